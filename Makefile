@@ -1,0 +1,7 @@
+# Each target only calls the script, so that everything works without make too.
+PYTHON ?= python3
+
+.PHONY: run test screens setup lint lock
+
+run test screens setup lint lock:
+	@$(PYTHON) bin/dev.py $@

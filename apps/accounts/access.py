@@ -1,0 +1,127 @@
+"""The one door to every object: fetch and authorise in a single call.
+
+A stranger's object is 404, exactly like one that does not exist; an own object without the needed role is 403.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import FieldError, PermissionDenied, ValidationError
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponseBase
+
+from apps.accounts.models import ApiToken, Membership, Organisation, User
+from apps.accounts.roles import ANY_ROLE, Role, Scope
+
+CURRENT_ORGANISATION = "organisation_id"  # the session's key
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who asks: a signed-in person, or a token acting for one.
+
+    `memberships` maps the organisations that may be touched to the role there; a token reaches only its own.
+    """
+
+    user: User
+    memberships: dict[UUID, Role]
+    current: UUID | None
+    scopes: frozenset[Scope] | None = None  # None: a person in the browser, limited by role alone
+    token: ApiToken | None = None
+
+    @property
+    def is_platform_admin(self) -> bool:
+        """A platform administrator; through a token only when the token carries the scope `admin`."""
+        return self.user.is_platform_admin and (self.scopes is None or Scope.ADMIN in self.scopes)
+
+
+def principal_of_user(user: User, wanted: str | None) -> Principal:
+    """The person with all memberships; `wanted` is the organisation that the session remembers."""
+    rows = Membership.objects.filter(user=user).order_by("created_at", "id").values_list("organisation_id", "role")
+    memberships = {organisation: Role(role) for organisation, role in rows}
+    current = next((key for key in memberships if str(key) == wanted), next(iter(memberships), None))
+    return Principal(user=user, memberships=memberships, current=current)
+
+
+def principal_get(request: HttpRequest) -> Principal:
+    """The principal of an API call or of a page; raises PermissionDenied for an anonymous request."""
+    known = getattr(request, "auth", None) or getattr(request, "_principal", None)
+    if isinstance(known, Principal):
+        return known
+    user = request.user
+    if isinstance(user, AnonymousUser) or not isinstance(user, User):
+        raise PermissionDenied("Sign in first.")
+    principal = principal_of_user(user, request.session.get(CURRENT_ORGANISATION))
+    request._principal = principal  # type: ignore[attr-defined]  # remembered for this request only
+    return principal
+
+
+def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Role]) -> None:
+    """404 unless a member, 403 unless one of `roles`."""
+    role = principal.memberships.get(organisation_id)
+    if role is None:
+        raise Http404
+    if role not in roles:
+        wanted = ", ".join(sorted(known.label.lower() for known in roles))
+        raise PermissionDenied(f"Your role here is {role.label.lower()}; this needs: {wanted}.")
+
+
+def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE) -> Organisation:
+    """The organisation that the request works in (the session's, or the token's), with one of `roles`."""
+    principal = principal_get(request)
+    if principal.current is None:
+        raise Http404
+    role_check(principal, principal.current, roles)
+    return Organisation.objects.get(pk=principal.current)
+
+
+def org_object_get(
+    request: HttpRequest, source: type[M] | QuerySet[M], *, roles: frozenset[Role] = ANY_ROLE, **lookup: Any
+) -> M:
+    """One object of an organisation that the principal belongs to, with one of `roles`.
+
+    The model states the way to its organisation as `organisation_path` (default "organisation"), for example
+    "version__model__organisation". Raises Http404 for a stranger's or missing object, PermissionDenied for a role.
+    """
+    queryset: QuerySet[M] = source if isinstance(source, QuerySet) else source._default_manager.all()
+    path = getattr(queryset.model, "organisation_path", "organisation")
+    principal = principal_get(request)
+    try:
+        found = queryset.filter(**{f"{path}__in": list(principal.memberships)}).get(**lookup)
+        owner = queryset.model._default_manager.values_list(path, flat=True).get(pk=found.pk)
+    except (queryset.model.DoesNotExist, ValidationError, ValueError):
+        raise Http404 from None
+    except FieldError as error:
+        raise TypeError(f"{queryset.model.__name__} needs organisation_path: {error}") from error
+    role_check(principal, owner, roles)
+    return found
+
+
+def platform_admin_check(request: HttpRequest) -> Principal:
+    """The principal if a platform administrator; everybody else sees 404, so that the pages are not even listed."""
+    principal = principal_get(request)
+    if not principal.is_platform_admin:
+        raise Http404
+    return principal
+
+
+View = Callable[..., HttpResponseBase]
+
+
+def platform_admin_required(view: View) -> View:
+    """A page for platform administrators alone."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        platform_admin_check(request)
+        return view(request, *args, **kwargs)
+
+    return guarded

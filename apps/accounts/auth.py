@@ -1,0 +1,94 @@
+"""How an API operation says who may call it: `auth=requires(Scope.BUILD, roles=ENGINEERING)`."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest
+from django.utils import timezone
+from ninja.security import APIKeyCookie, HttpBearer
+
+from apps.accounts.access import Principal, principal_get
+from apps.accounts.models import ApiToken, Membership, User
+from apps.accounts.roles import ANY_ROLE, Role, Scope
+
+LAST_USED_EVERY = timedelta(minutes=1)
+
+
+def token_digest(secret: str) -> str:
+    """SHA-256 of a token; a token has 256 random bits, so that a slow hash would add nothing."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
+    """The principal that a token stands for; None when it is unknown, revoked, expired or its maker has left."""
+    token = ApiToken.objects.select_related("user").filter(digest=token_digest(secret)).first()
+    if token is None or not token.is_valid(now=now) or not token.user.is_active:
+        return None
+    memberships: dict[Any, Role] = {}
+    if token.organisation_id is not None:
+        row = Membership.objects.filter(user=token.user, organisation=token.organisation_id).first()
+        if row is None:
+            return None
+        memberships = {row.organisation_id: Role(row.role)}
+    if token.last_used_at is None or now - token.last_used_at > LAST_USED_EVERY:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    scopes = frozenset(Scope(scope) for scope in token.scopes)
+    return Principal(token.user, memberships, token.organisation_id, scopes, token)
+
+
+def _permit(principal: Principal, scope: Scope, roles: frozenset[Role]) -> Principal:
+    """The principal if scope and role allow; the administrator's operations are hidden from everybody else."""
+    if scope is Scope.ADMIN:
+        if not principal.is_platform_admin:
+            raise Http404
+        return principal
+    if principal.scopes is not None and scope not in principal.scopes:
+        raise PermissionDenied(f"This token lacks the scope '{scope.value}'.")
+    role = principal.memberships.get(principal.current) if principal.current else None
+    if role is None:
+        raise PermissionDenied("This needs a member of an organisation.")
+    if role not in roles:
+        wanted = ", ".join(sorted(known.label.lower() for known in roles))
+        raise PermissionDenied(f"Your role here is {role.label.lower()}; this needs: {wanted}.")
+    return principal
+
+
+class BearerToken(HttpBearer):
+    """`Authorization: Bearer takt_...`."""
+
+    def __init__(self, scope: Scope = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
+        super().__init__()
+        self.scope, self.roles = scope, roles
+
+    def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
+        principal = principal_of_token(token, now=timezone.now())
+        return _permit(principal, self.scope, self.roles) if principal else None
+
+
+class BrowserSession(APIKeyCookie):
+    """The browser's own session, with its CSRF check."""
+
+    param_name = "sessionid"
+
+    def __init__(self, scope: Scope = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
+        super().__init__(csrf=True)
+        self.scope, self.roles = scope, roles
+
+    def __call__(self, request: HttpRequest) -> Principal | None:
+        # An anonymous request is 401 whatever its method; CSRF is asked only of a session.
+        if not isinstance(request.user, User):
+            return None
+        result: Principal | None = super().__call__(request)
+        return result
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> Principal | None:
+        return _permit(principal_get(request), self.scope, self.roles)
+
+
+def requires(scope: Scope, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
+    """The `auth=` of an operation: a token with `scope`, or a session; either way a member with one of `roles`."""
+    return [BearerToken(scope, roles), BrowserSession(scope, roles)]

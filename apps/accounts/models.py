@@ -1,0 +1,171 @@
+"""People, organisations, roles, tokens, and the log of who did what."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+
+from apps.accounts.roles import Role, Scope
+
+
+class UserManager(BaseUserManager["User"]):
+    def get_by_natural_key(self, username: str | None) -> User:
+        """Sign-in is by address, whatever its case."""
+        return self.get(email__iexact=username or "")
+
+
+class User(AbstractBaseUser):
+    """A person. Signs in with an e-mail address; may belong to several organisations."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    email = models.EmailField(max_length=254, unique=True)  # in lower case, so that it is one person whatever its case
+    name = models.CharField(max_length=120)
+    is_active = models.BooleanField(default=True)
+    is_platform_admin = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = ["name"]
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(email=Lower("email")), name="user_email_lower_case"),
+        ]
+
+    def __str__(self) -> str:
+        return self.email
+
+
+class Organisation(models.Model):
+    """A customer. Everything that is uploaded, bought or run belongs to exactly one."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=120)
+    slug = models.SlugField(max_length=60, unique=True)
+    time_zone = models.CharField(max_length=60, default="UTC")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    organisation_path: ClassVar[str] = "pk"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """A person's role in an organisation."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="memberships")
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "organisation"], name="membership_once"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.role}"
+
+
+class Invitation(models.Model):
+    """A link that makes whoever signs in with the invited address a member. Only the token's digest is kept."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="invitations")
+    email = models.EmailField(max_length=254)
+    role = models.CharField(max_length=10, choices=Role)
+    digest = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="invitation_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} {self.role}"
+
+    def is_open(self, *, now: datetime) -> bool:
+        """Neither used, nor revoked, nor expired: valid in [created_at, expires_at)."""
+        return self.accepted_at is None and self.revoked_at is None and now < self.expires_at
+
+
+class ApiToken(models.Model):
+    """A key for programs: a public prefix to recognise it by, and the SHA-256 digest of the whole.
+
+    Without an organisation it belongs to a platform administrator and carries the scope `admin` alone.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, null=True, related_name="tokens")
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="tokens")
+    name = models.CharField(max_length=80)
+    prefix = models.CharField(max_length=16, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    scopes = ArrayField(models.CharField(max_length=10, choices=Scope))
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}...)"
+
+    def is_valid(self, *, now: datetime) -> bool:
+        """Neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+class AuditEntry(models.Model):
+    """One thing somebody did. Rows are only ever added: a trigger refuses UPDATE and DELETE."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField()
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, null=True, related_name="audit_entries")
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="+")
+    action = models.CharField(max_length=60)
+    subject = models.CharField(max_length=120, blank=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [models.Index(fields=["organisation", "-id"], name="audit_of_organisation")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} {self.action} {self.subject}"
+
+
+class IdempotencyRecord(models.Model):
+    """What a request with an Idempotency-Key was answered, so that its repetition is answered the same."""
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.CharField(max_length=80)
+    key = models.CharField(max_length=120)
+    request_digest = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(null=True)
+    body = models.BinaryField(default=bytes)
+    content_type = models.CharField(max_length=80, default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.key}"

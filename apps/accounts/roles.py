@@ -1,0 +1,39 @@
+"""Who may do what. A role belongs to a membership, a scope to an API token."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Role(models.TextChoices):
+    """What a person may do in one organisation."""
+
+    OWNER = "owner", "Owner"
+    ENGINEER = "engineer", "Engineer"
+    BILLING = "billing", "Billing"
+    VIEWER = "viewer", "Viewer"
+
+
+class Scope(models.TextChoices):
+    """What an API token may do; it never may more than the person who made it."""
+
+    READ = "read", "Read everything of the organisation"
+    BUILD = "build", "Upload models, compile, plan, quote"
+    RUN = "run", "Submit jobs"
+    BUY = "buy", "Accept quotes"
+    BILLING = "billing", "Invoices, budgets, payments"
+    ADMIN = "admin", "Administer the platform"
+
+
+ANY_ROLE: frozenset[Role] = frozenset(Role)
+ENGINEERING: frozenset[Role] = frozenset({Role.OWNER, Role.ENGINEER})
+BUYING: frozenset[Role] = frozenset({Role.OWNER, Role.ENGINEER, Role.BILLING})
+MONEY: frozenset[Role] = frozenset({Role.OWNER, Role.BILLING})
+OWNING: frozenset[Role] = frozenset({Role.OWNER})
+
+SCOPES_OF_ROLE: dict[Role, frozenset[Scope]] = {
+    Role.OWNER: frozenset({Scope.READ, Scope.BUILD, Scope.RUN, Scope.BUY, Scope.BILLING}),
+    Role.ENGINEER: frozenset({Scope.READ, Scope.BUILD, Scope.RUN, Scope.BUY}),
+    Role.BILLING: frozenset({Scope.READ, Scope.BUY, Scope.BILLING}),
+    Role.VIEWER: frozenset({Scope.READ}),
+}

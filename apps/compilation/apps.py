@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class CompilationConfig(AppConfig):
+    name = "apps.compilation"
+    label = "compilation"

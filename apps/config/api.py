@@ -1,0 +1,87 @@
+"""The JSON API: `/api/v1`, OpenAPI 3.1, problem+json for every refusal, closed unless an operation opens itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
+
+from apps.accounts.auth import BearerToken, BrowserSession
+from apps.accounts.problems import PROBLEM_STATUSES, Problem, ProblemBody, problem_response
+
+log = structlog.get_logger("api")
+
+
+class TaktAPI(NinjaAPI):
+    """Adds to the schema what every operation can answer besides success."""
+
+    def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
+        schema = super().get_openapi_schema(**kwargs)
+        schema.setdefault("components", {}).setdefault("schemas", {})["Problem"] = ProblemBody.model_json_schema()
+        reference = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        for operations in schema["paths"].values():
+            for operation in operations.values():
+                for status, description in PROBLEM_STATUSES.items():
+                    operation["responses"][status] = {"description": description, "content": reference}
+        return schema
+
+
+api = TaktAPI(
+    title="Takt",
+    version="1",
+    description="What was compiled is what runs is what is billed.",
+    urls_namespace="api",
+    auth=[BearerToken(), BrowserSession()],
+    docs_url=None,
+)
+
+for room in settings.ROOMS:
+    api.add_router("", f"apps.{room}.api.router")
+
+
+@api.exception_handler(Problem)
+def _problem(request: HttpRequest, error: Problem) -> HttpResponse:
+    return problem_response(error)
+
+
+@api.exception_handler(ValidationError)
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [{"field": ".".join(str(part) for part in item["loc"]), "message": item["msg"]} for item in error.errors]
+    detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:5])
+    return problem_response(Problem(422, "The request does not fit its schema", detail, errors=errors))
+
+
+@api.exception_handler(AuthenticationError)
+def _anonymous(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    detail = "Send a token as 'Authorization: Bearer ...'; tokens are made under Settings, API tokens."
+    response = problem_response(Problem(401, "Not signed in", detail))
+    response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+@api.exception_handler(PermissionDenied)
+def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+    return problem_response(Problem(403, "Not allowed", str(error) or "Your role does not allow this."))
+
+
+@api.exception_handler(Http404)
+def _missing(request: HttpRequest, error: Http404) -> HttpResponse:
+    return problem_response(Problem(404, "Not found", "There is no such thing here, or it is not yours to see."))
+
+
+@api.exception_handler(HttpError)
+def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    return problem_response(Problem(error.status_code, "Refused", str(error)))
+
+
+@api.exception_handler(Exception)
+def _defect(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.exception("defect", path=request.path)
+    detail = "This is our defect, not yours; the request id in X-Request-ID finds it in our logs."
+    return problem_response(Problem(500, "Something broke", detail))

@@ -1,0 +1,73 @@
+"""Strict readers of environment variables: a bad value stops the start with one clear sentence."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def text(name: str, default: str | None = None) -> str:
+    """The variable as text; without a default it must be set and not empty."""
+    value = os.environ.get(name, "") or default
+    if value is None:
+        raise ImproperlyConfigured(f"Set the environment variable {name}.")
+    return value
+
+
+def flag(name: str, default: bool) -> bool:
+    """True for 1/true/yes/on, False for 0/false/no/off."""
+    value = os.environ.get(name, "").strip().lower()
+    if not value:
+        return default
+    if value in TRUE:
+        return True
+    if value in FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} must be one of 1, true, yes, on, 0, false, no, off; it is {value!r}.")
+
+
+def integer(name: str, default: int, *, at_least: int = 0) -> int:
+    """A whole number not below `at_least`."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    if not value.lstrip("-").isdigit() or int(value) < at_least:
+        raise ImproperlyConfigured(f"{name} must be a whole number of at least {at_least}; it is {value!r}.")
+    return int(value)
+
+
+def words(name: str, default: list[str]) -> list[str]:
+    """A list separated by commas."""
+    value = os.environ.get(name, "")
+    return [word.strip() for word in value.split(",") if word.strip()] if value else default
+
+
+def choice(name: str, default: str, allowed: set[str]) -> str:
+    """One of a few words."""
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}; it is {value!r}.")
+    return value
+
+
+def redis_urls(name: str) -> tuple[str, str]:
+    """One Redis address in the two dialects that are spoken: Celery's and redis-py's.
+
+    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` name the same database; a network URL is its own twin.
+    """
+    value = text(name)
+    parts = urlsplit(value)
+    if parts.scheme in {"redis", "rediss"}:
+        return value, value
+    if parts.scheme not in {"redis+socket", "unix"} or not parts.path:
+        raise ImproperlyConfigured(f"{name} must be redis://, rediss://, unix:// or redis+socket://; it is {value!r}.")
+    query = dict(parse_qsl(parts.query))
+    database = query.pop("db", None) or query.pop("virtual_host", None) or "0"
+    celery = urlencode({**query, "virtual_host": database})
+    plain = urlencode({**query, "db": database})
+    return f"redis+socket://{parts.path}?{celery}", f"unix://{parts.path}?{plain}"

@@ -1,0 +1,20 @@
+"""PostgreSQL, and the cache in Redis."""
+
+import dj_database_url
+
+from apps.config import env
+
+DATABASES = {
+    "default": dj_database_url.parse(
+        env.text("DATABASE_URL"),
+        conn_max_age=env.integer("DATABASE_CONNECTION_SECONDS", 60),
+        conn_health_checks=True,
+    )
+}
+if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
+    raise env.ImproperlyConfigured("DATABASE_URL must name a PostgreSQL server (postgres://...).")
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+_, REDIS_CLIENT_URL = env.redis_urls("REDIS_URL")
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_CLIENT_URL}}

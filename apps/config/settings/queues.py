@@ -1,0 +1,41 @@
+"""Celery over Redis.
+
+A task may be delivered more than once: it is acknowledged late, and one that is not acknowledged within the visibility
+timeout is handed out again. Services therefore claim their row by epoch before they work; see docs/guides/house.md.
+Queues: `default` (short work), `compile`, and one `pool-<slug>` for each pool.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from apps.config import env
+from apps.config.settings.core import ROOMS
+
+CELERY_BROKER_URL, _ = env.redis_urls("REDIS_URL")
+CELERY_RESULT_BACKEND = CELERY_BROKER_URL
+CELERY_RESULT_EXPIRES = 3600
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_CREATE_MISSING_QUEUES = True
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TIMEZONE = "UTC"
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": env.integer("VISIBILITY_SECONDS", 60, at_least=1)}
+
+
+def _beat_schedule() -> dict[str, dict[str, Any]]:
+    """Every room may state its own periodic tasks in `apps/<room>/schedule.py` as a dictionary SCHEDULE."""
+    merged: dict[str, dict[str, Any]] = {}
+    for room in ROOMS:
+        if find_spec(f"apps.{room}.schedule"):
+            merged.update(import_module(f"apps.{room}.schedule").SCHEDULE)
+    return merged
+
+
+CELERY_BEAT_SCHEDULE = _beat_schedule()
+CELERY_BEAT_SCHEDULE_FILENAME = env.text("BEAT_FILE", "/tmp/takt-beat")  # noqa: S108 - a cache, rebuilt when missing

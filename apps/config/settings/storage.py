@@ -1,0 +1,45 @@
+"""Static files from the image, artefacts through Django's storage API: the file system, or S3-compatible."""
+
+from typing import Any
+
+from apps.config import env
+from apps.config.settings.core import BASE_DIR, DEBUG
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = env.text("STATIC_ROOT", str(BASE_DIR / "var" / "static"))
+MEDIA_ROOT = env.text("MEDIA_ROOT", str(BASE_DIR / "var" / "media"))
+# A download is always a view that has checked who asks; nothing is served from here by address.
+MEDIA_URL = "/media-is-not-served/"
+
+
+def _artefacts() -> dict[str, Any]:
+    """STORAGE_URL is `file` (MEDIA_ROOT) or the endpoint of an S3-compatible store."""
+    url = env.text("STORAGE_URL", "file")
+    if url == "file":
+        return {"BACKEND": "django.core.files.storage.FileSystemStorage"}
+    options = {
+        "endpoint_url": url,
+        "bucket_name": env.text("STORAGE_BUCKET"),
+        "access_key": env.text("STORAGE_ACCESS_KEY"),
+        "secret_key": env.text("STORAGE_SECRET_KEY"),
+        "region_name": env.text("STORAGE_REGION", "us-east-1"),
+        "default_acl": "private",
+        "file_overwrite": False,
+        "querystring_auth": True,
+    }
+    return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
+
+
+_HASHED = "whitenoise.storage.CompressedManifestStaticFilesStorage"
+_PLAIN = "django.contrib.staticfiles.storage.StaticFilesStorage"
+STORAGES = {
+    "default": _artefacts(),
+    "staticfiles": {"BACKEND": _HASHED if env.flag("STATIC_HASHED", default=False) else _PLAIN},
+}
+WHITENOISE_USE_FINDERS = not env.flag("STATIC_HASHED", default=False)
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# A chunk of an upload is at most this; larger bodies are refused before they are read.
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("CHUNK_BYTES_MAX", 8 * 1024 * 1024)
+UPLOAD_BYTES_MAX = env.integer("UPLOAD_BYTES_MAX", 512 * 1024 * 1024)

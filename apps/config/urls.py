@@ -1,0 +1,15 @@
+"""Each room states its own addresses, from the root; the table in tests/tenancy.py says who may open which."""
+
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, include, path
+
+from apps.config import health
+from apps.config.api import api
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
+    path("api/v1/", api.urls),
+    *[path("", include(f"apps.{room}.urls")) for room in settings.ROOMS],
+]

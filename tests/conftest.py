@@ -1,0 +1,61 @@
+"""Fixtures that every room's tests may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+from django.test import Client
+
+from apps.accounts.models import User
+from tests import browser, workers
+from tests.cast import Cast, assemble
+
+
+@pytest.fixture(autouse=True)
+def _fast_passwords(settings: pytest.FixtureRequest) -> None:
+    """PBKDF2 is slow on purpose; the tests sign in hundreds of times."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def _own_media(tmp_path: Path, settings: pytest.FixtureRequest) -> Iterator[None]:
+    """Artefacts of one test are gone in the next."""
+    settings.MEDIA_ROOT = str(tmp_path / "media")  # type: ignore[attr-defined]
+    yield
+    cache.clear()
+
+
+@pytest.fixture
+def cast(db: None) -> Cast:
+    """Owner, engineer, billing and viewer of one organisation, a stranger, an administrator."""
+    return assemble()
+
+
+@pytest.fixture
+def as_user() -> Callable[[User], Client]:
+    """`as_user(cast.owner)` is a browser in which that person has signed in."""
+
+    def sign_in(user: User) -> Client:
+        client = Client()
+        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        return client
+
+    return sign_in
+
+
+@pytest.fixture
+def celery_worker(transactional_db: None) -> Iterator[workers.Crew]:
+    """Real Celery workers in processes of their own: `celery_worker.start("compile", "pool-a")`; all end with the test."""
+    crew = workers.Crew(database=settings.DATABASES["default"], media=settings.MEDIA_ROOT)
+    yield crew
+    crew.stop()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the system's Chromium."""
+    return browser.path()

@@ -1,0 +1,54 @@
+"""Private servers for the tests, up before Django reads its settings: `pytest -p tests.plugin`.
+
+The controller starts one PostgreSQL and one Valkey; each xdist worker gets databases of its own in them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bin.services import Services
+
+_services: Services | None = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Runs before pytest-django imports the settings."""
+    global _services  # noqa: PLW0603 - a plugin is a module, and its state lives as long as the process
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        folder = Path(tempfile.mkdtemp(prefix="takt-tests-", dir="/tmp"))  # noqa: S108 - a short path for sockets
+        folder.chmod(0o755)  # PostgreSQL may run as another account
+        _services = Services(folder, durable=False)
+        addresses = _services.acquire()
+        os.environ["DATABASE_URL"] = addresses.database_url
+        os.environ["TEST_REDIS"] = addresses.redis_url
+        os.environ["TEST_FOLDER"] = str(_services.folder)
+    number = int(worker.removeprefix("gw")) + 1 if worker else 0
+    folder = Path(os.environ["TEST_FOLDER"]) / (worker or "main")
+    folder.mkdir(exist_ok=True)
+    os.environ.update(
+        REDIS_URL=f"{os.environ['TEST_REDIS']}?virtual_host={number}",
+        SECRET_KEY="the tests' own key, never used elsewhere",  # noqa: S106
+        MEDIA_ROOT=str(folder / "media"),
+        BEAT_FILE=str(folder / "beat"),
+        DEBUG="0",
+        STATIC_HASHED="0",
+        VISIBILITY_SECONDS="5",
+        LOG_FORMAT="text",
+        LOG_LEVEL="WARNING",
+        DJANGO_SETTINGS_MODULE="apps.config.settings",
+        DJANGO_ALLOW_ASYNC_UNSAFE="true",  # Playwright's synchronous face runs inside an event loop
+    )
+    for name in ("STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"):
+        os.environ.pop(name, None)
+
+
+def pytest_unconfigure() -> None:
+    if _services is not None:
+        _services.destroy()
