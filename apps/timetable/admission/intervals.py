@@ -1,0 +1,73 @@
+"""Half-open intervals of whole microseconds and the few sums that are made with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """[start, end): two jobs may touch, they may not overlap."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same points as disjoint, non-touching, ascending intervals; empty ones vanish."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1].end:
+            merged[-1] = Interval(merged[-1].start, max(merged[-1].end, end))
+        else:
+            merged.append(Interval(start, end))
+    return merged
+
+
+def clip(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
+    """What of the intervals lies inside [start, end)."""
+    return merge(Interval(max(one.start, start), min(one.end, end)) for one in intervals)
+
+
+def intersect(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interval]:
+    """The points that lie in both."""
+    first, second = merge(left), merge(right)
+    found: list[Interval] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        start, end = max(first[i].start, second[j].start), min(first[i].end, second[j].end)
+        if start < end:
+            found.append(Interval(start, end))
+        if first[i].end <= second[j].end:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def free_between(busy: Iterable[Interval], start: int, end: int) -> list[Interval]:
+    """What [start, end) has left after `busy` is taken out."""
+    free: list[Interval] = []
+    at = start
+    for one in merge(busy):
+        if one.end <= start:
+            continue
+        if one.start >= end:
+            break
+        if one.start > at:
+            free.append(Interval(at, one.start))
+        at = max(at, one.end)
+    if at < end:
+        free.append(Interval(at, end))
+    return free
+
+
+def total(intervals: Sequence[Interval]) -> int:
+    """The points in all of them, counted once."""
+    return sum(one.length for one in merge(intervals))

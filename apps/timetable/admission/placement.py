@@ -1,0 +1,172 @@
+"""First fit: the placement that ends first, at the cheapest tariff at which there is one.
+
+Work is `count` executions that follow each other every `each` microseconds; a window that holds n of them is
+`setup + n * each` long, rounded up to whole microseconds (`setup` is what the first execution of a window takes longer
+than one interval). Splitting therefore pays the setup again in every window, and never cuts an execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from apps.timetable.admission.intervals import Interval, clip, intersect, merge
+
+
+@dataclass(frozen=True)
+class Work:
+    """What has to be placed; times in microseconds."""
+
+    count: int
+    each: Fraction
+    setup: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.each <= 0 or self.setup < 0:
+            raise ValueError("work has at least one execution, an interval above 0 and a setup of at least 0")
+
+    def length(self, count: int) -> int:
+        """Whole microseconds of a window that holds `count` executions."""
+        return -int(-(self.setup + count * self.each) // 1)
+
+    def capacity(self, length: int) -> int:
+        """How many executions fit in a window of `length` microseconds."""
+        return max(0, int((length - self.setup) // self.each))
+
+
+class Rated(NamedTuple):
+    """An interval in which the work may run, with the rank of its tariff: 0 is the cheapest."""
+
+    start: int
+    end: int
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Windows lie inside [not_before, not_after) and inside `allowed` (None: anywhere); at most `windows_max` of them."""
+
+    not_before: int
+    not_after: int
+    allowed: tuple[Rated, ...] | None = None
+    windows_max: int = 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One window: `count` executions on `device` in [start, end)."""
+
+    device: str
+    start: int
+    end: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Windows in ascending order of start; `rank` is the dearest tariff that was needed."""
+
+    windows: tuple[Piece, ...]
+    rank: int
+
+    @property
+    def end(self) -> int:
+        return max(piece.end for piece in self.windows)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why nothing fits, in numbers: `largest` window free for this work, `free` in all, `room` executions that fit."""
+
+    needed: int
+    largest: int
+    free: int
+    room: int
+
+
+class _Open(NamedTuple):
+    device: str
+    start: int
+    end: int
+
+
+def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
+    """Places all of `work` in the free time of devices (device name -> free intervals), or says what is missing.
+
+    Of all placements with at most `limits.windows_max` windows the result needs the lowest tariff rank, then ends
+    first; equals are decided by start and then by the order of the device names. Complete: when there is a placement,
+    one is found.
+    """
+    ranks = sorted({one.rank for one in limits.allowed}) if limits.allowed is not None else [0]
+    slots: list[_Open] = []
+    for rank in ranks:
+        slots = _slots(free, limits, rank)
+        end = _earliest_end(work, slots, limits)
+        if end is not None:
+            return Placement(_cut(work, slots, end, limits.windows_max), rank)
+    lengths = [slot.end - slot.start for slot in slots]
+    return Refusal(
+        needed=work.length(work.count),
+        largest=max(lengths, default=0),
+        free=sum(lengths),
+        room=min(work.count, _room(work, slots, limits.not_after, limits.windows_max)),
+    )
+
+
+def _slots(free: Mapping[str, Sequence[Interval]], limits: Limits, rank: int) -> list[_Open]:
+    """Free time inside the limits, at most as dear as `rank`, by start and then device."""
+    slots = []
+    for device in sorted(free):
+        usable = clip(free[device], limits.not_before, limits.not_after)
+        if limits.allowed is not None:
+            usable = intersect(
+                usable, merge(Interval(one.start, one.end) for one in limits.allowed if one.rank <= rank)
+            )
+        slots += [_Open(device, one.start, one.end) for one in usable]
+    return sorted(slots, key=lambda slot: (slot.start, slot.device))
+
+
+def _capacities(work: Work, slots: list[_Open], end: int) -> list[int]:
+    return [work.capacity(min(slot.end, end) - slot.start) for slot in slots]
+
+
+def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
+    """Executions that fit before `end` in the `windows_max` best slots."""
+    return sum(sorted(_capacities(work, slots, end), reverse=True)[:windows_max])
+
+
+def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
+    """The first microsecond by which all of the work can be over; room grows with the end, so halving finds it."""
+    low, high = limits.not_before, limits.not_after
+    if high <= low or _room(work, slots, high, limits.windows_max) < work.count:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if _room(work, slots, middle, limits.windows_max) >= work.count:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _cut(work: Work, slots: list[_Open], end: int, windows_max: int) -> tuple[Piece, ...]:
+    """The fewest, then the earliest windows that hold all of the work before `end`, the surplus cut off at the last."""
+    capacities = _capacities(work, slots, end)
+    by_size = sorted(range(len(slots)), key=lambda index: (-capacities[index], slots[index].start, slots[index].device))
+    chosen: list[int] = []
+    for index in by_size[:windows_max]:
+        if sum(capacities[known] for known in chosen) >= work.count:
+            break
+        chosen.append(index)
+    pieces = []
+    left = work.count
+    for index in sorted(chosen):
+        count = min(left, capacities[index])
+        if count == 0:
+            break
+        slot = slots[index]
+        pieces.append(Piece(slot.device, slot.start, slot.start + work.length(count), count))
+        left -= count
+    return tuple(pieces)
