@@ -105,9 +105,8 @@ def lint() -> int:
     """Every check that needs no server; all of them run, so that one look shows everything."""
     quiet = {**os.environ, **NOWHERE, "DJANGO_SETTINGS_MODULE": "apps.config.settings"}
     scripts = Path(sys.executable).parent
-    checks = [
+    checks: list[list[str | Path]] = [
         [scripts / "ruff", "check", "--quiet", "."],
-        [scripts / "ruff", "format", "--check", "--quiet", "."],
         [scripts / "mypy"],
         [scripts / "lint-imports"],
         [sys.executable, "-W", "ignore", "manage.py", "makemigrations", "--check", "--dry-run"],

@@ -27,11 +27,12 @@ USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
 COMMANDS = ("setup", "run", "test", "screens", "lint", "lock", "manage", "services")
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come back
     """Set up, then hand over to `bin.commands` inside the virtual environment."""
     if sys.version_info < (3, 11):  # noqa: UP036 - the one file that must still parse on an old Python
         sys.stderr.write(
-            "Takt needs Python 3.11 or newer; this is %d.%d. Try: python3.11 bin/dev.py run\n" % sys.version_info[:2]
+            "Takt needs Python 3.11 or newer; this is %d.%d. Try: python3.11 bin/dev.py run\n"  # noqa: UP031
+            % sys.version_info[:2]
         )
         return 1
     if not arguments or arguments[0] not in COMMANDS:

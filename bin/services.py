@@ -17,7 +17,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -110,10 +110,21 @@ class Services:
             "full_page_writes": "on" if self.durable else "off",
         }
         flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
-        command = [programs / "pg_ctl", "-D", data, "-w", "-s", "-l", data / "server.log", "-o", flags, "start"]
+        command: list[str | Path] = [
+            programs / "pg_ctl",
+            "-D",
+            data,
+            "-w",
+            "-s",
+            "-l",
+            data / "server.log",
+            "-o",
+            flags,
+            "start",
+        ]
         self._as_account(command, "PostgreSQL", log=data / "server.log")
         created = "SELECT 1 FROM pg_database WHERE datname = 'takt'"
-        psql = [programs / "psql", "-h", self.sockets, "-U", "app", "-d", "postgres", "-Atqc"]
+        psql: list[str | Path] = [programs / "psql", "-h", self.sockets, "-U", "app", "-d", "postgres", "-Atqc"]
         if not self._as_account([*psql, created], "psql").strip():
             self._as_account([*psql, "CREATE DATABASE takt"], "psql")
 
@@ -123,7 +134,7 @@ class Services:
         with contextlib.suppress(ServiceError):
             self._as_account([programs / "pg_ctl", "-D", data, "-w", "-s", "-m", "fast", "stop"], "PostgreSQL")
 
-    def _as_account(self, command: list[str | Path], what: str, log: Path | None = None) -> str:
+    def _as_account(self, command: Sequence[str | Path], what: str, log: Path | None = None) -> str:
         """Run a PostgreSQL program; it refuses to run as root, so root hands it to another account."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         outcome = subprocess.run(

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from pytest_django import Settings as SettingsWrapper
 
 from apps.accounts.models import User
 from tests import browser, workers
@@ -16,15 +18,15 @@ from tests.cast import Cast, assemble
 
 
 @pytest.fixture(autouse=True)
-def _fast_passwords(settings: pytest.FixtureRequest) -> None:
+def _fast_passwords(settings: SettingsWrapper) -> None:
     """PBKDF2 is slow on purpose; the tests sign in hundreds of times."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)
-def _own_media(tmp_path: Path, settings: pytest.FixtureRequest) -> Iterator[None]:
+def _own_media(tmp_path: Path, settings: SettingsWrapper) -> Iterator[None]:
     """Artefacts of one test are gone in the next."""
-    settings.MEDIA_ROOT = str(tmp_path / "media")  # type: ignore[attr-defined]
+    settings.MEDIA_ROOT = str(tmp_path / "media")
     yield
     cache.clear()
 
@@ -49,8 +51,8 @@ def as_user() -> Callable[[User], Client]:
 
 @pytest.fixture
 def celery_worker(transactional_db: None) -> Iterator[workers.Crew]:
-    """Real Celery workers in processes of their own: `celery_worker.start("compile", "pool-a")`; all end with the test."""
-    crew = workers.Crew(database=settings.DATABASES["default"], media=settings.MEDIA_ROOT)
+    """Real Celery workers: `celery_worker.start("compile", "pool-a")`; all end with the test."""
+    crew = workers.Crew(database=connection.settings_dict, media=settings.MEDIA_ROOT)
     yield crew
     crew.stop()
 

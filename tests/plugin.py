@@ -22,7 +22,7 @@ def pytest_load_initial_conftests() -> None:
     global _services  # noqa: PLW0603 - a plugin is a module, and its state lives as long as the process
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
-        folder = Path(tempfile.mkdtemp(prefix="takt-tests-", dir="/tmp"))  # noqa: S108 - a short path for sockets
+        folder = Path(tempfile.mkdtemp(prefix="takt-tests-", dir="/tmp"))  # a short path for sockets
         folder.chmod(0o755)  # PostgreSQL may run as another account
         _services = Services(folder, durable=False)
         addresses = _services.acquire()
@@ -34,7 +34,7 @@ def pytest_load_initial_conftests() -> None:
     folder.mkdir(exist_ok=True)
     os.environ.update(
         REDIS_URL=f"{os.environ['TEST_REDIS']}?virtual_host={number}",
-        SECRET_KEY="the tests' own key, never used elsewhere",  # noqa: S106
+        SECRET_KEY="the tests' own key, never used elsewhere",
         MEDIA_ROOT=str(folder / "media"),
         BEAT_FILE=str(folder / "beat"),
         DEBUG="0",

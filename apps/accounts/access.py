@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import FieldError, PermissionDenied, ValidationError
+from django.core.exceptions import FieldError, ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponseBase
 
@@ -97,7 +97,7 @@ def org_object_get(
     try:
         found = queryset.filter(**{f"{path}__in": list(principal.memberships)}).get(**lookup)
         owner = queryset.model._default_manager.values_list(path, flat=True).get(pk=found.pk)
-    except (queryset.model.DoesNotExist, ValidationError, ValueError):
+    except (ObjectDoesNotExist, ValidationError, ValueError):
         raise Http404 from None
     except FieldError as error:
         raise TypeError(f"{queryset.model.__name__} needs organisation_path: {error}") from error

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
@@ -82,6 +82,6 @@ def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 @api.exception_handler(Exception)
 def _defect(request: HttpRequest, error: Exception) -> HttpResponse:
-    log.exception("defect", path=request.path)
+    log.error("defect", path=request.path, exc_info=error)
     detail = "This is our defect, not yours; the request id in X-Request-ID finds it in our logs."
     return problem_response(Problem(500, "Something broke", detail))

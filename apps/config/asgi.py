@@ -1,6 +1,6 @@
 import os
 
-from django.core.asgi import get_wsgi_application
+from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.config.settings")
 

@@ -1,6 +1,7 @@
 """PostgreSQL, and the cache in Redis."""
 
 import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
 
 from apps.config import env
 
@@ -12,7 +13,7 @@ DATABASES = {
     )
 }
 if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
-    raise env.ImproperlyConfigured("DATABASE_URL must name a PostgreSQL server (postgres://...).")
+    raise ImproperlyConfigured("DATABASE_URL must name a PostgreSQL server (postgres://...).")
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
