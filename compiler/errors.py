@@ -1,0 +1,17 @@
+"""The one exception type in which everything that a model can do wrong ends."""
+
+from __future__ import annotations
+
+
+class ModelError(Exception):
+    """A model that cannot be compiled, with what to change.
+
+    ``node`` is the name of the operation at fault (empty when the file as a whole is), ``problems`` lists every
+    finding when more than one is known at once (each a ``ModelError`` of its own).
+    """
+
+    def __init__(self, message: str, *, node: str = "", problems: tuple[ModelError, ...] = ()) -> None:
+        super().__init__(f"{node}: {message}" if node else message)
+        self.message = message
+        self.node = node
+        self.problems = problems

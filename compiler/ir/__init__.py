@@ -1,0 +1,1 @@
+"""The representation: graph, types, primitives, text form, verifier, interpreter."""

@@ -1,0 +1,45 @@
+"""Bounded affine accesses: which element of a tensor a point of an iteration domain reads.
+
+``coordinate[j] = offset[j] + sum_i matrix[j][i] * loop[i]``. Where a coordinate leaves ``[0, shape[j])`` the access
+yields the operand's ``fill`` instead (padding that is never stored); an operand without a fill never leaves it.
+Transposes, slices, broadcasts, strides, reversals, windows and pads are all of this form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Access:
+    """An affine map from ``loops`` loop coordinates to ``len(offset)`` tensor coordinates."""
+
+    offset: tuple[int, ...]
+    matrix: tuple[tuple[int, ...], ...]  # [rank][loops]
+
+    @staticmethod
+    def identity(rank: int, loops: int | None = None) -> Access:
+        """Coordinate j is loop j; further loops are not used."""
+        width = rank if loops is None else loops
+        return Access((0,) * rank, tuple(tuple(int(i == j) for i in range(width)) for j in range(rank)))
+
+    def compose(self, inner: Access) -> Access:
+        """The access that applies ``inner`` (loops -> mid coordinates) first and then ``self`` (mid -> tensor)."""
+        rows = []
+        offset = []
+        for o, row in zip(self.offset, self.matrix, strict=True):
+            offset.append(o + sum(c * inner.offset[m] for m, c in enumerate(row)))
+            loops = len(inner.matrix[0]) if inner.matrix else 0
+            rows.append(tuple(sum(c * inner.matrix[m][i] for m, c in enumerate(row)) for i in range(loops)))
+        return Access(tuple(offset), tuple(rows))
+
+    def range(self, j: int, extents: tuple[int, ...]) -> tuple[int, int]:
+        """Smallest and largest value of coordinate ``j`` over non-empty loops of the given extents."""
+        low = high = self.offset[j]
+        for c, n in zip(self.matrix[j], extents, strict=True):
+            low += min(0, c * (n - 1))
+            high += max(0, c * (n - 1))
+        return low, high
+
+    def stays_inside(self, shape: tuple[int, ...], extents: tuple[int, ...]) -> bool:
+        return all(self.range(j, extents)[0] >= 0 and self.range(j, extents)[1] < n for j, n in enumerate(shape))

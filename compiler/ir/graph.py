@@ -1,0 +1,161 @@
+"""The computation graph: immutable values and primitives (G1, E1).
+
+Everything that computes point by point is one primitive, ``Compute``: an iteration domain (parallel loops, then reduction
+loops), operands read through bounded affine accesses, a scalar expression per point, an optional reducer over the
+reduction loops, and an optional expression after it. A contraction is ``mul`` reduced by ``sum``; an elementwise operator
+has no reducer; pooling reads a window. ``Gather`` and ``Scatter`` move data whose place is itself data, ``Reshape``
+renames coordinates, ``View`` is a bounded affine access that has not (yet) been folded into its readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.ir.expr import Expr
+from compiler.ir.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value read through an access; ``fill`` is what a coordinate outside the value yields (None: never outside)."""
+
+    value: str
+    access: Access
+    fill: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """What all primitives share. ``source``: names of the model's operations it comes from, for reports."""
+
+    name: str
+    output: str
+    source: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compute(Node):
+    """``output[p] = post(reduce_r(pre(operands[p, r])), operands[p])`` for all parallel p and reduction r.
+
+    ``loops``: extents, the first ``parallel`` of them index the output (output shape == loops[:parallel]).
+    ``expr``: evaluated at each (p, r); ``arg i`` is operand i. ``reducer``: ``sum``, ``max``, ``min``, ``prod``, ``any``,
+    ``all`` or None (then there are no reduction loops). ``post``: evaluated at each p after the reduction; ``arg i`` is
+    operand i, which must not depend on reduction loops; the reduced value is the step ``("arg", imm=-1)``.
+    The reduced value has the dtype of ``expr``; the output that of ``post`` if given.
+    """
+
+    loops: tuple[int, ...] = ()
+    parallel: int = 0
+    operands: tuple[Operand, ...] = ()
+    expr: Expr = field(default_factory=lambda: Expr(()))
+    reducer: str | None = None
+    post: Expr | None = None
+
+    @property
+    def points(self) -> int:
+        return prod(self.loops[: self.parallel])
+
+    @property
+    def reduction(self) -> int:
+        """Points reduced into one output element."""
+        return prod(self.loops[self.parallel :])
+
+    @property
+    def is_contraction(self) -> bool:
+        """A sum of products of two operands: what a matrix unit executes."""
+        steps = self.expr.steps
+        return self.reducer == "sum" and [s.op for s in steps] == ["arg", "arg", "mul"] and steps[2].args == (0, 1)
+
+    @property
+    def operations(self) -> int:
+        """Billed operations: per reduced point its arithmetic and one reduction step; per output the ``post``."""
+        per_point = self.expr.arithmetic + (1 if self.reducer else 0)
+        return self.points * (self.reduction * per_point + (self.post.arithmetic if self.post else 0))
+
+
+@dataclass(frozen=True)
+class View(Node):
+    """``output[loops] = operand[access(loops)]``: moves nothing until somebody has to store it."""
+
+    operand: Operand = field(default_factory=lambda: Operand("", Access((), ())))
+
+
+@dataclass(frozen=True)
+class Reshape(Node):
+    """The same elements in row-major order under another shape."""
+
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class Gather(Node):
+    """``output[p] = data[coordinate]`` where coordinate j is ``access_j(p)`` plus the value of an index operand.
+
+    ``loops``: the output's shape. ``data``: operand whose access gives the affine part. ``indices``: for each dimension of
+    data None or an operand (an integer value, read through its own access) that is added to that coordinate. A negative
+    sum counts from the end; one outside the dimension is a fault at run time.
+    """
+
+    loops: tuple[int, ...] = ()
+    data: Operand = field(default_factory=lambda: Operand("", Access((), ())))
+    indices: tuple[Operand | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class State:
+    """A variable that stays on the processor: ``input`` reads it, ``update`` is its next value, ``initial`` its first."""
+
+    input: str
+    update: str
+    initial: np.ndarray[Any, Any] = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A whole model. ``nodes`` are in a topological order; every value has exactly one definition.
+
+    ``constants`` are stored row-major in their logical shape. ``inputs`` and ``outputs`` are the model's own names; an
+    output name may be an input or constant (copied through).
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, np.ndarray[Any, Any]]
+    nodes: tuple[Node, ...]
+    states: tuple[State, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)  # opset, producer, digest of the model, dims bound
+
+    def with_nodes(self, nodes: tuple[Node, ...], **changes: Any) -> Graph:
+        return replace(self, nodes=nodes, **changes)
+
+
+def operands_of(node: Node) -> tuple[Operand, ...]:
+    """All operands of a node, in order (a reshape reads its whole input)."""
+    if isinstance(node, Compute):
+        return node.operands
+    if isinstance(node, View):
+        return (node.operand,)
+    if isinstance(node, Gather):
+        return (node.data, *(i for i in node.indices if i is not None))
+    return ()
+
+
+def reads_of(node: Node) -> tuple[str, ...]:
+    """Names of the values that a node reads."""
+    if isinstance(node, Reshape):
+        return (node.input,)
+    return tuple(o.value for o in operands_of(node))
+
+
+def output_dtype(node: Compute) -> DType:
+    return (node.post or node.expr).dtype

@@ -1,0 +1,70 @@
+"""Contraction ``acc + a @ b`` with a defined order: k ascending, each product and each sum rounded on its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from compiler.numerics.exact import Array
+
+_BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
+_EXACT = 1 << 24  # sums of products below this are exact in float32
+
+
+def contract(acc: Array | None, a: Array, b: Array, dtype: np.dtype[Any] | None = None) -> Array:
+    """``acc[..., T, N] + sum_k a[..., T, k] * b[..., k, N]`` in ``dtype`` (default: ``acc``'s, or what NumPy promotes to).
+
+    Floats: ``acc = acc + a[:, k] * b[k, :]`` for k = 0, 1, ..., never fused, starting at zero without ``acc``; float16
+    arguments widen without loss when ``dtype`` is float32. Integers: exact, wrapping as ``dtype`` does; 8-bit arguments go
+    through float32 products in pieces that stay below 2**24, which is exact in any order. ``acc`` itself is not changed.
+    """
+    if dtype is None:
+        dtype = acc.dtype if acc is not None else np.result_type(a, b)
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    out = np.zeros(shape, dtype) if acc is None else np.array(np.broadcast_to(acc, shape), dtype)
+    if out.size == 0 or a.shape[-1] == 0:
+        return out
+    if a.dtype.itemsize == 1 and b.dtype.itemsize == 1 and dtype.kind in "iu":
+        return _contract_bytes(out, a, b)
+    _contract_ordered(out, a.astype(dtype, copy=False), b.astype(dtype, copy=False))
+    return out
+
+
+def _contract_ordered(out: Array, a: Array, b: Array) -> None:
+    batch = out.shape[:-2]
+    a = np.broadcast_to(a, batch + a.shape[-2:])
+    b = np.broadcast_to(b, batch + b.shape[-2:])
+    with np.errstate(all="ignore"):
+        if out.shape[-1] >= 16 or not batch:
+            for place in np.ndindex(*batch):
+                _matrix(out[place], a[place], b[place])
+        else:  # narrow matrices: all of the batch at once
+            for k in range(a.shape[-1]):
+                out += a[..., :, k, None] * b[..., None, k, :]
+
+
+def _matrix(out: Array, a: Array, b: Array) -> None:
+    rows, columns = out.shape
+    if columns < rows and columns < 16:
+        rows, columns, out, a, b = columns, rows, out.T, b.T, a.T  # long contiguous inner loops; products commute
+    a = np.ascontiguousarray(a.T)
+    b = np.ascontiguousarray(b)
+    step = max(1, _BLOCK // columns)
+    for top in range(0, rows, step):
+        part = a[:, top : top + step]
+        total = np.ascontiguousarray(out[top : top + step])
+        product = np.empty_like(total)
+        for k in range(len(b)):
+            np.multiply(part[k][:, None], b[k], out=product)
+            np.add(total, product, out=total)
+        out[top : top + step] = total
+
+
+def _contract_bytes(out: Array, a: Array, b: Array) -> Array:
+    largest = [255 if x.dtype.kind == "u" else 128 for x in (a, b)]
+    step = _EXACT // (largest[0] * largest[1])
+    for k in range(0, a.shape[-1], step):
+        piece = a[..., k : k + step].astype(np.float32) @ b[..., k : k + step, :].astype(np.float32)
+        out += piece.astype(np.int64).astype(out.dtype)
+    return out

@@ -1,0 +1,114 @@
+"""Reductions are the declared tree, contractions the declared order, bit by bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from compiler.numerics.contract import contract
+from compiler.numerics.reduce import REDUCERS, identity, reduce
+
+FINITE = st.floats(-1e6, 1e6, width=32)
+
+
+def tree(values, op, neutral):
+    """The definition, literally."""
+    values = list(values)
+    while len(values) & (len(values) - 1):
+        values.append(neutral)
+    while len(values) > 1:
+        values = [op(values[i], values[i + 1]) for i in range(0, len(values), 2)]
+    return values[0]
+
+
+@given(x=hnp.arrays(np.float32, st.integers(1, 70), elements=FINITE))
+def test_a_float_sum_is_the_tree_over_adjacent_pairs(x):
+    assert reduce("sum", x).tobytes() == np.float32(tree(x, np.add, np.float32(0))).tobytes()
+
+
+@given(x=hnp.arrays(np.float32, st.integers(1, 70), elements=FINITE), m=st.integers(0, 5))
+def test_chunks_of_a_power_of_two_are_subtrees(x, m):
+    chunks = [reduce("sum", x[i : i + 2**m]) for i in range(0, len(x), 2**m)]
+    assert reduce("sum", np.array(chunks)) == reduce("sum", x)
+
+
+@given(x=hnp.arrays(np.int32, hnp.array_shapes(min_dims=2, max_dims=3, max_side=9)), data=st.data())
+def test_integer_reductions_equal_numpys_on_any_axis(x, data):
+    axis = data.draw(st.integers(0, x.ndim - 1))
+    assert np.array_equal(reduce("sum", x, axis), x.sum(axis, dtype=np.int32))
+    assert np.array_equal(reduce("max", x, axis), x.max(axis))
+    assert np.array_equal(reduce("min", x, axis), x.min(axis))
+    assert np.array_equal(reduce("prod", x, axis), x.prod(axis, dtype=np.int32))
+    assert np.array_equal(reduce("any", x > 0, axis), (x > 0).any(axis))
+    assert np.array_equal(reduce("all", x > 0, axis), (x > 0).all(axis))
+
+
+@pytest.mark.parametrize("op", REDUCERS)
+def test_an_empty_reduction_gives_the_identity(op):
+    dtype = np.dtype("?") if op in ("any", "all") else np.dtype("f4")
+    assert list(reduce(op, np.zeros((2, 0), dtype))) == [identity(op, dtype)] * 2
+
+
+def matrices(dtype, elements):
+    return st.tuples(st.integers(1, 40), st.integers(1, 20), st.integers(1, 40)).flatmap(
+        lambda s: st.tuples(
+            hnp.arrays(dtype, (s[0], s[1]), elements=elements), hnp.arrays(dtype, (s[1], s[2]), elements=elements)
+        )
+    )
+
+
+@given(pair=matrices(np.float32, FINITE), started=st.booleans())
+def test_a_float_contraction_adds_products_in_ascending_order(pair, started):
+    a, b = pair
+    acc = np.full((len(a), b.shape[1]), np.float32(0.1)) if started else None
+    expected = np.zeros((len(a), b.shape[1]), np.float32) if acc is None else acc.copy()
+    for k in range(len(b)):
+        expected = expected + a[:, k][:, None] * b[k][None, :]
+    assert contract(acc, a, b).tobytes() == expected.tobytes()
+    assert acc is None or (acc == np.float32(0.1)).all()
+
+
+@given(pair=matrices(np.float32, FINITE), cut=st.integers(0, 20))
+def test_a_contraction_continues_where_another_stopped(pair, cut):
+    a, b = pair
+    first = contract(None, a[:, :cut], b[:cut])
+    assert contract(first, a[:, cut:], b[cut:]).tobytes() == contract(None, a, b).tobytes()
+
+
+@pytest.mark.parametrize(("left", "right"), [("i1", "i1"), ("u1", "i1"), ("i1", "u1"), ("u1", "u1")])
+def test_byte_contractions_are_exact_at_their_extremes(left, right):
+    for k in (1, 255, 256, 511, 512, 513, 2000):
+        a = np.full((3, k), np.iinfo(left).min or 255, left)
+        b = np.full((k, 2), np.iinfo(right).min or 255, right)
+        expected = a.astype("i8") @ b.astype("i8")
+        got = contract(None, a, b, np.dtype("i4"))
+        assert got.dtype == np.int32
+        assert np.array_equal(got, expected)
+
+
+@given(pair=matrices(np.int8, st.integers(-128, 127)))
+def test_byte_contractions_equal_integer_arithmetic(pair):
+    a, b = pair
+    start = np.arange(len(a) * b.shape[1], dtype="i4").reshape(len(a), b.shape[1])
+    assert np.array_equal(contract(start, a, b), start + a.astype("i8") @ b.astype("i8"))
+
+
+def test_batches_narrow_and_wide_and_other_integers():
+    rng = np.random.default_rng(5)
+    for n in (3, 40):
+        a, b = rng.standard_normal((2, 3, 5, 7)).astype("f4"), rng.standard_normal((3, 7, n)).astype("f4")
+        got = contract(None, a, b)
+        for i in range(2):
+            for j in range(3):
+                assert np.array_equal(got[i, j], contract(None, a[i, j], b[j]))
+    a, b = rng.integers(-(2**40), 2**40, (2, 4, 5))
+    assert np.array_equal(contract(None, a, b.T), a @ b.T)
+
+
+def test_a_big_matrix_is_cut_into_blocks_without_a_trace():
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((700, 9)).astype("f4"), rng.standard_normal((9, 300)).astype("f4")
+    whole = contract(None, a, b)
+    assert np.array_equal(whole[431], contract(None, a[431:432], b)[0])
+    assert np.array_equal(whole[:, 7], contract(None, a, b[:, 7:8])[:, 0])
