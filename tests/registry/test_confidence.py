@@ -1,0 +1,47 @@
+"""The confidence bound is exact, one-sided, and never better than the truth."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from apps.registry.confidence import GRID, lower_bound, upper_bound
+
+counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@given(counts, st.sampled_from([Fraction(1, 20), Fraction(1, 60), Fraction(1, 100)]))
+def test_it_is_clopper_and_pearsons_bound_rounded_down(count: tuple[int, int], error: Fraction) -> None:
+    successes, trials = count
+    expected = beta.ppf(float(error), successes, trials - successes + 1) if successes else 0.0
+    bound = lower_bound(successes, trials, error)
+    assert -1e-9 <= expected - float(bound) <= 1 / GRID + 1e-9
+
+
+@given(counts)
+def test_the_two_bounds_enclose_what_was_seen(count: tuple[int, int]) -> None:
+    successes, trials = count
+    assert lower_bound(successes, trials) <= Fraction(successes, trials) <= upper_bound(successes, trials)
+
+
+@given(st.integers(1, 25), st.integers(1, 99))
+def test_it_is_wrong_at_most_as_often_as_it_says(trials: int, percent: int) -> None:
+    """Summed exactly over every outcome: the bound exceeds the true share with probability at most five percent."""
+    share = Fraction(percent, 100)
+    wrong = sum(
+        comb(trials, k) * share**k * (1 - share) ** (trials - k)
+        for k in range(trials + 1)
+        if lower_bound(k, trials) > share
+    )
+    assert wrong <= Fraction(1, 20)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(-1, 5), (6, 5), (0, 0)])
+def test_it_refuses_counts_that_are_no_share(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match="not a share"):
+        lower_bound(successes, trials)
