@@ -1,0 +1,136 @@
+"""A price book: what an operation costs, per processor class, precision and class of service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from apps.pricing.rating.decimals import decimal_text, digest_of
+from apps.pricing.rating.errors import NotPriced
+from apps.pricing.rating.tariff import Tariff
+
+FORMAT = "takt-price-book/1"
+NO_COMMITMENT = "none"
+
+
+@dataclass(frozen=True)
+class Currency:
+    """An ISO 4217 code and the places of its smallest unit (2 for cents)."""
+
+    code: str
+    exponent: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.code, "exponent": self.exponent}
+
+
+@dataclass(frozen=True)
+class PriceClass:
+    """A class of service: what it costs and what it promises.
+
+    `surcharge` >= 1 always applies; `discount` <= 1 competes with other discounts, only the largest applies;
+    `unused` is the share charged for what was reserved and not used (0: nothing). `start_within_minutes` and
+    `finish_within_minutes` (None: no promise) bound the reservation, counted from acceptance. `off_peak_only` keeps it
+    inside the tariff's off-peak hours. A class that is not `offered` has a price but cannot be bought yet.
+    """
+
+    name: str
+    title: str
+    promise: str
+    surcharge: Decimal
+    discount: Decimal
+    unused: Decimal
+    off_peak_only: bool
+    start_within_minutes: int | None
+    finish_within_minutes: int | None
+    offered: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "promise": self.promise,
+            "surcharge": decimal_text(self.surcharge),
+            "discount": decimal_text(self.discount),
+            "unused": decimal_text(self.unused),
+            "off_peak_only": self.off_peak_only,
+            "start_within_minutes": self.start_within_minutes,
+            "finish_within_minutes": self.finish_within_minutes,
+            "offered": self.offered,
+        }
+
+
+@dataclass(frozen=True)
+class PriceBookDocument:
+    """A parsed, checked price book. Prices are per tera-operation (10^12 operations)."""
+
+    version: int
+    currency: Currency
+    notice_days: int
+    quote_validity_minutes: int
+    prices: dict[str, dict[str, Decimal]]
+    minimum_operations_per_cycle: dict[str, int]
+    floor: Decimal
+    classes: dict[str, PriceClass]
+    commitments: dict[str, Decimal]
+    tariff: Tariff
+
+    def unit_price(self, processor_class: str, precision: str) -> Decimal:
+        """Price of one tera-operation. Raises NotPriced, never answers 0."""
+        by_precision = self.prices.get(processor_class)
+        if by_precision is None:
+            known = ", ".join(sorted(self.prices))
+            raise NotPriced(f"price book {self.version} has no processor class {processor_class!r} (it has {known})")
+        if precision not in by_precision:
+            known = ", ".join(sorted(by_precision))
+            raise NotPriced(
+                f"price book {self.version} has no price for {precision!r} on {processor_class!r} (it has {known})"
+            )
+        return by_precision[precision]
+
+    def minimum(self, processor_class: str) -> int:
+        """The fewest operations billed for one cycle. Raises NotPriced."""
+        if processor_class not in self.minimum_operations_per_cycle:
+            raise NotPriced(f"price book {self.version} has no minimum per cycle for {processor_class!r}")
+        return self.minimum_operations_per_cycle[processor_class]
+
+    def price_class(self, name: str) -> PriceClass:
+        """The class of service by name. Raises NotPriced."""
+        if name not in self.classes:
+            raise NotPriced(
+                f"price book {self.version} has no class {name!r} (it has {', '.join(sorted(self.classes))})"
+            )
+        return self.classes[name]
+
+    def commitment(self, name: str) -> Decimal:
+        """The factor of a commitment. Raises NotPriced."""
+        if name not in self.commitments:
+            raise NotPriced(
+                f"price book {self.version} has no commitment {name!r} (it has {', '.join(sorted(self.commitments))})"
+            )
+        return self.commitments[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole document with decimals as texts; `book_from_json` gives back an equal book."""
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "currency": self.currency.to_json(),
+            "notice_days": self.notice_days,
+            "quote_validity_minutes": self.quote_validity_minutes,
+            "prices": {
+                processor_class: {precision: decimal_text(price) for precision, price in by_precision.items()}
+                for processor_class, by_precision in self.prices.items()
+            },
+            "minimum_operations_per_cycle": dict(self.minimum_operations_per_cycle),
+            "floor": decimal_text(self.floor),
+            "classes": {name: item.to_json() for name, item in self.classes.items()},
+            "commitments": {name: decimal_text(factor) for name, factor in self.commitments.items()},
+            "tariff": self.tariff.to_json(),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical document: spaces, key order and trailing zeros do not change it."""
+        return digest_of(self.to_json())

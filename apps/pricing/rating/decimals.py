@@ -1,0 +1,108 @@
+"""The decimal rule: exact or an error, never rounded on the way.
+
+Python's default context keeps 28 digits and rounds operations x price without a word; ours keeps 120 and traps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from decimal import (
+    ROUND_HALF_EVEN,
+    Clamped,
+    Context,
+    Decimal,
+    DivisionByZero,
+    FloatOperation,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    Underflow,
+)
+from typing import Any
+
+PRICE_PLACES = 12
+FACTOR_PLACES = 4
+MAX_FACTORS = 4
+AMOUNT_PLACES = 40
+TERA = 12  # a price is for 10^12 operations
+
+CONTEXT = Context(
+    prec=120,
+    rounding=ROUND_HALF_EVEN,
+    traps=[Inexact, InvalidOperation, DivisionByZero, Overflow, Underflow, Clamped, FloatOperation],
+)
+
+_PLAIN = re.compile(r"-?\d{1,60}(\.\d{1,60})?")
+
+
+def decimal_of(text: object, *, places: int) -> Decimal:
+    """Read a plain decimal text ("0.0080") with at most `places` places. Floats, exponents and NaN are refused.
+
+    Raises ValueError with a sentence.
+    """
+    if not isinstance(text, str) or not _PLAIN.fullmatch(text):
+        raise ValueError(f'{text!r} is not a plain decimal in quotes such as "0.60"')
+    value = Decimal(text)
+    if len(text.partition(".")[2].rstrip("0")) > places:
+        raise ValueError(f"{text} has more than {places} decimal places")
+    return value
+
+
+def multiply(left: Decimal, right: Decimal | int) -> Decimal:
+    """The exact product; raises decimal.Inexact rather than round."""
+    return CONTEXT.multiply(left, Decimal(right) if isinstance(right, int) else right)
+
+
+def subtract(left: Decimal, right: Decimal) -> Decimal:
+    """The exact difference."""
+    return CONTEXT.subtract(left, right)
+
+
+def exact_sum(values: Iterable[Decimal]) -> Decimal:
+    """The exact sum (0 for none)."""
+    total = Decimal(0)
+    for value in values:
+        total = CONTEXT.add(total, value)
+    return total
+
+
+def decimal_text(value: Decimal) -> str:
+    """The one text of a value: plain, no exponent, no trailing zeros; equal values have equal texts."""
+    text = format(value, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def amount_text(value: Decimal, *, exponent: int) -> str:
+    """An exact amount for people: thousands parted by commas, at least `exponent` places, nothing rounded away."""
+    text = decimal_text(value)
+    sign, text = ("-", text[1:]) if text.startswith("-") else ("", text)
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.ljust(exponent, "0")
+    return f"{sign}{int(whole):,}" + (f".{fraction}" if fraction else "")
+
+
+def canonical_json(document: Any) -> str:
+    """One text for one document: sorted keys, no spaces, UTF-8. Floats are refused: they have no one text."""
+    _refuse_floats(document)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest_of(document: Any) -> str:
+    """SHA-256 (hex) of the canonical JSON of a document."""
+    return hashlib.sha256(canonical_json(document).encode()).hexdigest()
+
+
+def _refuse_floats(document: Any) -> None:
+    if isinstance(document, float):
+        raise TypeError(f"{document!r} is a float; write money and factors as decimals in quotes")
+    if isinstance(document, dict):
+        for value in document.values():
+            _refuse_floats(value)
+    elif isinstance(document, list | tuple):
+        for value in document:
+            _refuse_floats(value)

@@ -1,0 +1,23 @@
+"""Refusals of the rating function. Each sentence says what to do."""
+
+from __future__ import annotations
+
+
+class RatingError(ValueError):
+    """Something cannot be priced; the message says what is wrong and what to do."""
+
+
+class BookError(RatingError):
+    """A price book document is not usable. `problems` lists everything that is wrong, each with its place."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("The price book cannot be used: " + "; ".join(problems) + ".")
+        self.problems = problems
+
+
+class NotPriced(RatingError):
+    """The book has no price for this; `missing` names what it lacks. Nothing is ever priced at 0 instead."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(f"Not priced: {missing}.")
+        self.missing = missing

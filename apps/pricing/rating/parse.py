@@ -1,0 +1,246 @@
+"""Reading a price book document. Every fault is collected and named with its place; nothing is guessed or defaulted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from apps.pricing.rating.book import FORMAT, NO_COMMITMENT, Currency, PriceBookDocument, PriceClass
+from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES, decimal_of
+from apps.pricing.rating.errors import BookError, RatingError
+from apps.pricing.rating.tariff import Holiday, Matrix, Period, Tariff, zone_of
+
+T = TypeVar("T")
+
+_KEYS = {
+    "format", "version", "currency", "notice_days", "quote_validity_minutes", "prices", "minimum_operations_per_cycle",
+    "floor", "classes", "commitments", "tariff",
+}  # fmt: skip
+_CLASS_KEYS = {
+    "title", "promise", "surcharge", "discount", "unused", "off_peak_only", "start_within_minutes",
+    "finish_within_minutes", "offered",
+}  # fmt: skip
+
+
+def book_from_text(text: str | bytes) -> PriceBookDocument:
+    """Parse JSON text. Raises BookError for text that is not JSON or not a usable book."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BookError([f"it is not JSON ({error})"]) from error
+    return book_from_json(document)
+
+
+def book_from_json(document: Any) -> PriceBookDocument:
+    """Check and read a document. Raises BookError that lists every problem at once."""
+    reader = _Reader()
+    reader.keys(document, _KEYS, "the document")
+    reader.stop_if_broken()
+    if document["format"] != FORMAT:
+        reader.problems.append(f"format is {document['format']!r}, this program reads {FORMAT!r}")
+    book = PriceBookDocument(
+        version=reader.integer(document["version"], "version", 1, 10**9),
+        currency=_currency(reader, document["currency"]),
+        notice_days=reader.integer(document["notice_days"], "notice_days", 0, 3650),
+        quote_validity_minutes=reader.integer(
+            document["quote_validity_minutes"], "quote_validity_minutes", 1, 60 * 24 * 366
+        ),
+        prices=_prices(reader, document["prices"]),
+        minimum_operations_per_cycle=reader.table(
+            document["minimum_operations_per_cycle"],
+            "minimum_operations_per_cycle",
+            lambda value, where: reader.integer(value, where, 0, 10**12),
+        ),
+        floor=reader.factor(document["floor"], "floor", at_most=Decimal(1)),
+        classes=reader.table(document["classes"], "classes", lambda value, where: _price_class(reader, value, where)),
+        commitments=reader.table(
+            document["commitments"], "commitments", lambda value, where: reader.factor(value, where, Decimal(1))
+        ),
+        tariff=_tariff(reader, document["tariff"]),
+    )
+    reader.stop_if_broken()
+    _check_whole(reader, book)
+    reader.stop_if_broken()
+    return book
+
+
+class _Reader:
+    """Collects problems; a faulty value becomes a harmless one so that reading can go on to the next fault."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def stop_if_broken(self) -> None:
+        if self.problems:
+            raise BookError(self.problems)
+
+    def keys(self, value: Any, wanted: set[str], where: str) -> bool:
+        if not isinstance(value, dict):
+            self.problems.append(f"{where} is not an object")
+            return False
+        missing, unknown = sorted(wanted - value.keys()), sorted(map(str, value.keys() - wanted))
+        if missing:
+            self.problems.append(f"{where} lacks {', '.join(missing)}")
+        if unknown:
+            self.problems.append(f"{where} has unknown entries {', '.join(unknown)}")
+        return not missing and not unknown
+
+    def integer(self, value: Any, where: str, at_least: int, at_most: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not at_least <= value <= at_most:
+            self.problems.append(f"{where} is {value!r}, not a whole number from {at_least} to {at_most}")
+            return at_least
+        return value
+
+    def text(self, value: Any, where: str, longest: int = 400) -> str:
+        if not isinstance(value, str) or not 0 < len(value) <= longest:
+            self.problems.append(f"{where} is not a text of 1 to {longest} characters")
+            return "?"
+        return value
+
+    def boolean(self, value: Any, where: str) -> bool:
+        if not isinstance(value, bool):
+            self.problems.append(f"{where} is {value!r}, neither true nor false")
+        return value is True
+
+    def decimal(self, value: Any, where: str, places: int) -> Decimal | None:
+        try:
+            return decimal_of(value, places=places)
+        except ValueError as error:
+            self.problems.append(f"{where}: {error}")
+            return None
+
+    def factor(self, value: Any, where: str, at_most: Decimal | None = None, at_least: Decimal = Decimal(0)) -> Decimal:
+        number = self.decimal(value, where, FACTOR_PLACES)
+        if number is None:
+            return Decimal(1)
+        if number < at_least or (at_most is not None and number > at_most):
+            span = f"from {at_least} to {at_most}" if at_most is not None else f"of at least {at_least}"
+            self.problems.append(f"{where} is {number}, not a factor {span}")
+        return number
+
+    def table(self, value: Any, where: str, read: Callable[[Any, str], T]) -> dict[str, T]:
+        if not isinstance(value, dict) or not value:
+            self.problems.append(f"{where} is not an object with at least one entry")
+            return {}
+        return {str(key): read(item, f"{where}.{key}") for key, item in sorted(value.items())}
+
+
+def _currency(reader: _Reader, value: Any) -> Currency:
+    if not reader.keys(value, {"code", "exponent"}, "currency"):
+        return Currency("XXX", 2)
+    code = value["code"]
+    if not (isinstance(code, str) and len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()):
+        reader.problems.append(f"currency.code is {code!r}, not three capital letters such as EUR")
+        code = "XXX"
+    return Currency(code, reader.integer(value["exponent"], "currency.exponent", 0, 4))
+
+
+def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:
+    def price(item: Any, where: str) -> Decimal:
+        number = reader.decimal(item, where, PRICE_PLACES)
+        if number is not None and number <= 0:
+            reader.problems.append(f"{where} is {number}; leave out what is not for sale, nothing is priced at 0")
+        return number if number is not None else Decimal(1)
+
+    return reader.table(value, "prices", lambda item, where: reader.table(item, where, price))
+
+
+def _price_class(reader: _Reader, value: Any, where: str) -> PriceClass:
+    one = Decimal(1)
+    if not reader.keys(value, _CLASS_KEYS, where):
+        return PriceClass(
+            "?", "?", "?", one, one, Decimal(0),
+            off_peak_only=False, start_within_minutes=None, finish_within_minutes=None, offered=False,
+        )  # fmt: skip
+
+    def minutes(key: str) -> int | None:
+        return None if value[key] is None else reader.integer(value[key], f"{where}.{key}", 1, 60 * 24 * 366)
+
+    return PriceClass(
+        name=where.rpartition(".")[2],
+        title=reader.text(value["title"], f"{where}.title", 60),
+        promise=reader.text(value["promise"], f"{where}.promise"),
+        surcharge=reader.factor(value["surcharge"], f"{where}.surcharge", at_least=one),
+        discount=reader.factor(value["discount"], f"{where}.discount", one),
+        unused=reader.factor(value["unused"], f"{where}.unused", one),
+        off_peak_only=reader.boolean(value["off_peak_only"], f"{where}.off_peak_only"),
+        start_within_minutes=minutes("start_within_minutes"),
+        finish_within_minutes=minutes("finish_within_minutes"),
+        offered=reader.boolean(value["offered"], f"{where}.offered"),
+    )
+
+
+def _tariff(reader: _Reader, value: Any) -> Tariff:
+    if not reader.keys(value, {"zone", "periods", "weekday", "weekend", "holidays"}, "tariff"):
+        return Tariff("UTC", (), (), (), ())
+    zone = reader.text(value["zone"], "tariff.zone", 60)
+    try:
+        zone_of(zone)
+    except RatingError as error:
+        reader.problems.append(f"tariff.zone: {error}")
+    periods = _periods(reader, value["periods"])
+    return Tariff(
+        zone=zone,
+        periods=periods,
+        weekday=_matrix(reader, value["weekday"], "tariff.weekday", len(periods)),
+        weekend=_matrix(reader, value["weekend"], "tariff.weekend", len(periods)),
+        holidays=_holidays(reader, value["holidays"]),
+    )
+
+
+def _periods(reader: _Reader, value: Any) -> tuple[Period, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= 24:
+        reader.problems.append("tariff.periods is not a list of 1 to 24 periods")
+        return ()
+    return tuple(
+        Period(
+            reader.text(item["name"], f"tariff.periods[{index}].name", 40),
+            reader.boolean(item["off_peak"], f"tariff.periods[{index}].off_peak"),
+        )
+        for index, item in enumerate(value)
+        if reader.keys(item, {"name", "off_peak"}, f"tariff.periods[{index}]")
+    )
+
+
+def _matrix(reader: _Reader, value: Any, where: str, periods: int) -> Matrix:
+    shaped = isinstance(value, list) and len(value) == 12 and all(isinstance(r, list) and len(r) == 24 for r in value)
+    if not shaped:
+        reader.problems.append(f"{where} is not 12 rows (months) of 24 numbers (hours)")
+        return ()
+    cells = [cell for row in value for cell in row]
+    if any(isinstance(cell, bool) or not isinstance(cell, int) or not 0 <= cell < periods for cell in cells):
+        reader.problems.append(f"{where} has a number that is not the index of a period (0 to {periods - 1})")
+    return tuple(tuple(row) for row in value)
+
+
+def _holidays(reader: _Reader, value: Any) -> tuple[Holiday, ...]:
+    if not isinstance(value, list):
+        reader.problems.append("tariff.holidays is not a list")
+        return ()
+    found: list[Holiday] = []
+    for index, item in enumerate(value):
+        where = f"tariff.holidays[{index}]"
+        if not reader.keys(item, {"day", "name"}, where):
+            continue
+        try:
+            found.append(Holiday(date.fromisoformat(str(item["day"])), reader.text(item["name"], f"{where}.name", 60)))
+        except ValueError:
+            reader.problems.append(f"{where}.day is {item['day']!r}, not a date such as 2026-12-25")
+    return tuple(sorted(found))
+
+
+def _check_whole(reader: _Reader, book: PriceBookDocument) -> None:
+    for processor_class in book.prices:
+        if processor_class not in book.minimum_operations_per_cycle:
+            reader.problems.append(f"minimum_operations_per_cycle lacks {processor_class}")
+    if book.commitments.get(NO_COMMITMENT) != 1:
+        reader.problems.append('commitments must hold "none": "1"')
+    if not any(item.offered for item in book.classes.values()):
+        reader.problems.append("no class is offered")
+    if any(item.off_peak_only for item in book.classes.values()):
+        used = {index for matrix in (book.tariff.weekday, book.tariff.weekend) for row in matrix for index in row}
+        if not any(book.tariff.periods[index].off_peak for index in used):
+            reader.problems.append("a class is off-peak only, but the tariff has no off-peak hour")

@@ -1,0 +1,52 @@
+"""The one rounding: an invoice's total, half-even, to the currency's smallest unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+
+from apps.pricing.rating.decimals import exact_sum, subtract
+
+_ROUNDING = Context(prec=120, traps=[InvalidOperation])
+
+
+@dataclass(frozen=True)
+class Payable:
+    """An exact total and what is to be paid of it: exact == payable + carried + correction, always."""
+
+    exact: Decimal
+    payable: Decimal
+    carried: Decimal
+    correction: Decimal
+
+
+def payable_of(exact: Decimal, *, exponent: int) -> Payable:
+    """Round a total once, half-even. A balance of less than one smallest unit is not asked for but carried whole to the
+    next invoice."""
+    unit = Decimal(1).scaleb(-exponent)
+    zero = Decimal(0).quantize(unit)
+    if abs(exact) < unit:
+        return Payable(exact=exact, payable=zero, carried=exact, correction=Decimal(0))
+    payable = exact.quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)
+    return Payable(exact=exact, payable=payable, carried=Decimal(0), correction=subtract(exact, payable))
+
+
+def shares_of(payable: Decimal, amounts: Sequence[Decimal], *, exponent: int) -> list[Decimal]:
+    """Part a rounded total over its exact lines by largest remainder, so that what is printed adds up.
+
+    Every share differs from its exact amount by less than one smallest unit as long as the total is the rounded sum of
+    the amounts. Ties go to the earlier line.
+    """
+    if not amounts:
+        return []
+    unit = Decimal(1).scaleb(-exponent)
+    shares = [amount.quantize(unit, rounding=ROUND_FLOOR, context=_ROUNDING) for amount in amounts]
+    missing = int(subtract(payable, exact_sum(shares)).scaleb(exponent))
+    order = sorted(range(len(amounts)), key=lambda i: (shares[i] - amounts[i], i))
+    for step in range(abs(missing)):
+        if missing > 0:
+            shares[order[step % len(order)]] += unit
+        else:
+            shares[order[-1 - step % len(order)]] -= unit
+    return shares

@@ -1,0 +1,140 @@
+"""Hours and what they are called: month x hour matrices in a named time zone, the form of the US utility rate database.
+
+Every interval is half-open and in UTC. Local time is only ever looked up from UTC, never added to, so a day of 23 or
+25 hours is as long as it is: a 00-06 window in New York lasts 5 or 7 hours on two nights a year.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from apps.pricing.rating.errors import RatingError
+
+Interval = tuple[datetime, datetime]
+Matrix = tuple[tuple[int, ...], ...]
+
+# Every offset in use today is a multiple of 15 minutes, and clocks change on such a mark.
+_STEP = timedelta(minutes=15)
+_LONGEST = timedelta(days=400)
+
+
+@dataclass(frozen=True)
+class Period:
+    """A kind of hour."""
+
+    name: str
+    off_peak: bool
+
+
+@dataclass(frozen=True, order=True)
+class Holiday:
+    """A local date that is treated like a weekend day."""
+
+    day: date
+    name: str
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """Which period every local hour belongs to. Matrices hold 12 rows (months) of 24 indices into `periods`."""
+
+    zone: str
+    periods: tuple[Period, ...]
+    weekday: Matrix
+    weekend: Matrix
+    holidays: tuple[Holiday, ...]
+
+    @cached_property
+    def tzinfo(self) -> ZoneInfo:
+        """The zone's rules, from the machine's own time zone data."""
+        return zone_of(self.zone)
+
+    @cached_property
+    def _holiday_dates(self) -> frozenset[date]:
+        return frozenset(holiday.day for holiday in self.holidays)
+
+    def period_at(self, instant: datetime) -> Period:
+        """The period in force at an aware instant."""
+        local = instant.astimezone(self.tzinfo)
+        resting = local.weekday() >= 5 or local.date() in self._holiday_dates
+        matrix = self.weekend if resting else self.weekday
+        return self.periods[matrix[local.month - 1][local.hour]]
+
+    def is_off_peak(self, instant: datetime) -> bool:
+        """Whether the instant lies in an off-peak hour."""
+        return self.period_at(instant).off_peak
+
+    def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
+        """The parts of [start, end) that are off-peak (or that are not), in UTC, merged, in order."""
+        _check_span(start, end)
+        found: list[Interval] = []
+        left = start.astimezone(UTC)
+        stop = end.astimezone(UTC)
+        while left < stop:
+            mark = left.replace(minute=left.minute - left.minute % 15, second=0, microsecond=0)
+            right = min(mark + _STEP, stop)
+            if self.is_off_peak(left) == off_peak:
+                if found and found[-1][1] == left:
+                    found[-1] = (found[-1][0], right)
+                else:
+                    found.append((left, right))
+            left = right
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The document form; `parse.book_from_json` reads it back."""
+        return {
+            "zone": self.zone,
+            "periods": [{"name": period.name, "off_peak": period.off_peak} for period in self.periods],
+            "weekday": [list(row) for row in self.weekday],
+            "weekend": [list(row) for row in self.weekend],
+            "holidays": [{"day": item.day.isoformat(), "name": item.name} for item in self.holidays],
+        }
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The named IANA zone. Raises RatingError when this machine does not know it."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise RatingError(
+            f"The time zone {name!r} is not known here; check the spelling (such as Europe/Berlin) or, if this machine "
+            "has no time zone data, run: pip install tzdata"
+        ) from error
+
+
+def intersect(left: list[Interval], right: list[Interval]) -> list[Interval]:
+    """What two ordered lists of half-open intervals have in common."""
+    found: list[Interval] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        start, end = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if start < end:
+            found.append((start, end))
+        if left[i][1] <= right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def merge(intervals: list[Interval]) -> list[Interval]:
+    """The same instants as few, ordered, half-open intervals."""
+    found: list[Interval] = []
+    for start, end in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def _check_span(start: datetime, end: datetime) -> None:
+    if start.tzinfo is None or end.tzinfo is None:
+        raise RatingError("An instant without a time zone cannot be priced; give it an offset such as +00:00.")
+    if end - start > _LONGEST:
+        raise RatingError(f"A window of more than {_LONGEST.days} days cannot be priced; ask for a shorter one.")

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.pricing.rating import BookError, NotPriced, book_from_json, book_from_text
+from tests.pricing.rating.books import SHIPPED, book, document
+
+
+def test_the_shipped_book_parses_and_round_trips() -> None:
+    shipped = book_from_text(SHIPPED.read_bytes())
+    again = book_from_json(json.loads(json.dumps(shipped.to_json())))
+    assert again == shipped
+    assert again.digest == shipped.digest
+
+
+def test_spaces_key_order_and_trailing_zeros_do_not_change_the_digest() -> None:
+    shuffled = dict(reversed(list(document(lambda d: d.update(floor="0.2500")).items())))
+    assert book_from_text(json.dumps(shuffled, indent=7)).digest == book().digest
+
+
+def test_one_digit_changes_the_digest() -> None:
+    assert book(lambda d: d["prices"]["lpu"].update(int8="0.002000000001")).digest != book().digest
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.pop("floor"), "lacks floor"),
+        (lambda d: d.update(extra=1), "unknown entries extra"),
+        (lambda d: d.update(format="other/9"), "format is"),
+        (lambda d: d.update(version=0), "version is 0"),
+        (lambda d: d.update(version=True), "version is True"),
+        (lambda d: d["currency"].update(code="eur"), "currency.code"),
+        (lambda d: d["currency"].update(exponent=9), "currency.exponent"),
+        (lambda d: d["prices"]["lpu"].update(int8=0.002), "not a plain decimal"),
+        (lambda d: d["prices"]["lpu"].update(int8="1e-3"), "not a plain decimal"),
+        (lambda d: d["prices"]["lpu"].update(int8="NaN"), "not a plain decimal"),
+        (lambda d: d["prices"]["lpu"].update(int8="0.0000000000001"), "more than 12 decimal places"),
+        (lambda d: d["prices"]["lpu"].update(int8="0"), "leave out what is not for sale"),
+        (lambda d: d["prices"]["lpu"].update(int8="-1"), "leave out what is not for sale"),
+        (lambda d: d.update(prices={}), "prices is not an object"),
+        (lambda d: d["minimum_operations_per_cycle"].pop("lpu"), "minimum_operations_per_cycle lacks lpu"),
+        (lambda d: d.update(floor="1.1"), "not a factor from 0 to 1"),
+        (lambda d: d["classes"]["batch"].update(discount="0.12345"), "more than 4 decimal places"),
+        (lambda d: d["classes"]["priority"].update(surcharge="0.9"), "not a factor of at least 1"),
+        (lambda d: d["classes"]["batch"].update(offered="yes"), "neither true nor false"),
+        (lambda d: d["classes"]["batch"].pop("title"), "classes.batch lacks title"),
+        (lambda d: d["classes"]["batch"].update(finish_within_minutes=0), "finish_within_minutes is 0"),
+        (lambda d: d["commitments"].update(none="0.5"), 'commitments must hold "none"'),
+        (lambda d: d["tariff"].update(zone="Europe/Nowhere"), "check the spelling"),
+        (lambda d: d["tariff"].update(zone="../../etc/passwd"), "check the spelling"),
+        (lambda d: d["tariff"]["weekday"].pop(), "12 rows"),
+        (lambda d: d["tariff"]["weekend"][3].append(0), "12 rows"),
+        (lambda d: d["tariff"]["weekday"][0].__setitem__(0, 7), "not the index of a period"),
+        (lambda d: d["tariff"].update(periods=[]), "1 to 24 periods"),
+        (lambda d: d["tariff"]["holidays"].append({"day": "2026-02-30", "name": "x"}), "not a date"),
+        (lambda d: [p.update(off_peak=False) for p in d["tariff"]["periods"]], "no off-peak hour"),
+    ],
+)  # fmt: skip
+def test_a_faulty_book_is_refused_with_its_place(change: Any, said: str) -> None:
+    with pytest.raises(BookError) as refusal:
+        book(change)
+    assert said in str(refusal.value)
+
+
+def test_every_fault_is_listed_at_once() -> None:
+    def spoil(d: dict[str, Any]) -> None:
+        d["floor"], d["version"], d["tariff"]["zone"] = "2", -1, "Moon/Base"
+
+    with pytest.raises(BookError) as refusal:
+        book(spoil)
+    assert len(refusal.value.problems) == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, '{"format": NaN}'])
+def test_what_is_not_a_book_is_refused(text: str) -> None:
+    with pytest.raises(BookError):
+        book_from_text(text)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
+    )
+)
+def test_any_json_is_a_book_or_a_clear_refusal(value: Any) -> None:
+    for key in ("prices", "classes", "commitments", "tariff", "currency", "minimum_operations_per_cycle"):
+        with pytest.raises(BookError):
+            book(lambda d, key=key: d.update({key: value}))
+
+
+def test_what_has_no_price_is_named() -> None:
+    for ask, said in (
+        (lambda: book().unit_price("tpu", "int8"), "no processor class 'tpu'"),
+        (lambda: book().unit_price("lpu", "int4"), "no price for 'int4' on 'lpu'"),
+        (lambda: book().price_class("gold"), "no class 'gold'"),
+        (lambda: book().commitment("decade"), "no commitment 'decade'"),
+    ):
+        with pytest.raises(NotPriced, match=said):
+            ask()
+
+
+def test_prices_are_decimals() -> None:
+    assert book().unit_price("lpu", "float32") == Decimal("0.008")
