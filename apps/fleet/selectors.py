@@ -1,0 +1,43 @@
+"""What reads the fleet."""
+
+from __future__ import annotations
+
+from django.db.models import Prefetch, QuerySet
+
+from apps.accounts.problems import Problem
+from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind
+
+
+def pools() -> QuerySet[Pool]:
+    """Active pools by slug, with processor, site and active devices."""
+    devices = Prefetch("devices", queryset=Device.objects.filter(is_active=True))
+    return Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(devices)
+
+
+def pool_slugs() -> list[str]:
+    """The slugs of the active pools."""
+    return list(Pool.objects.filter(is_active=True).values_list("slug", flat=True))
+
+
+def pool_get(slug: str) -> Pool:
+    """The active pool with that slug; a Problem that lists the known ones otherwise."""
+    pool = pools().filter(slug=slug).first()
+    if pool is None:
+        raise Problem(422, "No such pool", f"There is no pool '{slug}'. Choose one of: {', '.join(pool_slugs())}.")
+    return pool
+
+
+def pools_for_target(target: str) -> QuerySet[Pool]:
+    """Pools that run binaries of that target."""
+    return pools().filter(kind=PoolKind.SIMULATED, processor__name=target)
+
+
+def devices_of(pool: Pool) -> list[Device]:
+    """The pool's active devices in the order of their ids, which is the order of locking."""
+    return list(Device.objects.filter(pool=pool, is_active=True).order_by("id"))
+
+
+def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasurement | None:
+    """The newest measurement of a program's model on a host pool; None when it has not run there yet."""
+    rows = HostMeasurement.objects.filter(pool=pool, program_digest=program_digest)
+    return rows.order_by("-measured_at").first()

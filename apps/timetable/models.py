@@ -1,0 +1,104 @@
+"""Sold device time. The database itself refuses two windows on one device at one instant."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import ClassVar
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.fleet.models import Device, Pool
+
+
+class ReservationState(models.TextChoices):
+    """`released`: given back before its end; its windows no longer count."""
+
+    ACTIVE = "active", "Active"
+    RELEASED = "released", "Released"
+
+
+class WindowState(models.TextChoices):
+    """An active window holds its device's time, also after it has passed; a released one does not."""
+
+    ACTIVE = "active", "Active"
+    RELEASED = "released", "Released"
+
+
+class Reservation(models.Model):
+    """What one contract has taken of a pool. The contract's id is a plain UUID: contracts live in a higher room."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    contract_id = models.UUIDField(db_index=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="reservations")
+    klass = models.CharField(max_length=20)
+    state = models.CharField(max_length=10, choices=ReservationState, default=ReservationState.ACTIVE)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.pool_id} for {self.contract_id}"
+
+
+class Window(models.Model):
+    """A half-open period of one device, at whole microseconds."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    reservation = models.ForeignKey(Reservation, on_delete=models.PROTECT, related_name="windows")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="windows")
+    period = DateTimeRangeField()
+    state = models.CharField(max_length=10, choices=WindowState, default=WindowState.ACTIVE)
+
+    organisation_path: ClassVar[str] = "reservation__organisation"
+
+    class Meta:
+        constraints = [
+            ExclusionConstraint(
+                name="window_never_sold_twice",
+                expressions=[("device", RangeOperators.EQUAL), ("period", RangeOperators.OVERLAPS)],
+                condition=models.Q(state=WindowState.ACTIVE),
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    period__isempty=False,
+                    period__lower_inc=True,
+                    period__upper_inc=False,
+                    period__lower_inf=False,
+                    period__upper_inf=False,
+                ),
+                name="window_half_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.device_id} [{self.start}, {self.end})"
+
+    @property
+    def start(self) -> datetime:
+        """First instant of the window."""
+        lower: datetime = self.period.lower
+        return lower
+
+    @property
+    def end(self) -> datetime:
+        """First instant after the window."""
+        upper: datetime = self.period.upper
+        return upper
+
+
+class Refusal(models.Model):
+    """Somebody asked for device time and did not get it; the administrator reads these."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="refusals")
+    klass = models.CharField(max_length=20)
+    duration_us = models.BigIntegerField()
+    reason = models.CharField(max_length=400)
+    at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} {self.pool_id}: {self.reason}"

@@ -1,0 +1,153 @@
+"""What reads the timetable."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from apps.fleet.models import Device, Pool
+from apps.fleet.selectors import devices_of, pools
+from apps.timetable.admission import Interval, Limits, Placement, Rated, Refusal, Work, free_between, place
+from apps.timetable.instants import instant_of, micros_of, micros_of_seconds
+from apps.timetable.models import Window, WindowState
+
+ALTERNATIVE_HORIZON = timedelta(days=7)
+WINDOWS_MAX = 64
+
+# (start, end) or (start, end, rank): rank 0 is the cheapest tariff and is tried first.
+Allowed = Sequence[tuple[datetime, datetime] | tuple[datetime, datetime, int]]
+
+
+class Slot(NamedTuple):
+    """A half-open period of one device."""
+
+    device: Device
+    start: datetime
+    end: datetime
+
+
+class Alternative(NamedTuple):
+    """Where the same work would fit: it starts and ends there, on that pool."""
+
+    pool: str
+    start: datetime
+    end: datetime
+
+
+class Demand(NamedTuple):
+    """What is asked of a pool. Times in seconds; `quantum` is the piece that is never cut when windows are split."""
+
+    duration: Fraction
+    not_before: datetime
+    not_after: datetime
+    allowed: Allowed | None = None
+    setup: Fraction = Fraction(0)
+    quantum: Fraction | None = None
+    windows_max: int = 1
+
+    def work(self) -> Work:
+        """The demand in the terms of the admission; a demand that is not split is one piece."""
+        if self.windows_max == 1 or self.quantum is None:
+            return Work(count=1, each=micros_of_seconds(self.duration))
+        count = -int(-(self.duration - self.setup) // self.quantum)
+        return Work(max(count, 1), micros_of_seconds(self.quantum), micros_of_seconds(self.setup))
+
+    def limits(self, *, now: datetime) -> Limits:
+        """The limits in microseconds; nothing is placed before `now`."""
+        allowed = None
+        if self.allowed is not None:
+            allowed = tuple(
+                Rated(micros_of(one[0]), micros_of(one[1]), one[2] if len(one) > 2 else 0) for one in self.allowed
+            )
+        not_before = micros_of(max(now, self.not_before))
+        return Limits(not_before, micros_of(self.not_after), allowed, min(self.windows_max, WINDOWS_MAX))
+
+
+def busy_by_device(devices: Iterable[Device], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
+    """Sold time of each device that touches [start, end), in microseconds."""
+    if start >= end:
+        return {}
+    rows = Window.objects.filter(
+        device__in=[device.pk for device in devices],
+        state=WindowState.ACTIVE,
+        period__overlap=DateTimeTZRange(start, end, "[)"),
+    ).values_list("device_id", "period")
+    busy: dict[UUID, list[Interval]] = defaultdict(list)
+    for device_id, period in rows:
+        busy[device_id].append(Interval(micros_of(period.lower), micros_of(period.upper)))
+    return busy
+
+
+def free_by_device(devices: Sequence[Device], start: datetime, end: datetime) -> dict[str, list[Interval]]:
+    """Free time of each device in [start, end), by the device's id as text."""
+    busy = busy_by_device(devices, start, end)
+    return {
+        str(device.pk): free_between(busy.get(device.pk, []), micros_of(start), micros_of(end)) for device in devices
+    }
+
+
+def windows_free(pool: Pool, start: datetime, end: datetime) -> list[Slot]:
+    """The free periods of the pool's devices in [start, end), by start."""
+    devices = devices_of(pool)
+    by_id = {str(device.pk): device for device in devices}
+    slots = [
+        Slot(by_id[key], instant_of(one.start), instant_of(one.end))
+        for key, free in free_by_device(devices, start, end).items()
+        for one in free
+    ]
+    return sorted(slots, key=lambda slot: (slot.start, slot.device.name))
+
+
+def demand_place(devices: Sequence[Device], demand: Demand, *, now: datetime) -> Placement | Refusal:
+    """Where the demand fits on these devices as sold so far; takes nothing."""
+    limits = demand.limits(now=now)
+    start, end = instant_of(limits.not_before), demand.not_after
+    free = free_by_device(devices, start, end) if start < end else {}
+    return place(demand.work(), free, limits)
+
+
+def reservation_preview(
+    *,
+    pool: Pool,
+    duration: Fraction,
+    not_before: datetime,
+    not_after: datetime,
+    allowed: Allowed | None = None,
+    now: datetime,
+    setup: Fraction = Fraction(0),
+    quantum: Fraction | None = None,
+    windows_max: int = 1,
+) -> list[Slot] | None:
+    """The windows that `reservation_take` would take at this moment; None when nothing fits."""
+    devices = devices_of(pool)
+    demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
+    found = demand_place(devices, demand, now=now)
+    if isinstance(found, Refusal):
+        return None
+    by_id = {str(device.pk): device for device in devices}
+    return [Slot(by_id[piece.device], instant_of(piece.start), instant_of(piece.end)) for piece in found.windows]
+
+
+def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
+    """Where the demand would fit instead: on sibling pools within its limits, and on this pool within a week of them."""
+    found: list[Alternative] = []
+    siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
+    later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)
+    for candidate, tried in [*((one, demand) for one in siblings), (pool, later)]:
+        placement = demand_place(devices_of(candidate), tried, now=now)
+        if isinstance(placement, Placement):
+            start = instant_of(min(piece.start for piece in placement.windows))
+            found.append(Alternative(candidate.slug, start, instant_of(placement.end)))
+    return found
+
+
+def windows_of(contract_id: UUID) -> list[Window]:
+    """The contract's windows that were not given back, by start."""
+    rows = Window.objects.filter(reservation__contract_id=contract_id, state=WindowState.ACTIVE)
+    return list(rows.select_related("device", "device__pool").order_by("period", "device_id"))
