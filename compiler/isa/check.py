@@ -1,0 +1,246 @@
+"""What a valid program is, whatever the processor: references, ranges, types, order.
+
+Sizes of a processor (memory, tiles, units) and time are the simulator's to check.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from compiler.errors import ModelError
+from compiler.isa.binary import Binary
+from compiler.isa.element import SIZE
+from compiler.isa.instruction import REDUCERS, Flag, Instruction, Op
+from compiler.isa.machine import UNIT_CLASSES
+from compiler.isa.meaning import accumulator
+from compiler.isa.program import Program
+from compiler.isa.stream import Stream, points
+from compiler.isa.table import COMMON, TABLE, accesses
+
+_OPERATION = {int(op) for op in Op}
+_TABLES = (("a", "streams"), ("b", "streams"), ("c", "streams"), ("d", "streams"), ("out", "streams"),
+           ("pre", "programs"), ("post", "programs"), ("gather", "gathers"), ("port", "ports"))  # fmt: skip
+
+
+class _Refusal(Exception):
+    """Why an instruction is not valid; the caller adds which one."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise _Refusal(message)
+
+
+def check(binary: Binary) -> None:
+    """``ModelError`` unless every instruction and table entry of ``binary`` is well formed."""
+    _check_memory(binary)
+    _check_names(binary)
+    order = (-1, -1, -1)
+    for number, i in enumerate(binary.rows):
+        try:
+            _check_fields(binary, i)
+            _check_operands(binary, i)
+            _CHECKS[Op(i.opcode)](binary, i)
+        except _Refusal as refusal:
+            _fail(f"instruction {number}: {refusal}")
+        here = (i.cycle, UNIT_CLASSES.index(TABLE[Op(i.opcode)].unit), i.unit)
+        if here < order:
+            _fail(f"instruction {number}: instructions are not ordered by cycle and unit")
+        order = here
+
+
+def _fail(message: str) -> NoReturn:
+    raise ModelError(f"not a valid program: {message}")
+
+
+def _check_memory(b: Binary) -> None:
+    if len(b.constants) != b.memory.constants:
+        _fail(f"{len(b.constants)} bytes of constants for a region of {b.memory.constants}")
+    end = b.memory.constants + b.memory.state
+    for state in b.states:
+        size = SIZE[state.dtype]
+        total = size
+        for extent in state.shape:
+            total *= extent
+        if len(state.initial) != total:
+            _fail(f"state {state.name!r} of {total} bytes has {len(state.initial)} initial bytes")
+        if state.base % size or not b.memory.constants <= state.base <= end - total:
+            _fail(f"state {state.name!r} lies outside the state region")
+    for gather in b.gathers:
+        for axis in gather.axes:
+            if not 0 < axis.index <= len(b.streams) or b.streams[axis.index - 1].dtype[0] not in "iu":
+                _fail("a gather's index is not a stream of whole numbers")
+
+
+def _check_names(b: Binary) -> None:
+    for kind, names in (
+        ("input", [p.name for p in b.ports if not p.output]),
+        ("output", [p.name for p in b.ports if p.output]),
+        ("state", [s.name for s in b.states]),
+    ):
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            _fail(f"two {kind}s have the name {min(twice)!r}")
+
+
+def _check_fields(b: Binary, i: Instruction) -> None:
+    _require(i.opcode in _OPERATION, f"there is no operation {i.opcode}")
+    spec = TABLE[Op(i.opcode)]
+    for name, value in zip(Instruction._fields, i, strict=True):
+        _require(not value or name in COMMON or name in spec.fields, f"{spec.op.name} does not use {name}")
+    for name, table in _TABLES:
+        _require(getattr(i, name) <= len(getattr(b, table)), f"{name} refers to an entry that is not in {table}")
+    for operand in spec.operands:
+        _require(bool(getattr(i, operand.field)) or not operand.required, f"{spec.op.name} needs {operand.field}")
+    _require(i.source < max(1, len(b.sources)), "its source operation is not in the table")
+    _require(not i.reducer or i.reducer in REDUCERS, f"there is no reducer {i.reducer}")
+    _require(min(i.count1, i.count2) > 0, "an empty range")
+
+
+def _inner(role: str, i: Instruction) -> str:
+    """Which operands share their ``g2``: all but the left side of a product."""
+    return "K" if i.opcode == Op.MATMUL and role == "a" else "inner"
+
+
+def _check_operands(b: Binary, i: Instruction) -> None:
+    shared: dict[str, int] = {}
+    for access in accesses(b, i):
+        stream = b.streams[access.stream]
+        _require(not stream.g0 or i.g0 < points(stream.g0), f"{access.role}: batch point {i.g0} is outside its loops")
+        for group, nest, (start, count) in (
+            ("rows", stream.g1, access.rows),
+            (_inner(access.role, i), stream.g2, access.inner),
+        ):
+            if nest:
+                total = points(nest)
+                _require(start + count <= total, f"{access.role}: {start} + {count} is beyond its {total} points")
+                _require(shared.setdefault(group, total) == total, f"{access.role}: its loops are not the others'")
+            elif access.write:
+                _require(count == 1, "the result puts several values in one place")
+        if access.write:
+            _require(not stream.guards, "the result has guards")
+
+
+def _types(b: Binary, i: Instruction, program: Program, roles: tuple[str, ...], value: str) -> None:
+    """Every argument of ``program`` exists and has its operand's type; argument -1 has type ``value`` ('' for none)."""
+    references = [getattr(i, role) for role in roles]
+    present = [b.streams[r - 1] for r in references if r]
+    _require(references == sorted(references, key=lambda r: not r), "an operand is missing before another")
+    for step in program.steps:
+        if step.op == "index":
+            _require(int(step.imm or 0) < len(index_loops(b, i)), f"the program asks for loop {step.imm}")
+        if step.op != "arg":
+            continue
+        position = int(step.imm or 0)
+        _require(position < len(present), f"the program uses operand {position}, which is not given")
+        dtype = present[position].dtype if position >= 0 else value
+        _require(
+            step.dtype == dtype, f"the program takes operand {position} as {step.dtype}, but it is {dtype or 'absent'}"
+        )
+
+
+def index_loops(b: Binary, i: Instruction) -> tuple[int, ...]:
+    """Extents of the loops that ``index`` counts: ``g0`` and ``g1`` of the result, then ``g2`` of the first user of it."""
+    streams = {access.role: b.streams[access.stream] for access in accesses(b, i)}
+    out: Stream = streams["out"]
+    inner = next((s.g2 for role, s in streams.items() if s.g2 and _inner(role, i) == "inner"), ())
+    return tuple(loop.extent for loop in out.g0 + out.g1 + inner)
+
+
+def _out(b: Binary, i: Instruction) -> Stream:
+    return b.streams[i.out - 1]
+
+
+def _loadw(b: Binary, i: Instruction) -> None:
+    _require(bool(accumulator(b.streams[i.a - 1].dtype)), "a plane does not take weights of this type")
+
+
+def _matmul(b: Binary, i: Instruction) -> None:
+    _require(i.count3 > 0, "an empty range")
+    dtype = accumulator(b.streams[i.a - 1].dtype)
+    _require(bool(dtype), "a plane does not take operands of this type")
+    if not i.flags & Flag.LAST:
+        _require(not (i.b or i.c or i.d or i.out or i.post), "a product that is not the last one has no epilogue")
+        return
+    _require(bool(i.out), "the last product needs out")
+    if i.post:
+        program = b.programs[i.post - 1]
+        _types(b, i, program, ("b", "c", "d"), dtype)
+        dtype = program.dtype
+    else:
+        _require(not (i.b or i.c or i.d), "operands without a program")
+    _require(_out(b, i).dtype == dtype, f"the result is {dtype}, out is {_out(b, i).dtype}")
+
+
+def _vector(b: Binary, i: Instruction) -> None:
+    inner = [points(b.streams[access.stream].g2) for access in accesses(b, i)]
+    _require(i.start2 == 0 and (max(inner) in (1, i.count2)), "an inner range that is not whole")
+    roles = ("a", "b", "c", "d")
+    if i.reducer:
+        _require(bool(i.pre or i.a), "nothing to reduce")
+    else:
+        _require(bool(i.pre) and not i.post, "without a reducer there is pre and no post")
+        _require(i.count2 == 1, "without a reducer there is one inner point")
+    if i.pre:
+        program = b.programs[i.pre - 1]
+        _types(b, i, program, roles, "")
+        dtype = program.dtype
+    else:
+        dtype = b.streams[i.a - 1].dtype
+    if i.reducer:
+        logic = REDUCERS[i.reducer] in ("any", "all")
+        _require(logic == (dtype == "bool"), f"{REDUCERS[i.reducer]} does not reduce {dtype}")
+    if i.post:
+        program = b.programs[i.post - 1]
+        _types(b, i, program, roles, dtype)
+        _after_reduction(b, i, program)
+        dtype = program.dtype
+    _require(points(_out(b, i).g2) == 1, "the result of a vector instruction has no inner loops")
+    _require(_out(b, i).dtype == dtype, f"the result is {dtype}, out is {_out(b, i).dtype}")
+
+
+def _after_reduction(b: Binary, i: Instruction, program: Program) -> None:
+    outer = len(_out(b, i).g0) + len(_out(b, i).g1)
+    for step in program.steps:
+        position = int(step.imm or 0)
+        if step.op == "arg" and position >= 0:
+            stream = b.streams[(i.a, i.b, i.c, i.d)[position] - 1]
+            _require(points(stream.g2) == 1, "post uses an operand of the reduced loops")
+        if step.op == "index":
+            _require(position < outer, "post uses a reduced loop")
+
+
+def _same_type(b: Binary, i: Instruction) -> None:
+    _require(b.streams[i.a - 1].dtype == _out(b, i).dtype, "a copy does not change the element type")
+
+
+def _gather(b: Binary, i: Instruction) -> None:
+    _same_type(b, i)
+    _require(bool(i.gather), "GATHER needs gather")
+    loops = len(b.streams[i.a - 1].loops)
+    for axis in b.gathers[i.gather - 1].axes:
+        _require(len(axis.coefficients) == loops, "a gathered dimension does not have one coefficient per loop of a")
+
+
+def _link(b: Binary, i: Instruction) -> None:
+    stream = b.streams[(i.a or i.out) - 1]
+    _require(bool(i.port), "a transfer needs a host tensor")
+    port = b.ports[i.port - 1]
+    total = SIZE[port.dtype]
+    for extent in port.shape:
+        total *= extent
+    _require(port.output == (i.opcode == Op.SEND), "a transfer in the wrong direction")
+    _require(port.dtype == stream.dtype, f"the host tensor is {port.dtype}, the stream {stream.dtype}")
+    _require(i.offset % stream.size == 0, "a transfer that begins inside an element")
+    _require(i.offset + i.count1 * i.count2 * stream.size <= total, "a transfer beyond the host tensor")
+
+
+_CHECKS = {
+    Op.LOADW: _loadw,
+    Op.MATMUL: _matmul,
+    Op.VECTOR: _vector,
+    Op.MOVE: _same_type,
+    Op.GATHER: _gather,
+    Op.RECV: _link,
+    Op.SEND: _link,
+}

@@ -1,0 +1,95 @@
+"""What one instruction counts for, from its fields alone: the compiler's side of the counters.
+
+The simulator does not use this module: it counts the arrays that it touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from compiler.isa.geometry import elements
+from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.isa.machine import Machine
+from compiler.isa.program import Program
+from compiler.isa.table import accesses
+from compiler.isa.tables import Tables, program_of, stream_of
+from compiler.isa.timing import ceil_div, lanes, widest
+
+
+@dataclass(frozen=True)
+class Counts:
+    """``operations``: billed. ``executed``: arithmetic slots used, padding included. Bytes for the rest."""
+
+    operations: int = 0
+    executed: int = 0
+    alu: int = 0
+    mac_8: int = 0
+    mac_16: int = 0
+    mac_32: int = 0
+    read: int = 0
+    written: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    @staticmethod
+    def total(parts: Iterable[Counts]) -> Counts:
+        rows = list(parts)
+        return Counts(*(sum(getattr(row, field.name) for row in rows) for field in fields(Counts)))
+
+    def energy_fj(self, energy: dict[str, int], cycles: int) -> int:
+        """Femtojoules, from a processor's table of energy per action and the cycles that it was on."""
+        actions = {
+            "alu": self.alu, "mac_8": self.mac_8, "mac_16": self.mac_16, "mac_32": self.mac_32,
+            "read_byte": self.read, "write_byte": self.written, "link_byte": self.bytes_in + self.bytes_out,
+            "cycle": cycles,
+        }  # fmt: skip
+        return sum(energy[name] * count for name, count in actions.items())
+
+
+def _arithmetic(program: Program | None) -> int:
+    return program.arithmetic if program else 0
+
+
+def _matmul(machine: Machine, tables: Tables, i: Instruction) -> Counts:
+    stream = stream_of(tables, i.a)
+    assert stream is not None
+    rows, columns = machine.matrix.tiles[stream.dtype]
+    macs = i.count1 * i.count2 * i.count3
+    post = _arithmetic(program_of(tables, i.post)) if i.flags & Flag.LAST else 0
+    alu = i.count1 * i.count3 * post
+    return Counts(
+        operations=0 if i.flags & Flag.EXTRA else 2 * macs + alu,
+        executed=i.count1 * (2 * rows * columns + columns * post),
+        alu=alu,
+        **{f"mac_{8 * stream.size}": macs},
+    )
+
+
+def _vector(machine: Machine, tables: Tables, i: Instruction) -> Counts:
+    pre = _arithmetic(program_of(tables, i.pre)) + (1 if i.reducer else 0)
+    post = _arithmetic(program_of(tables, i.post))
+    width = lanes(machine, widest(tables, i))
+    points = i.count1 * i.count2
+    alu = points * pre + i.count1 * post
+    executed = width * (ceil_div(points, width) * pre + ceil_div(i.count1, width) * post)
+    return Counts(operations=0 if i.flags & Flag.EXTRA else alu, executed=executed, alu=alu)
+
+
+def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
+    """Counts of one instruction of a valid program."""
+    arithmetic = Counts()
+    if i.opcode == Op.MATMUL:
+        arithmetic = _matmul(machine, tables, i)
+    elif i.opcode == Op.VECTOR:
+        arithmetic = _vector(machine, tables, i)
+    moved = {"read": 0, "written": 0}
+    for access in accesses(tables, i):
+        stream = tables.streams[access.stream]
+        moved["written" if access.write else "read"] += elements(stream, access.rows, access.inner) * stream.size
+    link = {}
+    if i.opcode == Op.RECV:
+        link["bytes_in"] = i.count1 * i.count2 * tables.streams[i.out - 1].size
+    if i.opcode == Op.SEND:
+        link["bytes_out"] = i.count1 * i.count2 * tables.streams[i.a - 1].size
+    return Counts.total([arithmetic, Counts(**moved, **link)])

@@ -1,0 +1,93 @@
+"""What instructions do to arrays. The simulator fetches and stores; these functions are everything in between.
+
+Every operand arrives as an array of shape (rows, inner); an operand that does not use a group of loops has 1 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.isa.element import NUMPY
+from compiler.isa.instruction import REDUCERS, Instruction
+from compiler.isa.program import Program
+from compiler.numerics.contract import contract
+from compiler.numerics.reduce import reduce
+from compiler.numerics.scalar import evaluate
+
+Array = np.ndarray[Any, Any]
+Result = Array | None
+
+
+def _no_index(loop: int) -> Array:
+    return np.zeros((1, 1), np.int64)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one instruction works on. ``operands``: arrays by field name. ``accumulated``: the plane's sums so far (None
+    with ``first``), ``weights``: the slot's tile. ``index``: coordinate of a loop at every point, as an array."""
+
+    operands: Mapping[str, Array]
+    pre: Program | None = None
+    post: Program | None = None
+    accumulated: Array | None = None
+    weights: Array | None = None
+    index: Callable[[int], Array] = _no_index
+
+
+def accumulator(dtype: str) -> str:
+    """Element type in which a plane sums products of ``dtype``; '' when planes do not take it."""
+    return {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}.get(dtype, "")
+
+
+def run(program: Program, operands: list[Array], value: Result, index: Callable[[int], Array]) -> Array:
+    """A scalar program on arrays; argument -1 is ``value``."""
+
+    def operand(position: int) -> Array:
+        if position < 0:
+            assert value is not None
+            return value
+        return operands[position]
+
+    steps = [(step.op, step.args, NUMPY[step.dtype], step.imm) for step in program.steps]
+    return evaluate(steps, operand, index)
+
+
+def loadw(i: Instruction, inputs: Inputs) -> Result:
+    return inputs.operands["a"]
+
+
+def matmul(i: Instruction, inputs: Inputs) -> Result:
+    """New contents of the accumulator rows."""
+    a, weights = inputs.operands["a"], inputs.weights
+    assert weights is not None
+    dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(a.dtype, "i8"))]
+    return contract(inputs.accumulated, a, weights, dtype)
+
+
+def epilogue(i: Instruction, inputs: Inputs) -> Array:
+    """What leaves the plane for its sums ``accumulated``."""
+    assert inputs.accumulated is not None
+    if inputs.post is None:
+        return inputs.accumulated
+    operands = [inputs.operands[name] for name in ("b", "c", "d") if name in inputs.operands]
+    return run(inputs.post, operands, inputs.accumulated, inputs.index)
+
+
+def vector(i: Instruction, inputs: Inputs) -> Result:
+    """Column of ``count1`` results."""
+    operands = [inputs.operands[name] for name in ("a", "b", "c", "d") if name in inputs.operands]
+    value = operands[0] if inputs.pre is None else run(inputs.pre, operands, None, inputs.index)
+    if i.reducer:
+        value = reduce(REDUCERS[i.reducer], np.broadcast_to(value, (i.count1, i.count2)))[:, None]
+    if inputs.post is not None:
+        value = run(inputs.post, operands, value, inputs.index)
+    return value
+
+
+def move(i: Instruction, inputs: Inputs) -> Result:
+    return next(iter(inputs.operands.values()))

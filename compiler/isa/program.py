@@ -1,0 +1,43 @@
+"""Scalar programs: what an arithmetic unit does to every element that passes.
+
+The same form as the representation's expressions: straight-line, single assignment, the last step is the result. The
+operators and their meaning are those of ``compiler.numerics.scalar``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from compiler.numerics.scalar import FREE_CODES
+
+# Steps that cost no arithmetic: a read of an operand, a literal, the coordinate of a loop.
+FREE: Final = frozenset(FREE_CODES)
+
+
+@dataclass(frozen=True)
+class Step:
+    """``op`` applied to the results of earlier steps, giving an element of type ``dtype``.
+
+    ``arg``: ``imm`` is the operand's position (-1: the accumulated or reduced value). ``const``: ``imm`` is the literal.
+    ``index``: ``imm`` is a loop's position in ``g0 + g1 + g2`` of the instruction; the value is its coordinate.
+    """
+
+    op: str
+    args: tuple[int, ...]
+    dtype: str
+    imm: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    steps: tuple[Step, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.steps[-1].dtype
+
+    @property
+    def arithmetic(self) -> int:
+        """Arithmetic steps: the operations that one element is billed."""
+        return sum(step.op not in FREE for step in self.steps)

@@ -1,0 +1,73 @@
+"""What one inference costs: the quantities on the report, the quote and the invoice (G4)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Bytes resident on the processor. ``total`` is the sum of the others."""
+
+    weights: int
+    activations: int
+    state: int
+    instructions: int
+    scratch: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Io:
+    """Bytes over the host link and to external memory, each once."""
+
+    bytes_in: int
+    bytes_out: int
+    external_in: int
+    external_out: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that units take from and put into on-chip memory."""
+
+    read: int
+    written: int
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Counts of one inference; the simulator's counters have the same form and must be equal when ``exact``.
+
+    ``cycles``: from cycle 0 to the last byte written (latency). ``interval``: cycles between the starts of inferences
+    that run back to back. ``executed_operations``: arithmetic slots used, padding of tiles and lanes included.
+    """
+
+    operations: int
+    executed_operations: int
+    storage: Storage
+    io: Io
+    memory: Memory
+    cycles: int
+    interval: int
+    energy_fj: int
+    exact: bool = True
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Resources:
+        """The inverse of ``to_json``; ``TypeError`` or ``KeyError`` on another shape."""
+        plain = dict(data)
+        return Resources(
+            storage=Storage(**plain.pop("storage")),
+            io=Io(**plain.pop("io")),
+            memory=Memory(**plain.pop("memory")),
+            **plain,
+        )
+
+
+Counters = Resources

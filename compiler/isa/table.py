@@ -1,0 +1,216 @@
+"""The instruction table: one entry per instruction, from which everything else is made.
+
+Encoder, decoder, assembler, disassembler, simulator, the compiler's cost formulas and the page ``docs/compiler/isa.md``
+read this table; nothing about an instruction is written anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from compiler.isa import meaning, timing
+from compiler.isa.geometry import Range, touches
+from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.isa.machine import Machine
+from compiler.isa.tables import Tables
+
+Formula = Callable[[Machine, Tables, Instruction], int]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand stream: the field that refers to it, which ranges select its ``g1`` and ``g2``, which port carries it.
+
+    ``rows`` and ``inner`` are the number of a range field pair (``start1``/``count1`` and so on), 0 for none.
+    """
+
+    field: str
+    rows: int
+    inner: int
+    port: str
+    write: bool = False
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One instruction. ``fields``: those it uses besides opcode, unit, cycle and source; all others are 0."""
+
+    op: Op
+    unit: str
+    fields: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    meaning: Callable[..., meaning.Result]
+    beats: Formula
+    latency: Formula
+    cycles_text: str
+    text: str
+    why: str
+
+
+def _base(unit: str) -> Formula:
+    def latency(machine: Machine, tables: Tables, i: Instruction) -> int:
+        return machine.unit(unit).latency
+
+    return latency
+
+
+_TILE1 = ("g0", "start1", "count1")
+_TILE2 = (*_TILE1, "start2", "count2")
+_TILE3 = (*_TILE2, "start3", "count3")
+
+TABLE: Final[dict[Op, Spec]] = {
+    spec.op: spec
+    for spec in (
+        Spec(
+            Op.LOADW, "weights", ("slot", "a", *_TILE2),
+            (Operand("a", 1, 2, "a"),),
+            meaning.loadw, timing.loadw_beats, _base("weights"),
+            "ceil(K x N x size / weights.bytes_per_cycle)",
+            "Fill a weight slot of plane `unit` with the K x N tile that rows `start1`, `count1` and columns `start2`, "
+            "`count2` of stream `a` name.",
+            "Weight-stationary arrays have a load path of their own, so that the next tile's weights arrive while this "
+            "one computes.",
+        ),
+        Spec(
+            Op.MATMUL, "matrix", ("slot", "flags", "row", "a", "b", "c", "d", "out", "post", *_TILE3),
+            (
+                Operand("a", 1, 2, "a"),
+                Operand("b", 1, 3, "b", required=False),
+                Operand("c", 1, 3, "c", required=False),
+                Operand("d", 1, 3, "d", required=False),
+                Operand("out", 1, 3, "out", write=True, required=False),
+            ),
+            meaning.matmul, timing.matmul_beats, _base("matrix"),
+            "T x max(1, ceil(passes(post) / matrix.alus)) with `last`, else T",
+            "Multiply T = `count1` rows of `a` (K = `count2` inner points) by the K x N weights in `slot` (N = `count3`) "
+            "and add them to accumulator rows `row` ... `row + T - 1`: from 0 with `first`, k ascending. With `last` the "
+            "sums pass program `post` (argument -1 is the sum, 0, 1, 2 are `b`, `c`, `d`) and are written to `out`.",
+            "The array takes one row per cycle; the epilogue's arithmetic units sit at its output, so that bias, "
+            "residual and activation cost no trip through memory.",
+        ),
+        Spec(
+            Op.VECTOR, "vector", ("flags", "a", "b", "c", "d", "out", "pre", "reducer", "post", *_TILE2),
+            (
+                Operand("a", 1, 2, "a", required=False),
+                Operand("b", 1, 2, "b", required=False),
+                Operand("c", 1, 2, "c", required=False),
+                Operand("d", 1, 2, "d", required=False),
+                Operand("out", 1, 0, "out", write=True),
+            ),
+            meaning.vector, timing.vector_beats, timing.vector_latency,
+            "ceil(P x R / lanes) x max(1, ceil((passes(pre) + 1 if reducer) / vector.alus)) "
+            "+ ceil(P / lanes) x ceil(passes(post) / vector.alus)",
+            "For each of P = `count1` points evaluate program `pre` at each of R = `count2` inner points (the whole of "
+            "`g2`), reduce over them by `reducer` in the fixed tree, and pass program `post` (argument -1 is the reduced "
+            "value). Without reducer R is 1 and `pre` gives the result; without `pre` operand `a` is reduced as it is.",
+            "Lanes of arithmetic units in a row, a chain of operations per cycle; reductions go through an adder tree "
+            "across the lanes.",
+        ),
+        Spec(
+            Op.MOVE, "move", ("a", "out", *_TILE2),
+            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
+            meaning.move, timing.one_beat, _base("move"),
+            "1",
+            "Copy `count1` x `count2` elements from `a` to `out`; elements that a guard of `a` excludes are its fill.",
+            "Permutation networks beside the memory slices change layouts without arithmetic.",
+        ),
+        Spec(
+            Op.GATHER, "move", ("a", "out", "gather", *_TILE2),
+            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
+            meaning.move, timing.one_beat, _base("move"),
+            "1",
+            "Copy elements whose place is itself data: to the address of `a` each axis of `gather` adds its stride times "
+            "a coordinate read from an index stream. A coordinate outside its extent is a fault. Hazards cover every "
+            "address that an index could name.",
+            "Memory slices accept an address stream in place of a counter; tables and embeddings need it.",
+        ),
+        Spec(
+            Op.RECV, "link_in", ("port", "offset", "out", *_TILE2),
+            (Operand("out", 1, 2, "out", write=True),),
+            meaning.move, timing.recv_beats, _base("link_in"),
+            "ceil(bytes / link_in.bytes_per_cycle)",
+            "Take `count1` x `count2` consecutive elements of host tensor `port` from byte `offset` on into `out`.",
+            "The host link delivers a byte stream at a fixed rate; where it lands is an affine address.",
+        ),
+        Spec(
+            Op.SEND, "link_out", ("port", "offset", "a", *_TILE2),
+            (Operand("a", 1, 2, "a"),),
+            meaning.move, timing.send_beats, _base("link_out"),
+            "ceil(bytes / link_out.bytes_per_cycle)",
+            "Give `count1` x `count2` elements of `a` to host tensor `port` from byte `offset` on.",
+            "The other direction of the link; its own wires, so that both run at once.",
+        ),
+    )
+}  # fmt: skip
+
+COMMON: Final = ("opcode", "unit", "cycle", "source")
+
+
+class Access(NamedTuple):
+    """A piece of a stream that one instruction reads or writes. ``stream`` is a position in the table."""
+
+    role: str
+    stream: int
+    rows: Range
+    inner: Range
+    write: bool
+
+
+_NONE: Final = (0, 1)
+
+
+def _range(i: Instruction, number: int) -> Range:
+    if number == 1:
+        return i.start1, i.count1
+    if number == 2:
+        return i.start2, i.count2
+    return (i.start3, i.count3) if number == 3 else _NONE
+
+
+def accesses(tables: Tables, i: Instruction) -> list[Access]:
+    """Pieces that an instruction reads, in the table's order, then index streams, and the piece that it writes."""
+    spec = TABLE[Op(i.opcode)]
+    found = []
+    for operand in spec.operands:
+        reference = getattr(i, operand.field)
+        if not reference or (operand.write and i.opcode == Op.MATMUL and not i.flags & Flag.LAST):
+            continue
+        rows, inner = _range(i, operand.rows), _range(i, operand.inner)
+        found.append(Access(operand.field, reference - 1, rows, inner, operand.write))
+    if i.gather:
+        rows, inner = _range(i, 1), _range(i, 2)
+        axes = tables.gathers[i.gather - 1].axes
+        found += [Access(f"index{n}", axis.index - 1, rows, inner, write=False) for n, axis in enumerate(axes)]
+    return found
+
+
+class Timing(NamedTuple):
+    """``beats``: cycles that the unit is busy and reads last. ``latency``: cycles from issue to the first byte written."""
+
+    beats: int
+    latency: int
+
+    @property
+    def end(self) -> int:
+        """Cycles from issue until what was written can be read."""
+        return self.latency + self.beats
+
+
+def unit_class(i: Instruction) -> str:
+    return TABLE[Op(i.opcode)].unit
+
+
+def time(machine: Machine, tables: Tables, i: Instruction) -> Timing:
+    """Cycles of one instruction: the most of its arithmetic and of each stream's line touches over its ports."""
+    spec = TABLE[Op(i.opcode)]
+    ports = machine.unit(spec.unit).ports
+    streams = []
+    for access in accesses(tables, i):
+        role = "index" if access.role.startswith("index") else access.role
+        count = touches(tables.streams[access.stream], access.rows, access.inner, machine.line_bytes)
+        streams.append((count, ports[role]))
+    beats = max(spec.beats(machine, tables, i), timing.fetch_beats(streams))
+    return Timing(beats, spec.latency(machine, tables, i))

@@ -1,0 +1,92 @@
+"""Cycles: how long each instruction keeps its unit busy, as integer formulas of operands and processor.
+
+An instruction issued at cycle s reads memory during [s, s + beats), begins to write at s + latency, and everything it
+writes can be read from s + latency + beats. Its unit takes the next instruction at s + beats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from compiler.isa.element import SIZE
+from compiler.isa.instruction import Flag, Instruction
+from compiler.isa.machine import Machine
+from compiler.isa.program import FREE, Program
+from compiler.isa.tables import Tables, program_of, stream_of
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def passes(program: Program | None, table: Mapping[str, int]) -> int:
+    """Arithmetic-unit operations that one element needs."""
+    if program is None:
+        return 0
+    return sum(table.get(step.op, 1) for step in program.steps if step.op not in FREE)
+
+
+def tree_depth(points: int) -> int:
+    """Levels of the fixed reduction tree over that many points."""
+    return max(points - 1, 0).bit_length()
+
+
+def widest(tables: Tables, i: Instruction) -> int:
+    """Bytes of the largest element that passes a vector instruction's lanes."""
+    streams = (stream_of(tables, reference) for reference in (i.a, i.b, i.c, i.d, i.out))
+    sizes = [s.size for s in streams if s is not None]
+    for program in (program_of(tables, i.pre), program_of(tables, i.post)):
+        sizes += [SIZE[step.dtype] for step in program.steps] if program else []
+    return max(sizes)
+
+
+def lanes(machine: Machine, size: int) -> int:
+    """Elements of that size per cycle: wide ones take two lanes."""
+    return machine.vector.lanes if size <= 4 else machine.vector.lanes // 2
+
+
+def loadw_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    stream = stream_of(tables, i.a)
+    assert stream is not None
+    return ceil_div(i.count1 * i.count2 * stream.size, machine.weights.bytes_per_cycle)
+
+
+def matmul_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    steps = passes(program_of(tables, i.post), machine.passes) if i.flags & Flag.LAST else 0
+    return i.count1 * max(1, ceil_div(steps, machine.matrix.alus))
+
+
+def vector_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    width = lanes(machine, widest(tables, i))
+    pre = passes(program_of(tables, i.pre), machine.passes) + (1 if i.reducer else 0)
+    post = passes(program_of(tables, i.post), machine.passes)
+    body = ceil_div(i.count1 * i.count2, width) * max(1, ceil_div(pre, machine.vector.alus))
+    return body + ceil_div(i.count1, width) * ceil_div(post, machine.vector.alus)
+
+
+def vector_latency(machine: Machine, tables: Tables, i: Instruction) -> int:
+    return machine.vector.latency + (tree_depth(i.count2) if i.reducer else 0)
+
+
+def one_beat(machine: Machine, tables: Tables, i: Instruction) -> int:
+    """Only the ports limit it."""
+    return 1
+
+
+def recv_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    return _link_beats(tables, i, i.out, machine.link_in.bytes_per_cycle)
+
+
+def send_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    return _link_beats(tables, i, i.a, machine.link_out.bytes_per_cycle)
+
+
+def _link_beats(tables: Tables, i: Instruction, reference: int, rate: int) -> int:
+    stream = stream_of(tables, reference)
+    assert stream is not None
+    return ceil_div(i.count1 * i.count2 * stream.size, rate)
+
+
+def fetch_beats(touches: Iterable[tuple[int, int]]) -> int:
+    """Cycles that the slowest stream needs, from (line touches, ports) of each."""
+    return max((ceil_div(count, ports) for count, ports in touches), default=1)

@@ -1,0 +1,229 @@
+"""Reads a target file strictly: a missing, unknown or impossible figure is refused with what to change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from compiler.errors import ModelError
+from compiler.isa.element import SIZE
+from compiler.isa.machine import LinkUnit, Machine, MatrixUnit, Unit, VectorUnit, WeightsUnit
+from compiler.numerics.scalar import SCALAR
+
+HERE = Path(__file__).resolve().parent
+KINDS = ("published", "chosen", "extension", "derived")
+ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "cycle")
+READ_PORTS = {
+    "weights": ("a",), "matrix": ("a", "b", "c", "d"), "vector": ("a", "b", "c", "d"), "move": ("a", "index"),
+    "link_out": ("a",), "link_in": (),
+}  # fmt: skip
+WRITE_PORTS = {"matrix", "vector", "move", "link_in"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(Machine):
+    """A processor version. ``digest``: SHA-256 of the file's content, whatever its layout and comments.
+
+    ``figures``: path of every figure ("matrix.latency") -> (value, source), for the report and the docs.
+    """
+
+    name: str
+    version: int
+    title: str
+    price_class: str
+    digest: str
+    figures: Mapping[str, tuple[Any, str]]
+
+    def instances(self) -> list[tuple[str, int]]:
+        """All units in issue order, as (class, instance)."""
+        from compiler.isa.machine import UNIT_CLASSES
+
+        return [(name, n) for name in UNIT_CLASSES for n in range(self.unit(name).instances)]
+
+
+class _Reader:
+    """Takes figures out of a parsed file one by one and knows in the end what was not asked for."""
+
+    def __init__(self, name: str, data: dict[str, Any]) -> None:
+        self.name = name
+        self.data = data
+        self.figures: dict[str, tuple[Any, str]] = {}
+        self.sections: set[str] = set()
+
+    def error(self, message: str) -> ModelError:
+        return ModelError(f"target {self.name}: {message}")
+
+    def text(self, key: str) -> str:
+        value = self.data.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.error(f"'{key}' must be a text; add {key} = \"...\" at the top of the file")
+        return value
+
+    def number(self, section: str, key: str, low: int = 1, default: int | None = None) -> int:
+        value = self._figure(section, key, default)
+        if type(value) is not int or value < low or value >= 1 << 48:
+            raise self.error(f"{section}.{key} must be a whole number of at least {low}, not {value!r}")
+        return value
+
+    def pair(self, section: str, key: str) -> tuple[int, int]:
+        value = self._figure(section, key, None)
+        if not isinstance(value, list) or len(value) != 2 or any(type(v) is not int or v < 1 for v in value):
+            raise self.error(f"{section}.{key} must be two positive whole numbers [rows, columns], not {value!r}")
+        return value[0], value[1]
+
+    def keys(self, section: str) -> list[str]:
+        table: Any = self.data
+        for part in section.split("."):
+            table = table.get(part, {}) if isinstance(table, dict) else {}
+        self.sections.add(section)
+        return list(table) if isinstance(table, dict) else []
+
+    def _figure(self, section: str, key: str, default: int | None) -> Any:
+        table: Any = self.data
+        for part in section.split("."):
+            table = table.get(part, {}) if isinstance(table, dict) else {}
+        entry = table.get(key) if isinstance(table, dict) else None
+        path = f"{section}.{key}"
+        if entry is None and default is not None:
+            return default
+        if not isinstance(entry, dict) or set(entry) != {"value", "source"}:
+            raise self.error(f'{path} is missing; write {key} = {{ value = ..., source = "..." }} in [{section}]')
+        source = entry["source"]
+        if not isinstance(source, str) or source.split(":")[0].split(" ")[0] not in KINDS:
+            raise self.error(f"the source of {path} must begin with one of {', '.join(KINDS)}")
+        self.figures[path] = (entry["value"], source)
+        return entry["value"]
+
+    def refuse_unknown(self) -> None:
+        """Every figure in the file must have been asked for."""
+
+        def walk(prefix: str, table: dict[str, Any]) -> None:
+            for key, value in table.items():
+                path = f"{prefix}{key}"
+                if not isinstance(value, dict):
+                    raise self.error(f"there is no setting '{path}'; remove it")
+                if "value" in value:
+                    if path not in self.figures:
+                        raise self.error(f"there is no figure '{path}'; remove it or mend its name")
+                else:
+                    walk(f"{path}.", value)
+
+        walk("", {k: v for k, v in self.data.items() if k not in ("name", "version", "title", "price_class")})
+
+
+def _unit(r: _Reader, name: str, *, tile: bool) -> dict[str, Any]:
+    ports = {key: r.number(f"{name}.ports", key) for key in READ_PORTS[name]}
+    if name in WRITE_PORTS:
+        ports["out"] = r.number(f"{name}.ports", "out")
+    return {
+        "instances": r.number(name, "instances"),
+        "latency": r.number(name, "latency"),
+        "ports": MappingProxyType(ports),
+        "tile": r.number(name, "tile") if tile else 0,
+    }
+
+
+def _matrix(r: _Reader) -> MatrixUnit:
+    types = r.keys("matrix.tiles")
+    wrong = [name for name in types if name not in ("i8", "u8", "f16", "f32")]
+    if wrong or not types:
+        raise r.error(f"matrix.tiles takes i8, u8, f16 and f32, at least one of them, not {', '.join(wrong) or 'none'}")
+    return MatrixUnit(
+        **_unit(r, "matrix", tile=False),
+        tiles=MappingProxyType({name: r.pair("matrix.tiles", name) for name in types}),
+        slots=r.number("matrix", "slots", 2),
+        accumulator_rows=r.number("matrix", "accumulator_rows"),
+        alus=r.number("matrix", "alus"),
+    )
+
+
+def _machine(r: _Reader) -> dict[str, Any]:
+    passes = r.keys("passes")
+    unknown = [name for name in passes if name not in SCALAR]
+    if unknown:
+        raise r.error(f"[passes] names {unknown[0]}, which is not a scalar operator")
+    return {
+        "clock_hz": r.number("clock", "hz"),
+        "memory_bytes": r.number("memory", "bytes"),
+        "line_bytes": r.number("memory", "line_bytes", max(SIZE.values())),
+        "read_ports": r.number("memory", "read_ports"),
+        "write_ports": r.number("memory", "write_ports"),
+        "passes": MappingProxyType({name: r.number("passes", name) for name in passes}),
+        "energy": MappingProxyType({name: r.number("energy", name, 0) for name in ENERGY}),
+        "weights": WeightsUnit(
+            **_unit(r, "weights", tile=False), bytes_per_cycle=r.number("weights", "bytes_per_cycle")
+        ),
+        "matrix": _matrix(r),
+        "vector": VectorUnit(
+            **_unit(r, "vector", tile=True), lanes=r.number("vector", "lanes", 2), alus=r.number("vector", "alus")
+        ),
+        "move": Unit(**_unit(r, "move", tile=True)),
+        "link_in": LinkUnit(**_unit(r, "link_in", tile=True), bytes_per_cycle=r.number("link_in", "bytes_per_cycle")),
+        "link_out": LinkUnit(
+            **_unit(r, "link_out", tile=True), bytes_per_cycle=r.number("link_out", "bytes_per_cycle")
+        ),
+    }
+
+
+def _check(r: _Reader, target: Target) -> None:
+    """What no single figure shows: ports that memory does not have, planes without a load port."""
+    for kind, limit in (("read", target.read_ports), ("write", target.write_ports)):
+        total = 0
+        for name in READ_PORTS:
+            unit = target.unit(name)
+            mine = [count for port, count in unit.ports.items() if (port == "out") == (kind == "write")]
+            total += unit.instances * sum(mine)
+        if total > limit:
+            raise r.error(f"the units' {kind} ports come to {total} but memory.{kind}_ports is {limit}")
+    if target.weights.instances != target.matrix.instances:
+        raise r.error("weights.instances must equal matrix.instances: every plane has one load port")
+    if target.line_bytes % max(SIZE.values()) or target.memory_bytes % target.line_bytes:
+        raise r.error("memory.line_bytes must be a multiple of 8, and memory.bytes of memory.line_bytes")
+
+
+def parse(text: str) -> Target:
+    """The target that a file's text describes; ``ModelError`` with the figure at fault."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ModelError(f"target file: not valid TOML: {error}") from None
+    r = _Reader(str(data.get("name", "?")), data)
+    version = data.get("version")
+    if type(version) is not int or version < 1:
+        raise r.error("'version' must be a whole number; add version = 1 at the top of the file")
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    target = Target(
+        name=r.text("name"),
+        version=version,
+        title=r.text("title"),
+        price_class=r.text("price_class"),
+        digest=hashlib.sha256(canonical.encode()).hexdigest(),
+        **_machine(r),
+        figures=MappingProxyType(r.figures),
+    )
+    r.refuse_unknown()
+    _check(r, target)
+    return target
+
+
+def names() -> list[str]:
+    """Targets that ship with the compiler, sorted."""
+    return sorted(path.stem for path in HERE.glob("*.toml"))
+
+
+@lru_cache(maxsize=16)
+def load(name: str) -> Target:
+    """The shipped target of that name; ``ModelError`` lists the known ones otherwise."""
+    if name not in names():
+        raise ModelError(f"there is no target {name!r}; known targets: {', '.join(names())}")
+    target = parse((HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    if target.name != name:
+        raise ModelError(f"target file {name}.toml says that its name is {target.name!r}")
+    return target
