@@ -7,7 +7,7 @@ from datetime import datetime
 from apps.accounts.models import Organisation, User
 from apps.fleet import services
 from apps.fleet.models import PoolKind, Site
-from compiler.targets import load_target
+from compiler import targets
 
 SIMULATED = [("lpu-a", "Pool A", "lpu", 2), ("lpu2-b", "Pool B", "lpu2", 1)]
 
@@ -21,7 +21,7 @@ def fleet_seed(*, now: datetime) -> None:
     """The site and its pools; needs no organisation."""
     site, _ = Site.objects.get_or_create(slug="home", defaults={"name": "Home", "time_zone": "UTC"})
     for slug, name, target_name, devices in SIMULATED:
-        target = load_target(target_name)
+        target = targets.load(target_name)
         version = services.processorversion_offer(
             name=target.name,
             digest=target.digest,
@@ -34,7 +34,7 @@ def fleet_seed(*, now: datetime) -> None:
             name=name,
             kind=PoolKind.SIMULATED,
             processor=version,
-            processor_class=target_name,
+            processor_class=target.price_class,
             site=site,
             devices=devices,
             now=now,

@@ -1,0 +1,121 @@
+"""Do these arrays fit a program's inputs? Every fault is listed, each with what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ITEMS_MAX = 1_000_000
+
+
+class InputError(Exception):
+    """The inputs cannot be used; `problems` holds one sentence for each fault."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(" ".join(self.problems))
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """One input or output of a program: name, NumPy dtype name, shape of a single execution."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        sizes = " x ".join(str(size) for size in self.shape) or "one number"
+        return f"'{self.name}' ({self.dtype}, {sizes})"
+
+
+def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:
+    """The arrays with a leading list of items and exactly the program's element types: name -> [items, *shape].
+
+    An array may leave out a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Types are
+    converted only where no value changes beyond float rounding. Raises InputError with every fault.
+    """
+    problems = _names_problems(arrays, types)
+    checked: dict[str, Array] = {}
+    for wanted in types:
+        if wanted.name not in arrays:
+            continue
+        try:
+            checked[wanted.name] = _typed(_shaped(arrays[wanted.name], wanted), wanted)
+        except InputError as error:
+            problems += error.problems
+    counts = {name: len(array) for name, array in checked.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
+        problems.append(f"Every input needs the same number of items, but {listed}.")
+    problems += [f"Input '{name}' holds no items; send at least one." for name, count in counts.items() if not count]
+    if max(counts.values(), default=0) > ITEMS_MAX:
+        problems.append(f"A job takes at most {ITEMS_MAX:,} items; split yours into several jobs.")
+    if problems:
+        raise InputError(problems)
+    return checked
+
+
+def items_match(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> bool:
+    """True when the arrays' shapes are those of the types (the rest is left to `items_check`)."""
+    if any(wanted.name not in arrays for wanted in types):
+        return False
+    try:
+        for wanted in types:
+            _shaped(arrays[wanted.name], wanted)
+    except InputError:
+        return False
+    return True
+
+
+def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
+    known = {wanted.name for wanted in types}
+    problems = [f"Input {wanted} is missing." for wanted in types if wanted.name not in arrays]
+    listed = ", ".join(f"'{wanted.name}'" for wanted in types)
+    return problems + [
+        f"There is no input '{name}'; the program takes {listed}." for name in arrays if name not in known
+    ]
+
+
+def _shaped(array: Array, wanted: TensorType) -> Array:
+    """The array as [items, *shape]."""
+    if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
+        return array
+    if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
+        return array[:, np.newaxis]
+    sizes = ", ".join(str(size) for size in wanted.shape)
+    needed = f"[items, {sizes}]" if sizes else "[items]"
+    raise InputError([f"Input {wanted} needs the shape {needed}; yours is {list(array.shape)}."])
+
+
+def _typed(array: Array, wanted: TensorType) -> Array:
+    """The array in the program's element type, when that changes no value (floats may round to a narrower float)."""
+    dtype = np.dtype(wanted.dtype)
+    if array.dtype == dtype:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind != "f"):
+        raise InputError([f"Input {wanted} needs numbers of type {dtype.name}; yours are {array.dtype.name}."])
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = array.astype(dtype)
+        lost = _lost(array, converted)
+    if np.any(lost):
+        raise InputError([f"Input {wanted} holds values that {dtype.name} cannot; the first is {array[lost].flat[0]}."])
+    return np.ascontiguousarray(converted)
+
+
+def _lost(array: Array, converted: Array) -> Array:
+    """Where the conversion changed a value: a float that became infinite, a whole number that became another."""
+    lost: Array
+    if array.dtype.kind == "f":
+        lost = np.isfinite(array) & ~np.isfinite(converted)
+    elif converted.dtype.kind == "f":
+        magnitude = np.abs(array.astype(np.float64))
+        is_exact_range = magnitude <= 2.0 ** (np.finfo(converted.dtype).nmant + 1)
+        lost = ~is_exact_range & ((magnitude >= 2.0**63) | (converted.astype(array.dtype) != array))
+    else:
+        lost = (converted.astype(array.dtype) != array) | ((array < 0) != (converted < 0))
+    return lost

@@ -1,0 +1,152 @@
+"""Arrays from and to bytes: .npz, .npy and JSON, with limits that hold before anything large is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from apps.dispatch.feeds.check import Array, InputError, TensorType
+
+NPY_MAGIC = b"\x93NUMPY"
+ZIP_MAGIC = b"PK"
+MEMBERS_MAX = 256
+UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Most bytes of the file and of its arrays once unpacked."""
+
+    file_bytes: int = 64 * 1024 * 1024
+    array_bytes: int = 256 * 1024 * 1024
+
+
+def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> dict[str, Array]:
+    """The arrays of a .npz file (or of one .npy file, for a program of one input). Raises InputError."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    if size > limits.file_bytes:
+        raise InputError([f"The file has {size:,} bytes; at most {limits.file_bytes:,} are taken. Send several jobs."])
+    head = file.read(len(NPY_MAGIC))
+    file.seek(0)
+    if not head:
+        raise InputError(["The file is empty; send a .npz file with one array for each input."])
+    if head == NPY_MAGIC and len(types) == 1:
+        return {types[0].name: _array_of(file, types[0].name, limits.array_bytes)}
+    if head == NPY_MAGIC:
+        names = ", ".join(f"'{one.name}'" for one in types)
+        raise InputError([f"A .npy file holds one array, but the program takes {names}: send them in a .npz file."])
+    if not head.startswith(ZIP_MAGIC):
+        raise InputError(["This is not a .npz file: save the inputs with numpy.savez(path, name=array), or send JSON."])
+    return _members(file, limits)
+
+
+def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
+    """Every array of a .npz file; sizes are checked from the directory before anything is unpacked."""
+    arrays: dict[str, Array] = {}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            unpacked = sum(member.file_size for member in members)
+            if len(members) > MEMBERS_MAX or unpacked > limits.array_bytes:
+                most = f"{MEMBERS_MAX} arrays of together {limits.array_bytes:,} bytes"
+                raise InputError(
+                    [f"The file unpacks to {len(members)} arrays of {unpacked:,} bytes; at most {most} are taken."]
+                )
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                with archive.open(member) as stream:
+                    data = stream.read(limits.array_bytes + 1)
+                arrays[name] = _array_of(io.BytesIO(data), name, limits.array_bytes)
+    except UNREADABLE as error:
+        raise InputError([f"The .npz file is damaged ({error}); save it again with numpy.savez."]) from error
+    return arrays
+
+
+def _array_of(file: BinaryIO, name: str, bytes_max: int) -> Array:
+    """One .npy array; objects are refused, and so is a shape that claims more than `bytes_max`."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        claimed = int(np.prod([int(size) for size in shape], dtype=object)) * dtype.itemsize
+        if dtype.hasobject or claimed > bytes_max:
+            raise InputError(
+                [f"Array '{name}' holds {dtype} of shape {list(shape)}; only plain numbers that fit are taken."]
+            )
+        file.seek(0)
+        array: Array = np.lib.format.read_array(file, allow_pickle=False)
+    except UNREADABLE as error:
+        raise InputError([f"Array '{name}' cannot be read ({error}); save it again with numpy.savez."]) from error
+    return array
+
+
+def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str, Array]:
+    """The arrays of {"input name": nested lists, ...}; the outer list holds the items. Raises InputError."""
+    if not isinstance(document, Mapping):
+        raise InputError(
+            ['Send an object such as {"input name": [[1.0, 2.0], [3.0, 4.0]]}, the outer list holding the items.']
+        )
+    dtypes = {one.name: np.dtype(one.dtype) for one in types}
+    arrays: dict[str, Array] = {}
+    problems: list[str] = []
+    for name, nested in document.items():
+        try:
+            arrays[str(name)] = _array_of_lists(nested, dtypes.get(str(name), np.dtype("float32")))
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            problems.append(f"Input '{name}' must be nested lists of numbers of equal length.")
+    if problems:
+        raise InputError(problems)
+    return arrays
+
+
+def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
+    """Nested lists as an array of their own type; whole numbers may stand for floats."""
+    array = np.array(nested)
+    if array.dtype.kind not in "biuf":
+        raise TypeError("not numbers")
+    if wanted.kind == "f" and array.dtype.kind in "iu":
+        return array.astype(wanted)
+    return array
+
+
+def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
+    """The arrays as .npz bytes; the same arrays give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(arrays):
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            part = io.BytesIO()
+            np.lib.format.write_array(part, np.asanyarray(arrays[name]), allow_pickle=False)
+            archive.writestr(member, part.getvalue())
+    return buffer.getvalue()
+
+
+def arrays_unpack(data: bytes) -> dict[str, Array]:
+    """The inverse of `arrays_pack`, for files of our own."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def document_read(body: bytes) -> object:
+    """The JSON document in `body`; raises InputError."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError([f"The body is not JSON ({error})."]) from error
