@@ -43,10 +43,8 @@ def shares_of(payable: Decimal, amounts: Sequence[Decimal], *, exponent: int) ->
     unit = Decimal(1).scaleb(-exponent)
     shares = [amount.quantize(unit, rounding=ROUND_FLOOR, context=_ROUNDING) for amount in amounts]
     missing = int(subtract(payable, exact_sum(shares)).scaleb(exponent))
-    order = sorted(range(len(amounts)), key=lambda i: (shares[i] - amounts[i], i))
+    order = sorted(range(len(amounts)), key=lambda i: (subtract(shares[i], amounts[i]), i))
     for step in range(abs(missing)):
-        if missing > 0:
-            shares[order[step % len(order)]] += unit
-        else:
-            shares[order[-1 - step % len(order)]] -= unit
+        index = order[step % len(order)] if missing > 0 else order[-1 - step % len(order)]
+        shares[index] = exact_sum([shares[index], unit if missing > 0 else -unit])
     return shares

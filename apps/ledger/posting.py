@@ -1,0 +1,120 @@
+"""How a transaction is written: balanced, keyed, and chained to the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db import transaction as database
+
+from apps.accounts.problems import Problem
+from apps.ledger.models import Account, AccountKind, Chain, Entry, OutboxRow, Transaction
+from apps.pricing.rating import decimal_text, digest_of, exact_sum
+
+
+def chain_lock(organisation_id: UUID) -> Chain:
+    """The organisation's chain head, locked until the transaction ends; made when it is the first."""
+    Chain.objects.bulk_create([Chain(organisation_id=organisation_id)], ignore_conflicts=True)
+    return Chain.objects.select_for_update().get(organisation_id=organisation_id)
+
+
+def transaction_post(
+    *,
+    organisation_id: UUID,
+    kind: str,
+    idempotency_key: str,
+    subject: str,
+    currency: str,
+    amounts: Mapping[AccountKind, Decimal],
+    detail: dict[str, Any],
+    now: datetime,
+) -> tuple[Transaction, bool]:
+    """Post entries that sum to zero; zero amounts are left out. Returns the transaction and whether it is new.
+
+    The same key with the same content is the transaction that exists; with another content it is a conflict (409).
+    Raises ValueError for entries that do not balance.
+    """
+    if not connection.in_atomic_block:
+        raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
+    moved = {account: amount for account, amount in amounts.items() if amount != 0}
+    if exact_sum(moved.values()) != 0 or len(moved) < 2:
+        raise ValueError(f"{kind} {subject} does not balance: {moved}")
+    chain = chain_lock(organisation_id)
+    content = _content(kind, idempotency_key, subject, currency, moved, detail)
+    known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
+    if known is not None:
+        if _content_of(known) != content:
+            raise Problem(
+                409, "Key used twice", f"The key {idempotency_key!r} already stands for another posting.",
+                kind="idempotency-conflict",
+            )  # fmt: skip
+        return known, False
+    posted = Transaction.objects.create(
+        organisation_id=organisation_id,
+        sequence=chain.sequence + 1,
+        kind=kind,
+        idempotency_key=idempotency_key,
+        subject=subject,
+        detail=detail,
+        at=now,
+        previous_hash=chain.hash,
+        hash=hash_of(chain.hash, organisation_id, chain.sequence + 1, now, content),
+    )
+    Entry.objects.bulk_create(
+        Entry(transaction=posted, account=_account(organisation_id, account, currency), amount=amount)
+        for account, amount in sorted(moved.items())
+    )
+    chain.sequence, chain.hash = posted.sequence, posted.hash
+    chain.save(update_fields=["sequence", "hash"])
+    OutboxRow.objects.create(
+        organisation_id=organisation_id,
+        topic=f"ledger.{kind}",
+        payload={"transaction": str(posted.id), "sequence": posted.sequence, "subject": subject},
+        created_at=now,
+    )
+    return posted, True
+
+
+def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, content: dict[str, Any]) -> str:
+    """SHA-256 over the previous hash and everything a transaction says."""
+    stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
+    return digest_of(
+        {"previous": previous, "organisation": str(organisation_id), "sequence": sequence, "at": stamp, **content}
+    )
+
+
+def hash_again(posted: Transaction, previous: str, sequence: int) -> str:
+    """The hash that a stored transaction must have at that place of the chain."""
+    return hash_of(previous, posted.organisation_id, sequence, posted.at, _content_of(posted))
+
+
+def _content(
+    kind: str, key: str, subject: str, currency: str, amounts: Mapping[AccountKind, Decimal], detail: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "key": key,
+        "subject": subject,
+        "detail": detail,
+        "entries": {f"{account.value} {currency}": decimal_text(amount) for account, amount in amounts.items()},
+    }
+
+
+def _content_of(posted: Transaction) -> dict[str, Any]:
+    entries = posted.entries.all()
+    return {
+        "kind": posted.kind,
+        "key": posted.idempotency_key,
+        "subject": posted.subject,
+        "detail": posted.detail,
+        "entries": {f"{one.account.kind} {one.account.currency}": decimal_text(one.amount) for one in entries},
+    }
+
+
+def _account(organisation_id: UUID, kind: AccountKind, currency: str) -> Account:
+    account, _ = Account.objects.get_or_create(organisation_id=organisation_id, kind=kind, currency=currency)
+    return account

@@ -1,0 +1,168 @@
+"""What reads the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from django.db.models import F, Q, QuerySet, Sum
+
+from apps.ledger.models import Account, AccountKind, Cap, Chain, Entry, Hold, HoldState, Transaction, UsageRow
+from apps.ledger.posting import hash_again
+from apps.pricing.rating import Rating, exact_sum
+from apps.pricing.rating.decimals import subtract
+
+
+@dataclass(frozen=True)
+class Spending:
+    """A month so far: posted usage, and what open holds still set aside."""
+
+    used: Decimal
+    held: Decimal
+    currency: str
+
+    @property
+    def committed(self) -> Decimal:
+        """What counts against the cap."""
+        return exact_sum([self.used, self.held])
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """The state of a chain of transactions. `broken_at` is the first sequence number whose hash does not fit."""
+
+    transactions: int
+    head: str
+    broken_at: int | None
+    reason: str
+
+    @property
+    def intact(self) -> bool:
+        """True when every hash follows from the content and the hash before it."""
+        return self.broken_at is None
+
+
+@dataclass(frozen=True)
+class DayRoot:
+    """The chain's head at the end of a day."""
+
+    day: datetime
+    sequence: int
+    hash: str
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """Metered, rated, posted: counts and sums that must be equal, and every difference in a sentence."""
+
+    rows: int
+    metered: Decimal
+    rated: Decimal
+    posted: Decimal
+    held_open: Decimal
+    held_balance: Decimal
+    differences: list[str]
+
+
+def month_of(now: datetime) -> tuple[datetime, datetime]:
+    """The calendar month (UTC) around an instant, half-open."""
+    start = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return start, (start + timedelta(days=32)).replace(day=1)
+
+
+def spending(*, organisation_id: UUID, currency: str, now: datetime) -> Spending:
+    """Used this month and still on hold. One statement each for holds and usage, holds first: a posting moves money
+    from the hold to usage, so read in this order it can be counted twice for a moment but never missed."""
+    start, end = month_of(now)
+    open_holds = Hold.objects.filter(organisation_id=organisation_id, currency=currency, state=HoldState.PENDING)
+    held = open_holds.aggregate(sum=Sum(F("amount") - F("posted")))["sum"]
+    rows = UsageRow.objects.filter(
+        organisation_id=organisation_id, currency=currency, created_at__gte=start, created_at__lt=end
+    )
+    used = rows.aggregate(sum=Sum("amount"))["sum"]
+    return Spending(used=used or Decimal(0), held=held or Decimal(0), currency=currency)
+
+
+def cap_of(organisation_id: UUID) -> Cap | None:
+    """The organisation's cap, if it has set one."""
+    return Cap.objects.filter(organisation_id=organisation_id).first()
+
+
+def hold_of(contract_id: UUID) -> Hold | None:
+    """The hold of a contract."""
+    return Hold.objects.filter(contract_id=contract_id).first()
+
+
+def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:
+    """The usage of a contract in the order in which it happened."""
+    return UsageRow.objects.filter(contract_id=contract_id)
+
+
+def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
+    """(account kind, currency) -> sum of its entries; every account of the organisation."""
+    rows = Account.objects.filter(organisation_id=organisation_id).annotate(sum=Sum("entries__amount"))
+    return {(row.kind, row.currency): row.sum or Decimal(0) for row in rows}
+
+
+def chain_verify(organisation_id: UUID) -> ChainReport:
+    """Recompute every hash of an organisation's transactions from their content."""
+    head = Chain.objects.filter(organisation_id=organisation_id).first()
+    rows = Transaction.objects.filter(organisation_id=organisation_id).order_by("sequence")
+    previous, count = "0" * 64, 0
+    for row in rows.prefetch_related("entries__account").iterator(chunk_size=500):
+        count += 1
+        if row.sequence != count:
+            return ChainReport(count, previous, count, f"transaction {count} is missing")
+        if row.previous_hash != previous or row.hash != hash_again(row, previous, count):
+            return ChainReport(count, previous, count, f"transaction {count} does not have its hash")
+        previous = row.hash
+    if ((head.sequence, head.hash) if head else (0, "0" * 64)) != (count, previous):
+        return ChainReport(count, previous, count + 1, "the chain's head names a transaction that is not there")
+    return ChainReport(count, previous, None, "every hash follows from the one before it")
+
+
+def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
+    """The last hash of each of the last days that had transactions, newest first."""
+    since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    rows = (
+        Transaction.objects.filter(organisation_id=organisation_id, at__gte=since)
+        .order_by("at__date", "-sequence")
+        .distinct("at__date")
+    )
+    roots = [DayRoot(row.at.astimezone(UTC), row.sequence, row.hash) for row in rows]
+    return sorted(roots, key=lambda root: root.day, reverse=True)
+
+
+def reconcile(organisation_id: UUID) -> Reconciliation:
+    """Compare what was metered, what its stored steps say, and what was posted. No difference, or an alarm."""
+    differences: list[str] = []
+    metered: list[Decimal] = []
+    rated: list[Decimal] = []
+    for row in UsageRow.objects.filter(organisation_id=organisation_id).iterator(chunk_size=500):
+        rating = Rating.from_json(row.rating)
+        metered.append(row.amount)
+        rated.append(rating.steps[-1].result)
+        if rating.steps[-1].result != row.amount:
+            differences.append(
+                f"usage {row.idempotency_key}: its steps say {rating.steps[-1].result}, not {row.amount}"
+            )
+        if rating.executions != row.quantity or rating.counted_operations != row.operations:
+            differences.append(f"usage {row.idempotency_key}: counted and rated quantities differ")
+    entries = Entry.objects.filter(transaction__organisation_id=organisation_id)
+    income = Q(account__kind__in=[AccountKind.REVENUE, AccountKind.BREAKAGE])
+    posted = (entries.filter(income).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)).copy_negate()
+    held_balance = entries.filter(account__kind=AccountKind.HELD).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
+    open_holds = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
+    held_open = open_holds.aggregate(sum=Sum(F("amount") - F("posted")))["sum"] or Decimal(0)
+    if exact_sum(metered) != posted:
+        differences.append(f"metered minus posted is {subtract(exact_sum(metered), posted)}")
+    if held_open != held_balance:
+        differences.append(f"open holds minus the account held is {subtract(held_open, held_balance)}")
+    chain = chain_verify(organisation_id)
+    if not chain.intact:
+        differences.append(chain.reason)
+    return Reconciliation(
+        len(metered), exact_sum(metered), exact_sum(rated), posted, held_open, held_balance, differences
+    )

@@ -1,0 +1,73 @@
+"""What reads prices."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from apps.accounts.problems import Problem
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import PriceBookDocument, book_from_text
+
+
+class Difference(NamedTuple):
+    """One place at which two books differ; None where a book has nothing."""
+
+    place: str
+    before: str | None
+    after: str | None
+
+
+def book_in_force(*, at: datetime) -> PriceBook:
+    """The book in force at an instant. Raises Problem when none is."""
+    book = PriceBook.objects.filter(effective__contains=at).first()
+    if book is None:
+        detail = f"No price book is in force at {at:%Y-%m-%d %H:%M} UTC; ask the administrator to publish one."
+        raise Problem(409, "Nothing is priced", detail, kind="no-price-book")
+    return book
+
+
+def book_next(*, at: datetime) -> PriceBook | None:
+    """The book that is published and not yet in force, if any."""
+    return PriceBook.objects.filter(effective__startswith__gt=at).order_by("version").first()
+
+
+def book_of_digest(digest: str) -> PriceBookDocument:
+    """The parsed book with that digest, as contracts name it. Raises PriceBook.DoesNotExist."""
+    return document_of(PriceBook.objects.get(digest=digest))
+
+
+def document_of(book: PriceBook) -> PriceBookDocument:
+    """The parsed document; raises RuntimeError when the stored one no longer has the digest it was published with."""
+    document = _parsed(json.dumps(book.document, sort_keys=True))
+    if document.digest != book.digest:
+        raise RuntimeError(f"price book {book.version} in the database does not have its published digest")
+    return document
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> PriceBookDocument:
+    return book_from_text(text)
+
+
+def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:
+    """Every place at which the later book differs from the earlier one, by place."""
+    old, new = _flat(before.document), _flat(after.document)
+    places = sorted(old.keys() | new.keys())
+    return [Difference(at, old.get(at), new.get(at)) for at in places if old.get(at) != new.get(at)]
+
+
+def _flat(value: Any, place: str = "") -> dict[str, str]:
+    """Every leaf of a document by its path; a list of numbers (a row of hours) is one leaf."""
+    if isinstance(value, dict):
+        items = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items()]
+    elif isinstance(value, list) and not all(isinstance(item, int) for item in value):
+        items = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        return {place: json.dumps(value)}
+    found: dict[str, str] = {}
+    for path, item in items:
+        found.update(_flat(item, path))
+    return found

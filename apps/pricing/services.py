@@ -1,0 +1,57 @@
+"""What changes prices: only ever a new book."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from apps.accounts.problems import Problem
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import BookError, book_from_json
+
+
+@transaction.atomic
+def pricebook_publish(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
+    """Publish the next price book; the one before it ends where this one begins.
+
+    Raises Problem for a faulty document, a version that is not the next, a start that is not after the last book's
+    start, or a notice shorter than the last book promised.
+    """
+    try:
+        book = book_from_json(document)
+    except BookError as error:
+        faults = [{"message": problem} for problem in error.problems]
+        raise Problem(422, "Not a price book", str(error), kind="price-book-faulty", errors=faults) from error
+    last = PriceBook.objects.select_for_update().order_by("-version").first()
+    if last is not None:
+        _follow(last, version=book.version, effective_from=effective_from, now=now)
+        PriceBook.objects.filter(pk=last.pk).update(
+            effective=DateTimeTZRange(last.effective_from, effective_from, "[)")
+        )
+    return PriceBook.objects.create(
+        version=book.version,
+        effective=DateTimeTZRange(effective_from, None, "[)"),
+        document=book.to_json(),
+        digest=book.digest,
+        currency=book.currency.code,
+        published_at=now,
+    )
+
+
+def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: datetime) -> None:
+    if version != last.version + 1:
+        raise Problem(409, "Wrong version", f"The next price book is version {last.version + 1}, this says {version}.")
+    if effective_from <= last.effective_from:
+        raise Problem(
+            409, "Too early", f"A new book begins after {last.effective_from:%Y-%m-%d %H:%M} UTC, where the last began."
+        )
+    notice = timedelta(days=int(last.document["notice_days"]))
+    if effective_from < now + notice:
+        raise Problem(
+            409,
+            "Too short a notice",
+            f"Prices change with {notice.days} days' notice: begin on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
+        )
