@@ -131,8 +131,9 @@ class Services:
     def _stop_postgres(self) -> None:
         data = self.folder / "postgres"
         programs = _postgres_programs(self.folder if self.account else None, self.account)
+        how = "fast" if self.durable else "immediate"
         with contextlib.suppress(ServiceError):
-            self._as_account([programs / "pg_ctl", "-D", data, "-w", "-s", "-m", "fast", "stop"], "PostgreSQL")
+            self._as_account([programs / "pg_ctl", "-D", data, "-w", "-s", "-m", how, "stop"], "PostgreSQL")
 
     def _as_account(self, command: Sequence[str | Path], what: str, log: Path | None = None) -> str:
         """Run a PostgreSQL program; it refuses to run as root, so root hands it to another account."""
@@ -187,8 +188,8 @@ class Services:
         pidfile = self.folder / "valkey" / "valkey.pid"
         with contextlib.suppress(OSError, ValueError, ServiceError):
             pid = int(pidfile.read_text())
-            os.kill(pid, signal.SIGTERM)
-            _wait_until(lambda: not Path(f"/proc/{pid}").exists() and not _answers(self.sockets / "valkey.sock"), "")
+            os.kill(pid, signal.SIGTERM if self.durable else signal.SIGKILL)
+            _wait_until(lambda: not _is_alive(pid), "")
 
 
 def _unprivileged_account() -> pwd.struct_passwd | None:
@@ -254,6 +255,15 @@ def _valkey_program() -> Path:
         if found:
             return Path(found)
     raise ServiceError("Valkey is missing: run `python3 bin/dev.py setup`, or set REDIS_URL to a Redis server.")
+
+
+def _is_alive(pid: int) -> bool:
+    """False also for a process that has ended and that nobody has waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def _answers(path: Path) -> bool:

@@ -10,9 +10,12 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.accounts.models import User
+from apps.accounts.models import Organisation, User
+from apps.accounts.roles import Scope
+from apps.accounts.services import token_create
 from tests import browser, workers
 from tests.cast import Cast, assemble
 
@@ -47,6 +50,17 @@ def as_user() -> Callable[[User], Client]:
         return client
 
     return sign_in
+
+
+@pytest.fixture
+def as_token() -> Callable[..., Client]:
+    """`as_token(cast.owner, cast.organisation, Scope.READ)` sends a token with every request; None: an administrator's."""
+
+    def with_token(user: User, organisation: Organisation | None, *scopes: Scope) -> Client:
+        _, secret = token_create(user=user, organisation=organisation, name="test", scopes=scopes, now=timezone.now())
+        return Client(headers={"authorization": f"Bearer {secret}"})
+
+    return with_token
 
 
 @pytest.fixture

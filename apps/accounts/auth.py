@@ -40,8 +40,10 @@ def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
     return Principal(token.user, memberships, token.organisation_id, scopes, token)
 
 
-def _permit(principal: Principal, scope: Scope, roles: frozenset[Role]) -> Principal:
+def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -> Principal:
     """The principal if scope and role allow; the administrator's operations are hidden from everybody else."""
+    if scope is None:
+        return principal
     if scope is Scope.ADMIN:
         if not principal.is_platform_admin:
             raise Http404
@@ -60,7 +62,7 @@ def _permit(principal: Principal, scope: Scope, roles: frozenset[Role]) -> Princ
 class BearerToken(HttpBearer):
     """`Authorization: Bearer takt_...`."""
 
-    def __init__(self, scope: Scope = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
+    def __init__(self, scope: Scope | None = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
         super().__init__()
         self.scope, self.roles = scope, roles
 
@@ -74,7 +76,7 @@ class BrowserSession(APIKeyCookie):
 
     param_name = "sessionid"
 
-    def __init__(self, scope: Scope = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
+    def __init__(self, scope: Scope | None = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
         super().__init__(csrf=True)
         self.scope, self.roles = scope, roles
 
@@ -89,6 +91,9 @@ class BrowserSession(APIKeyCookie):
         return _permit(principal_get(request), self.scope, self.roles)
 
 
-def requires(scope: Scope, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
-    """The `auth=` of an operation: a token with `scope`, or a session; either way a member with one of `roles`."""
+def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
+    """The `auth=` of an operation: a token with `scope`, or a session; either way a member with one of `roles`.
+
+    `Scope.ADMIN` asks for a platform administrator; None for anybody who has signed in.
+    """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

@@ -52,9 +52,17 @@ def _problem(request: HttpRequest, error: Problem) -> HttpResponse:
 
 @api.exception_handler(ValidationError)
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [{"field": ".".join(str(part) for part in item["loc"]), "message": item["msg"]} for item in error.errors]
+    errors = [_fault(item) for item in error.errors]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:5])
     return problem_response(Problem(422, "The request does not fit its schema", detail, errors=errors))
+
+
+def _fault(item: dict[str, Any]) -> dict[str, str]:
+    """One fault of a request: which field, and what is wrong with it."""
+    if "loc" in item:
+        return {"field": ".".join(str(part) for part in item["loc"]), "message": item["msg"]}
+    field, message = next(iter(item.items()), ("request", "cannot be read"))
+    return {"field": str(field), "message": str(message)}
 
 
 @api.exception_handler(AuthenticationError)

@@ -10,6 +10,9 @@ from typing import Any
 import structlog
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+
+from apps.accounts.problems import Problem
 
 API_PREFIX = "/api/"
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -45,3 +48,18 @@ class SignInRequired(LoginRequiredMiddleware):
         if request.path.startswith(API_PREFIX):
             return None
         return super().process_view(request, view_func, view_args, view_kwargs)
+
+
+class ProblemPages:
+    """A refusal that a service raised under a page becomes a page with its title and its sentence."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, Problem):
+            return None
+        return render(request, "problem.html", {"problem": exception}, status=exception.status)

@@ -1,0 +1,100 @@
+"""`Idempotency-Key` on operations that create: the repetition of a request is answered as the first time.
+
+    @router.post("/quotes", auth=requires(Scope.BUILD), response={201: QuoteOut})
+    @idempotent
+    def quote_create(request: HttpRequest, payload: QuoteIn) -> ...
+
+The key's row, everything that the operation writes, and the stored answer are one transaction: a refusal keeps neither,
+and of two requests with one key at the same moment the second waits for the first and is answered the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja.decorators import decorate_view
+
+from apps.accounts.access import principal_get
+from apps.accounts.models import IdempotencyRecord
+from apps.accounts.problems import Problem
+
+HEADER = "Idempotency-Key"
+KEY_LENGTH_MAX = 120
+REPLAYED = "Idempotency-Replayed"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def idempotent(operation: F) -> F:
+    """Put below the router's decorator. Without the header the operation runs as if this were not here."""
+
+    @wraps(operation)
+    def once(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        key = request.headers.get(HEADER)
+        if not key:
+            return operation(request, *args, **kwargs)
+        if len(key) > KEY_LENGTH_MAX:
+            raise Problem(422, "Key too long", f"{HEADER} may have at most {KEY_LENGTH_MAX} characters.")
+        earlier = _claim(request, key)
+        return earlier if earlier is not None else operation(request, *args, **kwargs)
+
+    # ninja reads the annotations in the operation's own module, not in this one.
+    once.__signature__ = inspect.signature(operation, eval_str=True)  # type: ignore[attr-defined]
+    decorate_view(_in_one_transaction)(once)
+    return cast("F", once)
+
+
+def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
+    """The stored answer of an earlier request with this key; None when this is the first, whose row is then ours."""
+    principal = principal_get(request)
+    owner = f"{principal.current or principal.user.pk}"
+    digest = request_digest(request)
+    try:
+        with transaction.atomic():
+            record = IdempotencyRecord.objects.create(
+                owner=owner, key=key, request_digest=digest, created_at=timezone.now()
+            )
+    except IntegrityError:
+        record = IdempotencyRecord.objects.get(owner=owner, key=key)
+        if record.request_digest != digest or record.status is None:
+            detail = f"This {HEADER} came before with another request: use a new key for a new request."
+            raise Problem(409, "Key used before", detail, kind="idempotency-key-reused") from None
+        response = HttpResponse(bytes(record.body), status=record.status, content_type=record.content_type)
+        response[REPLAYED] = "true"
+        return response
+    request._idempotency_record = record  # type: ignore[attr-defined]  # for the answer, when it is known
+    return None
+
+
+def request_digest(request: HttpRequest) -> str:
+    """SHA-256 over method, full path and body."""
+    head = f"{request.method} {request.get_full_path()}\n".encode()
+    return hashlib.sha256(head + request.body).hexdigest()
+
+
+def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Around the whole operation: store the answer with the row, or undo everything when it is a refusal."""
+
+    @wraps(run)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.headers.get(HEADER):
+            return run(request, *args, **kwargs)
+        with transaction.atomic():
+            response = run(request, *args, **kwargs)
+            record: IdempotencyRecord | None = getattr(request, "_idempotency_record", None)
+            if response.status_code >= 400:
+                transaction.set_rollback(True)
+            elif record is not None:
+                record.status, record.body = response.status_code, response.content
+                record.content_type = response.headers.get("Content-Type", "")
+                record.save(update_fields=["status", "body", "content_type"])
+        return response
+
+    return wrapped

@@ -1,0 +1,34 @@
+"""What pages and the API read about people."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from apps.accounts.auth import token_digest
+from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Organisation
+
+
+def members_list(organisation: Organisation) -> QuerySet[Membership]:
+    """Members in the order of their names."""
+    return Membership.objects.filter(organisation=organisation).select_related("user").order_by("user__name", "id")
+
+
+def invitations_open(organisation: Organisation) -> QuerySet[Invitation]:
+    """Invitations that nobody used or withdrew, newest first; an expired one stays visible until withdrawn."""
+    rows = Invitation.objects.filter(organisation=organisation, accepted_at__isnull=True, revoked_at__isnull=True)
+    return rows.order_by("-created_at")
+
+
+def invitation_by_secret(secret: str) -> Invitation | None:
+    """The invitation that a link belongs to."""
+    return Invitation.objects.select_related("organisation").filter(digest=token_digest(secret)).first()
+
+
+def tokens_list(organisation: Organisation) -> QuerySet[ApiToken]:
+    """Every token of the organisation, newest first, the revoked ones too."""
+    return ApiToken.objects.filter(organisation=organisation).select_related("user").order_by("-created_at")
+
+
+def audit_list(organisation: Organisation) -> QuerySet[AuditEntry]:
+    """The log of the organisation, newest first."""
+    return AuditEntry.objects.filter(organisation=organisation).select_related("actor", "token").order_by("-id")

@@ -1,0 +1,258 @@
+"""What changes people, organisations, invitations, tokens and the audit log. One transaction each."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils.text import slugify
+
+from apps.accounts.access import Principal
+from apps.accounts.auth import token_digest
+from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.roles import SCOPES_OF_ROLE, Role, Scope
+
+INVITATION_LASTS = timedelta(days=7)
+TOKEN_START = "takt_"  # noqa: S105 - what a secret scanner recognises, not a secret
+PREFIX_LENGTH = 12
+
+
+def audit_record(
+    *,
+    action: str,
+    now: datetime,
+    principal: Principal | None = None,
+    actor: User | None = None,
+    organisation: Organisation | None = None,
+    subject: str = "",
+    detail: dict[str, Any] | None = None,
+) -> AuditEntry:
+    """Add one line to the log. `action` is "noun.verb", `subject` names the thing ("quote 1f0c...").
+
+    The organisation is the given one, else the one that the principal works in. Call it inside the transaction of what
+    it records.
+    """
+    organisation_id = organisation.pk if organisation else (principal.current if principal else None)
+    return AuditEntry.objects.create(
+        at=now,
+        organisation_id=organisation_id,
+        actor=actor or (principal.user if principal else None),
+        token=principal.token if principal else None,
+        action=action,
+        subject=subject,
+        detail=detail or {},
+    )
+
+
+@transaction.atomic
+def user_create(*, email: str, name: str, password: str, now: datetime, is_platform_admin: bool = False) -> User:
+    """A person who can sign in. Raises Problem(409) when the address is taken. The password is checked by the form."""
+    user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
+    user.set_password(password)
+    try:
+        with transaction.atomic():
+            user.save(force_insert=True)
+    except IntegrityError:
+        raise Problem(409, "Address taken", "Somebody has signed up with this address: sign in instead.") from None
+    return user
+
+
+@transaction.atomic
+def organisation_create(*, name: str, owner: User, now: datetime) -> Organisation:
+    """An organisation with its first owner; the slug gets a number when the plain one is taken."""
+    base = slugify(name)[:50] or "organisation"
+    taken = set(Organisation.objects.filter(slug__startswith=base).values_list("slug", flat=True))
+    slug = base if base not in taken else f"{base}-{secrets.token_hex(3)}"
+    organisation = Organisation.objects.create(name=name.strip(), slug=slug, created_at=now)
+    Membership.objects.create(organisation=organisation, user=owner, role=Role.OWNER, created_at=now)
+    audit_record(action="organisation.create", now=now, actor=owner, organisation=organisation, subject=name)
+    return organisation
+
+
+@transaction.atomic
+def person_sign_up(*, email: str, name: str, password: str, organisation_name: str, now: datetime) -> User:
+    """A new person with a new organisation of their own."""
+    user = user_create(email=email, name=name, password=password, now=now)
+    organisation_create(name=organisation_name, owner=user, now=now)
+    return user
+
+
+@transaction.atomic
+def organisation_update(
+    *, organisation: Organisation, name: str, time_zone: str, principal: Principal, now: datetime
+) -> None:
+    """Rename, or change the zone in which pages show times. Nothing that was sold depends on either."""
+    before = {"name": organisation.name, "time_zone": organisation.time_zone}
+    organisation.name, organisation.time_zone = name.strip(), time_zone
+    organisation.save(update_fields=["name", "time_zone"])
+    audit_record(action="organisation.update", now=now, principal=principal, organisation=organisation, detail=before)
+
+
+@transaction.atomic
+def membership_role_set(*, membership: Membership, role: Role, principal: Principal, now: datetime) -> None:
+    """Change a member's role; the last owner stays owner."""
+    _owners_lock(membership.organisation)
+    if role != Role.OWNER:
+        _last_owner_check(membership)
+    before = membership.role
+    membership.role = role
+    membership.save(update_fields=["role"])
+    _membership_audit("membership.role", membership, principal, now, {"before": before, "after": str(role)})
+
+
+@transaction.atomic
+def membership_remove(*, membership: Membership, principal: Principal, now: datetime) -> None:
+    """Take a person out; their tokens for this organisation stop working with the membership."""
+    _owners_lock(membership.organisation)
+    _last_owner_check(membership)
+    _membership_audit("membership.remove", membership, principal, now, {"role": membership.role})
+    membership.delete()
+
+
+def _owners_lock(organisation: Organisation) -> None:
+    """Two owners who demote each other at the same moment must not both succeed."""
+    Organisation.objects.select_for_update().get(pk=organisation.pk)
+
+
+def _last_owner_check(membership: Membership) -> None:
+    owners = Membership.objects.filter(organisation=membership.organisation, role=Role.OWNER)
+    if not owners.exclude(pk=membership.pk).exists():
+        raise Problem(409, "Last owner", "An organisation needs an owner: make somebody else owner first.")
+
+
+def _membership_audit(action: str, of: Membership, by: Principal, now: datetime, detail: dict[str, Any]) -> None:
+    audit_record(
+        action=action, now=now, principal=by, organisation=of.organisation, subject=of.user.email, detail=detail
+    )
+
+
+@transaction.atomic
+def invitation_create(
+    *, organisation: Organisation, email: str, role: Role, principal: Principal, now: datetime
+) -> tuple[Invitation, str]:
+    """An invitation and its secret; the secret is shown once, in a link. Valid for a week."""
+    email = email.strip().lower()
+    if Membership.objects.filter(organisation=organisation, user__email=email).exists():
+        raise Problem(409, "Already a member", f"{email} is a member already: change the role in the list instead.")
+    Invitation.objects.filter(
+        organisation=organisation, email=email, accepted_at__isnull=True, revoked_at__isnull=True
+    ).update(revoked_at=now)
+    secret = secrets.token_urlsafe(32)
+    invitation = Invitation.objects.create(
+        organisation=organisation,
+        email=email,
+        role=role,
+        digest=token_digest(secret),
+        invited_by=principal.user,
+        created_at=now,
+        expires_at=now + INVITATION_LASTS,
+    )
+    audit_record(
+        action="invitation.create",
+        now=now,
+        principal=principal,
+        organisation=organisation,
+        subject=email,
+        detail={"role": str(role)},
+    )
+    return invitation, secret
+
+
+@transaction.atomic
+def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> Membership:
+    """Make the invited person a member. Raises Problem for another person's, a used, revoked or expired invitation."""
+    invitation = Invitation.objects.select_for_update().select_related("organisation").get(pk=invitation.pk)
+    if user.email != invitation.email:
+        detail = f"This invitation is for {invitation.email}; you are signed in as {user.email}."
+        raise Problem(403, "For somebody else", detail)
+    if not invitation.is_open(now=now):
+        raise Problem(409, "No longer valid", "This invitation was used, withdrawn or has expired: ask for a new one.")
+    membership, _ = Membership.objects.get_or_create(
+        organisation=invitation.organisation, user=user, defaults={"role": invitation.role, "created_at": now}
+    )
+    invitation.accepted_at = now
+    invitation.save(update_fields=["accepted_at"])
+    audit_record(
+        action="invitation.accept", now=now, actor=user, organisation=invitation.organisation, subject=user.email
+    )
+    return membership
+
+
+@transaction.atomic
+def invitation_revoke(*, invitation: Invitation, principal: Principal, now: datetime) -> None:
+    """Withdraw an invitation that nobody has used yet; one that is closed already stays as it is."""
+    changed = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True)
+    if changed.update(revoked_at=now):
+        audit_record(
+            action="invitation.revoke",
+            now=now,
+            principal=principal,
+            organisation=invitation.organisation,
+            subject=invitation.email,
+        )
+
+
+@transaction.atomic
+def token_create(
+    *,
+    user: User,
+    organisation: Organisation | None,
+    name: str,
+    scopes: Iterable[Scope],
+    now: datetime,
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """A token and its secret, which is shown once and never stored.
+
+    Without an organisation it is a platform administrator's and carries `admin` alone. Raises Problem(403) for scopes
+    that the person does not have.
+    """
+    wanted = frozenset(scopes)
+    refused = wanted - _scopes_of(user, organisation)
+    if refused or not wanted:
+        names = ", ".join(sorted(scope.value for scope in refused)) or "none chosen"
+        raise Problem(403, "Scopes not yours to give", f"Choose scopes that your own role has; refused: {names}.")
+    secret = f"{TOKEN_START}{secrets.token_urlsafe(32)}"
+    token = ApiToken.objects.create(
+        organisation=organisation,
+        user=user,
+        name=name.strip(),
+        prefix=secret[:PREFIX_LENGTH],
+        digest=token_digest(secret),
+        scopes=sorted(scope.value for scope in wanted),
+        created_at=now,
+        expires_at=expires_at,
+    )
+    audit_record(
+        action="token.create",
+        now=now,
+        actor=user,
+        organisation=organisation,
+        subject=f"token {token.prefix}",
+        detail={"scopes": token.scopes},
+    )
+    return token, secret
+
+
+def _scopes_of(user: User, organisation: Organisation | None) -> frozenset[Scope]:
+    if organisation is None:
+        return frozenset({Scope.ADMIN}) if user.is_platform_admin else frozenset()
+    membership = Membership.objects.filter(user=user, organisation=organisation).first()
+    return SCOPES_OF_ROLE[Role(membership.role)] if membership else frozenset()
+
+
+@transaction.atomic
+def token_revoke(*, token: ApiToken, principal: Principal, now: datetime) -> None:
+    """Stop a token at once; a second time changes nothing."""
+    if ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
+        audit_record(
+            action="token.revoke",
+            now=now,
+            principal=principal,
+            organisation=token.organisation,
+            subject=f"token {token.prefix}",
+        )
