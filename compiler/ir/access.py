@@ -23,13 +23,12 @@ class Access:
         width = rank if loops is None else loops
         return Access((0,) * rank, tuple(tuple(int(i == j) for i in range(width)) for j in range(rank)))
 
-    def compose(self, inner: Access) -> Access:
-        """The access that applies ``inner`` (loops -> mid coordinates) first and then ``self`` (mid -> tensor)."""
+    def compose(self, inner: Access, loops: int) -> Access:
+        """The access that applies ``inner`` (``loops`` loops -> mid coordinates) first and then ``self`` (mid -> tensor)."""
         rows = []
         offset = []
         for o, row in zip(self.offset, self.matrix, strict=True):
             offset.append(o + sum(c * inner.offset[m] for m, c in enumerate(row)))
-            loops = len(inner.matrix[0]) if inner.matrix else 0
             rows.append(tuple(sum(c * inner.matrix[m][i] for m, c in enumerate(row)) for i in range(loops)))
         return Access(tuple(offset), tuple(rows))
 

@@ -4,7 +4,8 @@ Everything that computes point by point is one primitive, ``Compute``: an iterat
 loops), operands read through bounded affine accesses, a scalar expression per point, an optional reducer over the
 reduction loops, and an optional expression after it. A contraction is ``mul`` reduced by ``sum``; an elementwise operator
 has no reducer; pooling reads a window. ``Gather`` and ``Scatter`` move data whose place is itself data, ``Reshape``
-renames coordinates, ``View`` is a bounded affine access that has not (yet) been folded into its readers.
+renames coordinates, ``Join`` puts values side by side, ``View`` is a bounded affine access that has not (yet) been folded
+into its readers.
 """
 
 from __future__ import annotations
@@ -110,6 +111,17 @@ class Gather(Node):
 
 
 @dataclass(frozen=True)
+class Join(Node):
+    """The parts one after the other along ``axis``: each part is a slice of the output, so nothing is computed.
+
+    All parts have the output's element type and, but for ``axis``, its shape; at least one part.
+    """
+
+    parts: tuple[str, ...] = ()
+    axis: int = 0
+
+
+@dataclass(frozen=True)
 class State:
     """A variable that stays on the processor: ``input`` reads it, ``update`` is its next value, ``initial`` its first."""
 
@@ -118,7 +130,7 @@ class State:
     initial: np.ndarray[Any, Any] = field(compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A whole model. ``nodes`` are in a topological order; every value has exactly one definition.
 
@@ -134,6 +146,14 @@ class Graph:
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)  # opset, producer, digest of the model, dims bound
+
+    def __eq__(self, other: object) -> bool:
+        """Equal means: the same text, which names constants by their digests."""
+        from compiler.ir.text import to_text
+
+        return isinstance(other, Graph) and to_text(self) == to_text(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a graph holds arrays
 
     def with_nodes(self, nodes: tuple[Node, ...], **changes: Any) -> Graph:
         return replace(self, nodes=nodes, **changes)
@@ -154,6 +174,8 @@ def reads_of(node: Node) -> tuple[str, ...]:
     """Names of the values that a node reads."""
     if isinstance(node, Reshape):
         return (node.input,)
+    if isinstance(node, Join):
+        return node.parts
     return tuple(o.value for o in operands_of(node))
 
 

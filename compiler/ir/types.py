@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class DType(enum.Enum):
     BOOL = "bool"
 
     @property
-    def numpy(self) -> np.dtype:  # type: ignore[type-arg]
+    def numpy(self) -> np.dtype[Any]:
         return np.dtype(_NUMPY[self])
 
     @property
@@ -39,7 +40,7 @@ class DType(enum.Enum):
         return self in (DType.F64, DType.F32, DType.F16)
 
     @staticmethod
-    def of(dtype: np.dtype | type) -> DType:  # type: ignore[type-arg]
+    def of(dtype: np.dtype[Any] | type) -> DType:
         """The element type of a NumPy dtype; ``KeyError`` for types that the representation does not have."""
         return _FROM_NUMPY[np.dtype(dtype)]
 

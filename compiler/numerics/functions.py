@@ -158,7 +158,7 @@ def acos(x: Array) -> Array:
 
 def _sinh_small(x: Array) -> Array:
     z = x * x
-    return x + x * z * polynomial(z, _SINH[1:])
+    return np.asarray(x + x * z * polynomial(z, _SINH[1:]))
 
 
 def sinh(x: Array) -> Array:

@@ -23,7 +23,18 @@ def test_codes_are_unique_and_cover_the_free_steps():
 
 
 def test_codes_that_binaries_hold_do_not_move():
-    expected = {"add": 16, "div": 19, "exp": 26, "erf": 40, "pow": 42, "eq": 50, "and": 56, "select": 66, "cast": 67, "isinf": 69}
+    expected = {
+        "add": 16,
+        "div": 19,
+        "exp": 26,
+        "erf": 40,
+        "pow": 42,
+        "eq": 50,
+        "and": 56,
+        "select": 66,
+        "cast": 67,
+        "isinf": 69,
+    }
     assert {name: CODES[name] for name in expected} == expected
 
 
@@ -87,7 +98,11 @@ def test_minimum_and_maximum_pass_nan_on_and_settle_signed_zeros(a, b):
 
 
 def test_shifts_by_the_width_are_defined():
-    assert list(apply("shl", [np.array([1, 1, 3], "i4"), np.array([31, 32, 1], "i4")], np.dtype("i4"))) == [-(2**31), 0, 6]
+    assert list(apply("shl", [np.array([1, 1, 3], "i4"), np.array([31, 32, 1], "i4")], np.dtype("i4"))) == [
+        -(2**31),
+        0,
+        6,
+    ]
     assert list(apply("shr", [np.array([-8, -8], "i1"), np.array([2, 9], "i1")], np.dtype("i1"))) == [-2, -1]
     assert list(apply("shr", [np.array([200, 200], "u1"), np.array([3, 8], "u1")], np.dtype("u1"))) == [25, 0]
 

@@ -1,0 +1,242 @@
+"""Building a graph node by node: shapes are worked out, and what depends on constants alone is computed at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, reads_of
+from compiler.ir.interpreter import InterpreterFault, evaluate_node
+from compiler.ir.terms import Term, arg, expression
+from compiler.ir.types import DType, TensorType
+
+Array = np.ndarray[Any, Any]
+FOLD_POINTS = 1 << 24  # points that folding may evaluate for one node
+FOLD_BYTES = 1 << 26  # and bytes that it may store
+
+
+class Builder:
+    """A graph in the making. Methods return the name of the value they define."""
+
+    def __init__(self, name: str, *, max_bytes: int = 1 << 31, max_nodes: int = 200_000) -> None:
+        self.name = name
+        self.inputs: list[str] = []
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, Array] = {}
+        self.nodes: list[Node] = []
+        self.source: tuple[str, ...] = ()
+        self._max_bytes, self._max_nodes = max_bytes, max_nodes
+        self._literals: dict[tuple[DType, tuple[int, ...], bytes], str] = {}
+        self._count = 0
+
+    # -- values ---------------------------------------------------------------------------------------------------------
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        return self.types[value].shape
+
+    def dtype(self, value: str) -> DType:
+        return self.types[value].dtype
+
+    def input(self, name: str, kind: TensorType) -> str:
+        """A graph input: a value of that name."""
+        self._check(kind)
+        self.inputs.append(name)
+        self.types[name] = kind
+        return name
+
+    def constant(self, array: Array) -> str:
+        """A constant; equal constants are one value."""
+        array = np.array(array, order="C")
+        array.flags.writeable = False
+        kind = TensorType(DType.of(array.dtype), array.shape)
+        key = (kind.dtype, kind.shape, hashlib.sha256(array.tobytes()).digest())
+        if key not in self._literals:
+            self._check(kind)
+            self._literals[key] = self._define(kind)
+            self.constants[self._literals[key]] = array
+        return self._literals[key]
+
+    def known(self, value: str) -> Array | None:
+        """The value's contents if they are known at compile time."""
+        return self.constants.get(value)
+
+    def _check(self, kind: TensorType) -> None:
+        if kind.bytes > self._max_bytes:
+            raise ModelError(
+                f"A tensor {kind} would take {kind.bytes} bytes; the limit is {self._max_bytes}. Choose smaller dimensions."
+            )
+
+    def _define(self, kind: TensorType) -> str:
+        self._count += 1
+        name = f"%{self._count}"
+        self.types[name] = kind
+        return name
+
+    def _emit(self, kind: TensorType, work: int, make: Callable[[str, str], Node]) -> str:
+        """The node, or its value when it is known already or holds nothing."""
+        self._check(kind)
+        node = make("", "")
+        reads = reads_of(node)
+        known = all(v in self.constants for v in reads) and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES
+        if known or not kind.elements:
+            if not kind.elements:
+                return self.constant(np.zeros(kind.shape, kind.dtype.numpy))
+            try:
+                return self.constant(evaluate_node(node, self.constants, kind.shape))
+            except InterpreterFault as fault:
+                raise ModelError(f"Reads outside its data: {fault}.") from fault
+        if len(self.nodes) >= self._max_nodes:
+            raise ModelError(f"The model unrolls to more than {self._max_nodes} operations.")
+        name = self._define(kind)
+        self.nodes.append(make(f"{self.source[0] if self.source else 'node'}/{len(self.nodes)}", name))
+        return name
+
+    # -- primitives -----------------------------------------------------------------------------------------------------
+
+    def compute(
+        self,
+        loops: Sequence[int],
+        operands: Sequence[Operand],
+        term: Term,
+        *,
+        parallel: int | None = None,
+        reducer: str | None = None,
+        post: Term | None = None,
+    ) -> str:
+        """A ``Compute`` whose expressions are terms over ``arg(i)``; without ``parallel`` all loops are."""
+        loops = tuple(loops)
+        outer = len(loops) if parallel is None else parallel
+        if reducer is not None and outer == len(loops):
+            loops = (*loops, 1)
+            operands = [
+                replace(o, access=Access(o.access.offset, tuple((*r, 0) for r in o.access.matrix))) for o in operands
+            ]
+        if reducer is not None and 0 in loops[outer:]:
+            return self._empty_reduction(loops[:outer], operands, term, reducer, post)
+        kind = TensorType((post or term).dtype, loops[:outer])
+        steps, after = expression(term), expression(post) if post is not None else None
+        return self._emit(
+            kind,
+            prod(loops) * len(steps.steps),
+            lambda name, out: Compute(name, out, self.source, loops, outer, tuple(operands), steps, reducer, after),
+        )
+
+    def _empty_reduction(
+        self, shape: tuple[int, ...], operands: Sequence[Operand], term: Term, reducer: str, post: Term | None
+    ) -> str:
+        from compiler.numerics.reduce import identity
+
+        value = self.constant(np.full(shape, identity(reducer, term.dtype.numpy), term.dtype.numpy))
+        if post is None:
+            return value
+        n = len(shape)
+        outer = [replace(o, access=Access(o.access.offset, tuple(r[:n] for r in o.access.matrix))) for o in operands]
+        outer.append(Operand(value, Access.identity(n)))
+        from compiler.ir.terms import term_of
+
+        return self.compute(shape, outer, term_of(expression(post), {-1: arg(len(operands), term.dtype)}))
+
+    def view(self, value: str, shape: Sequence[int], access: Access, fill: float | None = None) -> str:
+        """``out[p] = value[access(p)]``; the identity is the value itself."""
+        kind = TensorType(self.dtype(value), tuple(shape))
+        if kind.shape == self.shape(value) and access == Access.identity(len(kind.shape)):
+            return value
+        if fill is not None and 0 not in kind.shape and access.stays_inside(self.shape(value), kind.shape):
+            fill = None
+        operand = Operand(value, access, fill)
+        return self._emit(kind, kind.elements, lambda name, out: View(name, out, self.source, operand))
+
+    def reshape(self, value: str, shape: Sequence[int]) -> str:
+        kind = TensorType(self.dtype(value), tuple(shape))
+        if kind.shape == self.shape(value):
+            return value
+        return self._emit(kind, kind.elements, lambda name, out: Reshape(name, out, self.source, value))
+
+    def gather(self, value: str, shape: Sequence[int], access: Access, indices: Sequence[Operand | None]) -> str:
+        kind = TensorType(self.dtype(value), tuple(shape))
+        data = Operand(value, access)
+        return self._emit(
+            kind, kind.elements, lambda name, out: Gather(name, out, self.source, kind.shape, data, tuple(indices))
+        )
+
+    def join(self, parts: Sequence[str], axis: int) -> str:
+        """Parts side by side; empty parts are left out."""
+        full = [p for p in parts if self.types[p].elements] or list(parts[:1])
+        if len(full) == 1:
+            return full[0]
+        first = self.types[full[0]]
+        size = sum(self.shape(p)[axis] for p in full)
+        kind = TensorType(first.dtype, (*first.shape[:axis], size, *first.shape[axis + 1 :]))
+        return self._emit(kind, kind.elements, lambda name, out: Join(name, out, self.source, tuple(full), axis))
+
+    # -- the end --------------------------------------------------------------------------------------------------------
+
+    def finish(self, outputs: Mapping[str, str], names: Mapping[str, str], metadata: Mapping[str, str]) -> Graph:
+        """The graph. ``outputs``: the model's output name -> value. ``names``: value -> the model's name for it."""
+        renamed: dict[str, str] = {}
+        taken = {*self.inputs, *outputs}
+        fixed: dict[str, str] = {}
+        made = {n.output for n in self.nodes}
+        for public, value in outputs.items():
+            if value in made and value not in fixed:
+                fixed[value] = public
+            elif value != public:
+                self.source = (public,)
+                copy = self._define(self.types[value])
+                self.nodes.append(
+                    View(f"{public}/copy", copy, self.source, Operand(value, Access.identity(len(self.shape(value)))))
+                )
+                fixed[copy] = public
+        for value in self.types:
+            name = fixed.get(value) or (value if value in self.inputs else names.get(value, value))
+            if value not in fixed and value not in self.inputs:
+                name = _unused(name, taken)
+            taken.add(name)
+            renamed[value] = name
+        return Graph(
+            self.name,
+            tuple(self.inputs),
+            tuple(outputs),
+            {renamed[v]: t for v, t in self.types.items()},
+            {renamed[v]: a for v, a in self.constants.items()},
+            tuple(rename_node(n, renamed) for n in self.nodes),
+            (),
+            dict(metadata),
+        )
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    candidate, n = name, 1
+    while candidate in taken:
+        n += 1
+        candidate = f"{name}.{n}"
+    return candidate
+
+
+def rename_node(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with every value under its new name (values that are not in ``names`` keep theirs)."""
+
+    def new(value: str) -> str:
+        return names.get(value, value)
+
+    def moved(operand: Operand) -> Operand:
+        return replace(operand, value=new(operand.value))
+
+    node = replace(node, output=new(node.output))
+    if isinstance(node, Compute):
+        return replace(node, operands=tuple(moved(o) for o in node.operands))
+    if isinstance(node, View):
+        return replace(node, operand=moved(node.operand))
+    if isinstance(node, Reshape):
+        return replace(node, input=new(node.input))
+    if isinstance(node, Join):
+        return replace(node, parts=tuple(new(p) for p in node.parts))
+    assert isinstance(node, Gather)
+    return replace(node, data=moved(node.data), indices=tuple(i and moved(i) for i in node.indices))

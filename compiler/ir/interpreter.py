@@ -1,0 +1,243 @@
+"""What each primitive means, in NumPy: the reference for backends, and how constants are folded.
+
+Float results are exact in the sense of ``compiler.numerics``: contractions add products with k ascending over the reduction
+loops in row-major order, other reductions are the tree over the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from compiler.ir.expr import Expr
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, reads_of
+from compiler.numerics.contract import contract
+from compiler.numerics.reduce import reduce
+from compiler.numerics.scalar import evaluate
+
+Array = np.ndarray[Any, Any]
+Values = Mapping[str, Array]
+Ranges = tuple[tuple[int, int], ...]  # (start, count) of every loop
+_LIMIT = 1 << 22  # points evaluated at a time
+_SPAN = 1 << 24  # elements that a padded window may hold
+
+
+class InterpreterFault(Exception):
+    """A run-time fault: an index outside its dimension, or feeds that do not fit the graph."""
+
+
+def run(graph: Graph, feeds: Values, state: dict[str, Array] | None = None) -> dict[str, Array]:
+    """Outputs by name for ``feeds`` by input name. ``state`` (updated in place) holds the variables between calls."""
+    values: dict[str, Array] = dict(graph.constants)
+    for name in graph.inputs:
+        if name not in feeds:
+            raise InterpreterFault(f"input {name!r} is missing")
+        array = np.asarray(feeds[name])
+        kind = graph.types[name]
+        if (array.dtype, array.shape) != (kind.dtype.numpy, kind.shape):
+            raise InterpreterFault(f"input {name!r} is {array.dtype}{list(array.shape)}, not {kind}")
+        values[name] = array
+    memory = {} if state is None else state
+    for variable in graph.states:
+        values[variable.input] = memory.setdefault(variable.input, variable.initial)
+    last_use = {v: i for i, node in enumerate(graph.nodes) for v in reads_of(node)}
+    kept = {*graph.outputs, *(s.update for s in graph.states), *graph.constants, *graph.inputs}
+    for i, node in enumerate(graph.nodes):
+        values[node.output] = evaluate_node(node, values, graph.types[node.output].shape)
+        for v in {*reads_of(node), node.output}:
+            if last_use.get(v, i) <= i and v not in kept:
+                values.pop(v, None)
+    memory.update({s.input: values[s.update] for s in graph.states})
+    return {name: values[name] for name in graph.outputs}
+
+
+def evaluate_node(node: Node, values: Values, shape: tuple[int, ...]) -> Array:
+    """One primitive on arrays; ``shape`` is its output's."""
+    if isinstance(node, Compute):
+        return _compute(node, values, shape)
+    if isinstance(node, View):
+        return np.array(read(node.operand, values, _whole(shape), broadcast=True))
+    if isinstance(node, Reshape):
+        return np.ascontiguousarray(values[node.input]).reshape(shape)
+    if isinstance(node, Join):
+        return np.concatenate([values[p] for p in node.parts], axis=node.axis)
+    assert isinstance(node, Gather)
+    return _gather(node, values)
+
+
+def _whole(loops: tuple[int, ...]) -> Ranges:
+    return tuple((0, n) for n in loops)
+
+
+def read(operand: Operand, values: Values, ranges: Ranges, *, broadcast: bool = False) -> Array:
+    """The operand at every point of the ranges; loops that it does not use have size 1 unless ``broadcast``."""
+    array = values[operand.value]
+    access = operand.access
+    counts = tuple(n for _, n in ranges)
+    if 0 in counts:
+        return np.zeros(counts, array.dtype)
+    used = [broadcast or any(row[i] for row in access.matrix) for i in range(len(ranges))]
+    shape = tuple(n if u else 1 for n, u in zip(counts, used, strict=True))
+    first = [s for s, _ in ranges]
+    starts = [
+        o + sum(c * s for c, s in zip(row, first, strict=True))
+        for o, row in zip(access.offset, access.matrix, strict=True)
+    ]
+    spans = []
+    for start, row in zip(starts, access.matrix, strict=True):
+        steps = [c * (n - 1) for c, n in zip(row, counts, strict=True)]
+        spans.append((start + sum(min(0, s) for s in steps), start + sum(max(0, s) for s in steps)))
+    if prod(high - low + 1 for low, high in spans) > max(_SPAN, 4 * array.size):
+        return _scattered(operand, array, ranges, shape)
+    array = _window(array, spans, operand.fill)
+    base = array[tuple(slice(start - low, None) for start, (low, _) in zip(starts, spans, strict=True))]
+    strides = tuple(
+        sum(row[i] * s for row, s in zip(access.matrix, array.strides, strict=True)) if used[i] else 0
+        for i in range(len(ranges))
+    )
+    return as_strided(base, shape, strides, writeable=False)
+
+
+def _window(array: Array, spans: list[tuple[int, int]], fill: float | None) -> Array:
+    """The part of the array between the spans, with ``fill`` where they leave it."""
+    sides = list(zip(spans, array.shape, strict=True))
+    inner = tuple(slice(min(max(low, 0), n), max(min(high + 1, n), 0)) for (low, high), n in sides)
+    if all(low >= 0 and high < n for (low, high), n in sides):
+        return array[inner]
+    assert fill is not None, "an access without a fill stays inside"
+    out = np.full([high - low + 1 for low, high in spans], fill, array.dtype)
+    part = array[inner]
+    if part.size:
+        begin = [s.start - low for s, (low, _) in zip(inner, spans, strict=True)]
+        out[tuple(slice(b, b + n) for b, n in zip(begin, part.shape, strict=True))] = part
+    return out
+
+
+def _scattered(operand: Operand, array: Array, ranges: Ranges, shape: tuple[int, ...]) -> Array:
+    """The operand point by point, for accesses that step over far more than they read."""
+    inside: Array = np.ones((), bool)
+    places = []
+    for j, n in enumerate(array.shape):
+        place: Array = np.asarray(operand.access.offset[j])
+        for i, c in enumerate(operand.access.matrix[j]):
+            start, count = ranges[i]
+            if c:
+                place = place + c * np.arange(start, start + count).reshape(
+                    [-1 if i == a else 1 for a in range(len(ranges))]
+                )
+        inside = inside & (place >= 0) & (place < n)
+        places.append(np.clip(place, 0, max(n - 1, 0)))
+    fill = np.asarray(0 if operand.fill is None else operand.fill, array.dtype)
+    found = array[tuple(places)] if array.size else fill
+    return np.broadcast_to(np.where(inside, found, fill), shape)
+
+
+def _compute(node: Compute, values: Values, shape: tuple[int, ...]) -> Array:
+    if 0 in shape:
+        return np.zeros(shape, (node.post or node.expr).dtype.numpy)
+    if node.is_contraction:
+        return _finish(node, values, _whole(node.loops), _contraction(node, values))
+    out = np.empty(shape, (node.post or node.expr).dtype.numpy)
+    _fill(node, values, list(_whole(node.loops)), out)
+    return out
+
+
+def _fill(node: Compute, values: Values, ranges: list[tuple[int, int]], out: Array) -> None:
+    """``out`` for a part of the parallel loops, cut in halves until it is small."""
+    counts = [n for _, n in ranges]
+    widest = max(range(node.parallel), key=lambda i: counts[i], default=None)
+    if prod(counts) > _LIMIT and widest is not None and counts[widest] > 1:
+        start, count = ranges[widest]
+        half = count // 2
+        index: list[slice] = [slice(None)] * node.parallel
+        for begin, size in ((start, half), (start + half, count - half)):
+            ranges[widest] = (begin, size)
+            index[widest] = slice(begin - start, begin - start + size)
+            _fill(node, values, ranges, out[tuple(index)])
+        ranges[widest] = (start, count)
+        return
+    part = tuple(ranges)
+    value = _evaluate(node.expr, node.operands, values, part)
+    if node.reducer is not None:
+        value = np.broadcast_to(value, counts).reshape(*counts[: node.parallel], -1)
+        value = reduce(node.reducer, value)
+    out[...] = _finish(node, values, part, value)
+
+
+def _finish(node: Compute, values: Values, ranges: Ranges, value: Array) -> Array:
+    if node.post is None:
+        return value
+    outer = tuple(
+        Operand(o.value, type(o.access)(o.access.offset, tuple(r[: node.parallel] for r in o.access.matrix)), o.fill)
+        for o in node.operands
+    )
+    result = _evaluate(node.post, outer, values, ranges[: node.parallel], value)
+    return np.broadcast_to(result, tuple(n for _, n in ranges[: node.parallel]))
+
+
+def _evaluate(
+    expr: Expr, operands: tuple[Operand, ...], values: Values, ranges: Ranges, reduced: Array | None = None
+) -> Array:
+    def operand(position: int) -> Array:
+        if position == -1:
+            assert reduced is not None
+            return reduced
+        return read(operands[position], values, ranges)
+
+    def index(loop: int) -> Array:
+        start, count = ranges[loop]
+        return np.arange(start, start + count).reshape([-1 if i == loop else 1 for i in range(len(ranges))])
+
+    return evaluate([(s.op, s.args, s.dtype.numpy, s.imm) for s in expr.steps], operand, index)
+
+
+def _contraction(node: Compute, values: Values) -> Array:
+    """A sum of products as one batched matrix product; ``k`` runs over the reduction loops in row-major order."""
+    left, right = node.operands[:2]
+    uses = [[any(row[i] for row in o.access.matrix) for i in range(len(node.loops))] for o in (left, right)]
+    outer = range(node.parallel)
+    batch = [i for i in outer if uses[0][i] and uses[1][i]]
+    columns = [i for i in outer if uses[1][i] and not uses[0][i]]
+    rows = [i for i in outer if i not in batch and i not in columns]
+    size = {name: tuple(node.loops[i] for i in part) for name, part in (("b", batch), ("m", rows), ("n", columns))}
+    k = node.loops[node.parallel :]
+
+    def matrix(operand: Operand, keep: list[int], extents: tuple[int, ...]) -> Array:
+        loops = tuple((0, n if i in keep or i in batch or i >= node.parallel else 1) for i, n in enumerate(node.loops))
+        array = read(operand, values, loops, broadcast=True)
+        reduction = list(range(node.parallel, len(node.loops)))
+        order = [*batch, *keep, *reduction]
+        rest = [i for i in range(len(node.loops)) if i not in order]
+        array = array.transpose(*order, *rest)
+        return array.reshape(prod(size["b"]), prod(extents), prod(k))
+
+    a = matrix(left, rows, size["m"])
+    b = matrix(right, columns, size["n"]).swapaxes(1, 2)
+    dtype = node.expr.dtype.numpy
+    result = contract(None, a, b, dtype).reshape(*size["b"], *size["m"], *size["n"])
+    return result.transpose(np.argsort([*batch, *rows, *columns]))
+
+
+def _gather(node: Gather, values: Values) -> Array:
+    data = values[node.data.value]
+    ranges = _whole(node.loops)
+    coordinates = []
+    for j, index in enumerate(node.indices):
+        place = np.asarray(node.data.access.offset[j])
+        for i, c in enumerate(node.data.access.matrix[j]):
+            if c:
+                shape = [-1 if i == axis else 1 for axis in range(len(node.loops))]
+                place = place + c * np.arange(node.loops[i]).reshape(shape)
+        if index is not None:
+            place = place + read(index, values, ranges).astype(np.int64)
+        place = np.where(place < 0, place + data.shape[j], place)
+        if place.size and (place.min() < 0 or place.max() >= data.shape[j]):
+            raise InterpreterFault(f"{node.name}: an index is outside 0..{data.shape[j] - 1}")
+        coordinates.append(place)
+    if not coordinates:
+        return np.broadcast_to(data, node.loops).copy()
+    return np.broadcast_to(data[tuple(coordinates)], node.loops).copy()

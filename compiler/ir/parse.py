@@ -1,0 +1,280 @@
+"""Reading the text form that ``compiler.ir.text`` writes; its grammar is documented there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.ir.access import Access
+from compiler.ir.expr import Expr, Step
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, State, View
+from compiler.ir.types import DType, TensorType
+
+Array = np.ndarray[Any, Any]
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|-?inf\b|nan\b|-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])|\w+|[][{}();:,=*+-])')
+
+
+class _Reader:
+    """The tokens of one text, read from the left."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        self.lines: list[int] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            place = 0
+            while line[place:].strip():
+                match = _TOKEN.match(line, place)
+                if match is None:
+                    raise ModelError(
+                        f"Line {number} of the text form cannot be read from {line[place:].strip()[:30]!r} on."
+                    )
+                self.tokens.append(match[1])
+                self.lines.append(number)
+                place = match.end()
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def next(self, expected: str | None = None) -> str:
+        token = self.peek()
+        if not token or (expected is not None and token != expected):
+            line = self.lines[self.at] if token else (self.lines[-1] if self.lines else 1)
+            raise ModelError(
+                f"Line {line} of the text form: {expected or 'more'} is expected, not {token or 'its end'!r}."
+            )
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        if self.peek() != token:
+            return False
+        self.at += 1
+        return True
+
+    def string(self) -> str:
+        token = self.next()
+        if not token.startswith('"'):
+            raise ModelError(f"Line {self.lines[self.at - 1]} of the text form: {token!r} is not a quoted name.")
+        return str(json.loads(token))
+
+    def strings(self) -> tuple[str, ...]:
+        found = []
+        while self.peek().startswith('"'):
+            found.append(self.string())
+        return tuple(found)
+
+    def literal(self) -> int | float:
+        token = self.next()
+        try:
+            return int(token) if re.fullmatch(r"-?\d+", token) else float(token)
+        except ValueError:
+            raise ModelError(f"Line {self.lines[self.at - 1]} of the text form: {token!r} is not a number.") from None
+
+    def integer(self) -> int:
+        value = self.literal()
+        if not isinstance(value, int):
+            raise ModelError(f"Line {self.lines[self.at - 1]} of the text form: {value} is not a whole number.")
+        return value
+
+    def integers(self) -> tuple[int, ...]:
+        self.next("[")
+        found = []
+        while not self.accept("]"):
+            found.append(self.integer())
+            self.accept(",")
+        return tuple(found)
+
+    def dtype(self) -> DType:
+        token = self.next()
+        try:
+            return DType(token)
+        except ValueError:
+            raise ModelError(
+                f"Line {self.lines[self.at - 1]} of the text form: {token!r} is no element type."
+            ) from None
+
+    def type(self) -> TensorType:
+        return TensorType(self.dtype(), self.integers())
+
+
+def parse(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
+    """The graph of a text form; ``arrays`` holds by digest what the text does not write out. ``ModelError`` if it is wrong."""
+    reader = _Reader(text)
+    reader.next("graph")
+    parts = _Parts(reader.string(), dict(arrays or {}))
+    reader.next("{")
+    while not reader.accept("}"):
+        _line(reader, parts)
+    return Graph(
+        parts.name, tuple(parts.inputs), tuple(parts.outputs), parts.types, parts.constants,
+        tuple(parts.nodes), tuple(parts.states), parts.metadata,
+    )  # fmt: skip
+
+
+class _Parts:
+    def __init__(self, name: str, arrays: dict[str, Array]) -> None:
+        self.name, self.arrays = name, arrays
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, Array] = {}
+        self.nodes: list[Node] = []
+        self.states: list[State] = []
+        self.metadata: dict[str, str] = {}
+
+    def array(self, key: str, kind: TensorType) -> Array:
+        if key not in self.arrays:
+            raise ModelError(f"The array {key[:16]}... that the text form names is not given.")
+        array = self.arrays[key]
+        if TensorType(DType.of(array.dtype), array.shape) != kind:
+            raise ModelError(f"The array {key[:16]}... is not {kind}.")
+        return array
+
+
+def _line(reader: _Reader, parts: _Parts) -> None:
+    word = reader.next()
+    if word == "meta":
+        key = reader.string()
+        parts.metadata[key] = reader.string()
+        return
+    name = reader.string()
+    if word == "output":
+        parts.outputs.append(name)
+        return
+    kind = reader.type()
+    parts.types[name] = kind
+    if word == "input":
+        parts.inputs.append(name)
+    elif word == "const":
+        reader.next("=")
+        parts.constants[name] = _constant(reader, parts, kind)
+    elif word == "state":
+        reader.next("update")
+        update = reader.string()
+        reader.next("initial")
+        parts.states.append(State(name, update, parts.array(reader.next(), kind)))
+    elif word == "value":
+        reader.next("=")
+        parts.nodes.append(_node(reader, name, kind))
+    else:
+        raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: a line cannot begin with {word!r}.")
+
+
+def _constant(reader: _Reader, parts: _Parts, kind: TensorType) -> Array:
+    if reader.peek() != "[":
+        return parts.array(reader.next(), kind)
+    reader.next("[")
+    values = []
+    while not reader.accept("]"):
+        values.append(reader.literal())
+        reader.accept(",")
+    if len(values) != kind.elements:
+        raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: {len(values)} values for {kind}.")
+    return np.array(values, kind.dtype.numpy).reshape(kind.shape)
+
+
+def _node(reader: _Reader, output: str, kind: TensorType) -> Node:
+    word, name = reader.next(), reader.string()
+    reader.next("of")
+    reader.next("[")
+    source: list[str] = []
+    while not reader.accept("]"):
+        source.append(reader.string())
+        reader.accept(",")
+    common = (name, output, tuple(source))
+    if word == "compute":
+        return _compute(reader, common)
+    if word == "view":
+        return View(*common, _read(reader, len(kind.shape)))
+    if word == "reshape":
+        return Reshape(*common, reader.string())
+    if word == "join":
+        axis = reader.integer()
+        return Join(*common, reader.strings(), axis)
+    if word != "gather":
+        raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: {word!r} is no primitive.")
+    reader.next("over")
+    loops = reader.integers()
+    data = _read(reader, len(loops))
+    indices: list[Operand | None] = []
+    while reader.peek() in ("none", "read"):
+        indices.append(None if reader.accept("none") else _read(reader, len(loops)))
+    return Gather(*common, loops, data, tuple(indices))
+
+
+def _compute(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Compute:
+    reader.next("over")
+    parallel = reader.integers()
+    reduction: tuple[int, ...] = ()
+    reducer = None
+    if reader.accept("reduce"):
+        reducer = reader.next()
+        reader.next("over")
+        reduction = reader.integers()
+    loops = parallel + reduction
+    operands = []
+    while reader.peek() == "read":
+        operands.append(_read(reader, len(loops)))
+    reader.next("expr")
+    expr = _steps(reader)
+    post = _steps(reader) if reader.accept("post") else None
+    return Compute(*common, loops, len(parallel), tuple(operands), expr, reducer, post)
+
+
+def _read(reader: _Reader, loops: int) -> Operand:
+    reader.next("read")
+    value = reader.string()
+    reader.next("[")
+    rows, offsets = [], []
+    while not reader.accept("]"):
+        offset, row = _affine(reader, loops)
+        offsets.append(offset)
+        rows.append(row)
+        reader.accept(",")
+    fill = reader.literal() if reader.accept("fill") else None
+    return Operand(value, Access(tuple(offsets), tuple(rows)), fill)
+
+
+def _affine(reader: _Reader, loops: int) -> tuple[int, tuple[int, ...]]:
+    offset, row = 0, [0] * loops
+    while reader.peek() not in (",", "]"):
+        sign = 1
+        while reader.peek() in ("+", "-"):
+            sign = -sign if reader.next() == "-" else sign
+        factor = 1
+        token = reader.next()
+        if re.fullmatch(r"-?\d+", token):
+            factor = int(token)
+            if not reader.accept("*"):
+                offset += sign * factor
+                continue
+            token = reader.next()
+        if not re.fullmatch(r"l\d+", token) or int(token[1:]) >= loops:
+            raise ModelError(
+                f"Line {reader.lines[reader.at - 1]} of the text form: {token!r} is none of its {loops} loops."
+            )
+        row[int(token[1:])] += sign * factor
+    return offset, tuple(row)
+
+
+def _steps(reader: _Reader) -> Expr:
+    reader.next("(")
+    steps = []
+    while not reader.accept(")"):
+        op = reader.next()
+        numbers: list[int | float] = []
+        while not reader.accept(":"):
+            numbers.append(reader.literal())
+        dtype = reader.dtype()
+        if op in ("arg", "const", "index"):
+            steps.append(Step(op, (), dtype, numbers[0] if numbers else None))
+        else:
+            steps.append(Step(op, tuple(int(n) for n in numbers), dtype))
+        reader.accept(";")
+    return Expr(tuple(steps))

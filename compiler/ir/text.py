@@ -1,0 +1,147 @@
+"""The text form: a graph as structured text that reads back as an equal graph (E1).
+
+::
+
+    graph   = 'graph' STRING '{' line* '}'
+    line    = 'meta' STRING STRING | 'input' STRING type | 'output' STRING
+            | 'const' STRING type '=' (DIGEST | '[' literal,* ']')
+            | 'state' STRING 'update' STRING 'initial' DIGEST
+            | 'value' STRING type '=' node
+    node    = kind STRING 'of' '[' STRING,* ']' body             # the node's name, its source operations
+    body    = compute: 'over' '[' int,* ']' ['reduce' reducer 'over' '[' int,* ']'] read* 'expr' steps ['post' steps]
+            | view: read | reshape: STRING | gather: read ('none' | read)* | join: int STRING*
+    read    = 'read' STRING '[' affine,* ']' ['fill' literal]
+    affine  = a sum of terms such as 2*l0 + l3 - 1                # l0 is loop 0
+    steps   = '(' step;* ')'     step = op (int | literal)* ':' type
+
+Constants of at most eight elements stand in the text; of others the SHA-256 of their bytes does, and ``parse`` takes the
+arrays from a mapping (``blobs`` makes it). Strings are JSON strings, floats are Python's shortest exact form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.ir.expr import Expr, Step
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View
+
+INLINE = 8  # elements up to which a constant is written out
+Array = np.ndarray[Any, Any]
+
+
+def digest(array: Array) -> str:
+    """What names an array: type, shape and bytes together."""
+    head = f"{array.dtype.str}{list(array.shape)}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def blobs(graph: Graph) -> dict[str, Array]:
+    """The arrays that the text names by digest."""
+    arrays = [a for a in graph.constants.values() if a.size > INLINE] + [s.initial for s in graph.states]
+    return {digest(a): a for a in arrays}
+
+
+def to_text(graph: Graph) -> str:
+    """The graph as text, the same for equal graphs."""
+    return "\n".join(_lines(graph)) + "\n"
+
+
+def _lines(graph: Graph) -> Iterator[str]:
+    yield f"graph {_quote(graph.name)} {{"
+    for key in sorted(graph.metadata):
+        yield f"  meta {_quote(key)} {_quote(graph.metadata[key])}"
+    for name in graph.inputs:
+        yield f"  input {_quote(name)} {graph.types[name]}"
+    for name, array in graph.constants.items():
+        shown = _inline(array) if array.size <= INLINE else digest(array)
+        yield f"  const {_quote(name)} {graph.types[name]} = {shown}"
+    for state in graph.states:
+        kind = graph.types[state.input]
+        yield f"  state {_quote(state.input)} {kind} update {_quote(state.update)} initial {digest(state.initial)}"
+    for node in graph.nodes:
+        yield f"  value {_quote(node.output)} {graph.types[node.output]} = {_node(node)}"
+    for name in graph.outputs:
+        yield f"  output {_quote(name)}"
+    yield "}"
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text)
+
+
+def _inline(array: Array) -> str:
+    return "[" + ", ".join(_literal(v) for v in array.reshape(-1).tolist()) + "]"
+
+
+def _literal(value: float) -> str:
+    return repr(int(value) if isinstance(value, bool) else value)
+
+
+def _node(node: Node) -> str:
+    head = f"{type(node).__name__.lower()} {_quote(node.name)} of [{', '.join(map(_quote, node.source))}]"
+    return " ".join((head, *_body(node)))
+
+
+def _body(node: Node) -> Iterator[str]:
+    if isinstance(node, Compute):
+        yield from _compute(node)
+    elif isinstance(node, View):
+        yield _read(node.operand)
+    elif isinstance(node, Reshape):
+        yield _quote(node.input)
+    elif isinstance(node, Join):
+        yield " ".join((str(node.axis), *map(_quote, node.parts)))
+    elif isinstance(node, Gather):
+        yield f"over {list(node.loops)}"
+        yield _read(node.data)
+        for index in node.indices:
+            yield "none" if index is None else _read(index)
+
+
+def _compute(node: Compute) -> Iterator[str]:
+    yield f"over {list(node.loops[: node.parallel])}"
+    if node.reducer is not None:
+        yield f"reduce {node.reducer} over {list(node.loops[node.parallel :])}"
+    for operand in node.operands:
+        yield _read(operand)
+    yield f"expr {_steps(node.expr)}"
+    if node.post is not None:
+        yield f"post {_steps(node.post)}"
+
+
+def _read(operand: Operand) -> str:
+    fill = "" if operand.fill is None else f" fill {_literal(operand.fill)}"
+    return f"read {_quote(operand.value)} [{', '.join(affine(operand.access))}]{fill}"
+
+
+def affine(access: Access) -> list[str]:
+    """Each coordinate as a sum of loops."""
+    rows = []
+    for offset, row in zip(access.offset, access.matrix, strict=True):
+        terms = [(c, f"l{i}") for i, c in enumerate(row) if c]
+        text = ""
+        for c, loop in terms:
+            sign = "-" if c < 0 else "+" if text else ""
+            factor = "" if abs(c) == 1 else f"{abs(c)}*"
+            text += f" {sign} {factor}{loop}" if text else f"{sign}{factor}{loop}"
+        if offset or not terms:
+            text += (f" {'-' if offset < 0 else '+'} {abs(offset)}") if text else str(offset)
+        rows.append(text)
+    return rows
+
+
+def _steps(expr: Expr) -> str:
+    return "(" + "; ".join(_step(step) for step in expr.steps) + ")"
+
+
+def _step(step: Step) -> str:
+    words = [step.op, *map(str, step.args)]
+    if step.imm is not None:
+        words.append(_literal(step.imm))
+    return f"{' '.join(words)} : {step.dtype.value}"

@@ -1,0 +1,179 @@
+"""What every graph must satisfy; run between passes in tests, and on every graph that the frontend hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from compiler.ir.expr import Expr
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, reads_of
+from compiler.ir.types import DType, TensorType
+from compiler.numerics.scalar import check
+
+
+class VerifyError(Exception):
+    """A graph that breaks a rule: a defect of the frontend or of a pass, never of a model."""
+
+
+def verify(graph: Graph) -> Graph:
+    """The graph itself, or ``VerifyError`` with everything that is wrong."""
+    problems = list(_problems(graph))
+    if problems:
+        raise VerifyError("; ".join(problems[:20]))
+    return graph
+
+
+def _problems(graph: Graph) -> Iterator[str]:
+    defined: set[str] = set()
+    for name in (*graph.inputs, *graph.constants, *(s.input for s in graph.states)):
+        if name in defined or name not in graph.types:
+            yield f"{name!r} has two definitions or no type"
+        defined.add(name)
+    for name, array in graph.constants.items():
+        if graph.types.get(name) != TensorType(DType.of(array.dtype), array.shape):
+            yield f"constant {name!r} is not {graph.types.get(name)}"
+    names = [node.name for node in graph.nodes]
+    if len(set(names)) < len(names):
+        yield f"nodes of one name: {sorted({n for n in names if names.count(n) > 1})}"
+    for node in graph.nodes:
+        yield from (f"{node.name!r}: {problem}" for problem in _placed(node, graph, defined))
+        defined.add(node.output)
+    yield from (f"output {name!r} is not defined" for name in graph.outputs if name not in defined)
+    for state in graph.states:
+        if graph.types.get(state.update) != graph.types.get(state.input) or state.update not in defined:
+            yield f"state {state.input!r} is not updated, or with another type"
+
+
+def _placed(node: Node, graph: Graph, defined: set[str]) -> Iterator[str]:
+    """A node's place in the graph, and when that is right the node itself."""
+    unknown = [v for v in (*reads_of(node), node.output) if v not in graph.types]
+    unknown += [v for v in reads_of(node) if v not in defined]
+    if unknown:
+        yield f"uses {unknown} before a definition or without a type"
+    elif node.output in defined:
+        yield f"defines {node.output!r} again"
+    else:
+        yield from _node(node, graph)
+    if not node.source:
+        yield "names no source operation"
+
+
+def _node(node: Node, graph: Graph) -> Iterator[str]:
+    out = graph.types[node.output]
+    if isinstance(node, Compute):
+        yield from _compute(node, graph, out)
+    elif isinstance(node, View):
+        yield from _operand(node.operand, graph, out.shape)
+        if graph.types[node.operand.value].dtype != out.dtype:
+            yield "a view changes the element type"
+    elif isinstance(node, Reshape):
+        source = graph.types[node.input]
+        if (source.dtype, source.elements) != (out.dtype, out.elements):
+            yield f"a reshape from {source} to {out}"
+    elif isinstance(node, Gather):
+        yield from _gather(node, graph, out)
+    elif isinstance(node, Join):
+        yield from _join(node, [graph.types[p] for p in node.parts], out)
+    else:
+        yield f"{type(node).__name__} is not a primitive"
+
+
+def _compute(node: Compute, graph: Graph, out: TensorType) -> Iterator[str]:
+    if node.loops[: node.parallel] != out.shape or node.parallel > len(node.loops):
+        yield f"parallel loops {node.loops[: node.parallel]} do not make {out}"
+    if (node.reducer is None) != (len(node.loops) == node.parallel):
+        yield "a reducer needs reduction loops, and they need it"
+    for operand in node.operands:
+        yield from _operand(operand, graph, node.loops)
+    types = [graph.types[o.value].dtype for o in node.operands]
+    yield from _expression(node.expr, dict(enumerate(types)), len(node.loops))
+    if not node.expr.steps or (node.post is not None and not node.post.steps):
+        return
+    logical = node.reducer in ("any", "all")
+    if node.reducer not in (None, "sum", "max", "min", "prod", "any", "all") or logical != (
+        node.expr.dtype == DType.BOOL and node.reducer is not None
+    ):
+        yield f"{node.reducer} does not reduce {node.expr.dtype.value}"
+    if node.post is not None:
+        outer = {
+            i: t
+            for i, t in enumerate(types)
+            if not any(any(row[node.parallel :]) for row in node.operands[i].access.matrix)
+        }
+        yield from _expression(node.post, {-1: node.expr.dtype, **outer}, node.parallel)
+    if (node.post or node.expr).dtype != out.dtype:
+        yield f"computes {(node.post or node.expr).dtype.value} for {out}"
+
+
+def _expression(expr: Expr, arguments: dict[int, DType], loops: int) -> Iterator[str]:
+    if not expr.steps:
+        yield "an expression without steps"
+    for place, step in enumerate(expr.steps):
+        if any(not 0 <= a < place for a in step.args):
+            yield f"step {place} uses a later step"
+        elif step.op == "arg":
+            if not isinstance(step.imm, int) or arguments.get(step.imm) != step.dtype:
+                yield f"step {place} reads operand {step.imm} as {step.dtype.value}"
+        elif step.op == "const":
+            yield from _literal(step.imm, step.dtype)
+        elif step.op == "index":
+            if not isinstance(step.imm, int) or not 0 <= step.imm < loops or step.dtype not in (DType.I64, DType.I32):
+                yield f"step {place} asks for loop {step.imm}"
+        else:
+            problem = check(step.op, [expr.steps[a].dtype.numpy for a in step.args], step.dtype.numpy)
+            if problem:
+                yield problem
+
+
+def _literal(value: float | None, dtype: DType) -> Iterator[str]:
+    if value is None:
+        yield "a literal without a value"
+    elif not dtype.is_float:
+        limits = (0, 1) if dtype == DType.BOOL else (np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max)
+        if not isinstance(value, int) or not limits[0] <= value <= limits[1]:
+            yield f"{value!r} is no {dtype.value}"
+
+
+def _operand(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Iterator[str]:
+    kind = graph.types[operand.value]
+    access = operand.access
+    if len(access.offset) != len(kind.shape) or len(access.matrix) != len(kind.shape):
+        yield f"an access of rank {len(access.offset)} to {operand.value!r}, {kind}"
+    elif any(len(row) != len(loops) for row in access.matrix):
+        yield f"an access to {operand.value!r} that does not use {len(loops)} loops"
+    elif operand.fill is not None:
+        yield from _literal(operand.fill, kind.dtype)
+    elif 0 not in loops and not access.stays_inside(kind.shape, loops):
+        yield f"reads outside {operand.value!r}, {kind}, and has no fill"
+
+
+def _gather(node: Gather, graph: Graph, out: TensorType) -> Iterator[str]:
+    data = graph.types[node.data.value]
+    if node.loops != out.shape or data.dtype != out.dtype:
+        yield f"gathers {data} to {out} over {node.loops}"
+    if len(node.indices) != len(data.shape) or node.data.fill is not None:
+        yield "an index, or none, is needed for each dimension of data, and no fill"
+        return
+    yield from _operand(Operand(node.data.value, node.data.access, 0), graph, node.loops)
+    for j, index in enumerate(node.indices):
+        if index is None:
+            low, high = node.data.access.range(j, node.loops)
+            if 0 not in node.loops and (low < 0 or high >= data.shape[j]):
+                yield f"reads outside dimension {j} of {node.data.value!r}"
+        else:
+            yield from _operand(index, graph, node.loops)
+            if graph.types[index.value].dtype not in (DType.I64, DType.I32):
+                yield f"{index.value!r} is no index"
+
+
+def _join(node: Join, parts: Sequence[TensorType], out: TensorType) -> Iterator[str]:
+    if not parts or not 0 <= node.axis < len(out.shape):
+        yield f"joins {len(parts)} parts along axis {node.axis}"
+        return
+    rest = out.shape[: node.axis] + out.shape[node.axis + 1 :]
+    for part in parts:
+        if part.dtype != out.dtype or part.shape[: node.axis] + part.shape[node.axis + 1 :] != rest:
+            yield f"joins {part} into {out}"
+    if sum(p.shape[node.axis] for p in parts if len(p.shape) > node.axis) != out.shape[node.axis]:
+        yield f"parts of {[p.shape for p in parts]} do not make {out}"
