@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -24,7 +26,7 @@ class Exporter:
         self.weights.append(numpy_helper.from_array(array, name))
         return name
 
-    def node(self, kind: str, name: str, *extra: str, **attributes: object) -> None:
+    def node(self, kind: str, name: str, *extra: str, **attributes: Any) -> None:
         output = f"{name}_out"
         self.nodes.append(helper.make_node(kind, [self.value, *extra], [output], name=name, **attributes))
         self.value = output

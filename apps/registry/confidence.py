@@ -42,7 +42,7 @@ def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
         upper = sum(comb(trials, i) * p**i * q ** (trials - i) for i in range(successes, trials + 1))
     else:
         upper = whole - sum(comb(trials, i) * p**i * q ** (trials - i) for i in range(successes))
-    return upper * error.denominator <= error.numerator * whole
+    return bool(upper * error.denominator <= error.numerator * whole)
 
 
 def _check(successes: int, trials: int, error: Fraction) -> None:

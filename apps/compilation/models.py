@@ -1,0 +1,122 @@
+"""Compile jobs and the programs that they make."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from apps.accounts.models import Organisation
+from apps.registry.models import ModelVersion
+
+
+class Precision(models.TextChoices):
+    """In what numbers a program computes."""
+
+    FLOAT32 = "float32", "float32"
+
+
+class CompileJob(models.Model):
+    """A model version to be compiled for one target: one program, or one for each bucket of its open lengths.
+
+    `dims`: {"batch": 1} or {"batch": [1, 8]}; `stages`: what was done, [{"bucket", "name", "state", "seconds"}], so that
+    progress survives a reload; `error`: {"kind", "message", "problems", ...}, data rather than prose where it is known.
+    `epoch` fences: a worker that was thought dead and comes back can no longer change the row.
+    """
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "Waiting"
+        RUNNING = "running", "Compiling"
+        DONE = "done", "Compiled"
+        FAILED = "failed", "Failed"
+        CANCELLED = "cancelled", "Cancelled"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="compile_jobs")
+    model_version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="compile_jobs")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    target = models.CharField(max_length=60)
+    precision = models.CharField(max_length=10, choices=Precision, default=Precision.FLOAT32)
+    dims = models.JSONField(default=dict)
+    constants = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    stage = models.CharField(max_length=20, blank=True)
+    stages = models.JSONField(default=list)
+    epoch = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+    compares_with = models.ForeignKey("Program", on_delete=models.PROTECT, null=True, blank=True, related_name="comparisons")
+    comparison = models.JSONField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["organisation", "-created_at"], name="compile_of_organisation"),
+            models.Index(fields=["heartbeat_at"], condition=Q(state__in=["queued", "running"]), name="compile_unfinished"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model_version_id} for {self.target}: {self.state}"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in {self.State.DONE, self.State.FAILED, self.State.CANCELLED}
+
+
+class Program(models.Model):
+    """A compiled binary and what is known of it before it runs. Never changed: contracts pin its digest.
+
+    `digest`: SHA-256 of the binary in hexadecimal. `resources`: the compiler's `Resources` as JSON, whole numbers alone.
+    `bounds`: {"latency", "interval", "memory"} with the proven bound and what limits. `inputs`, `outputs`:
+    [{"name", "dtype", "shape"}]. `dims`: the lengths it was compiled for. `options_digest` names what it was made from.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="programs")
+    model_version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="programs")
+    compile_job = models.ForeignKey(CompileJob, on_delete=models.PROTECT, related_name="programs")
+    target = models.CharField(max_length=60)
+    target_digest = models.CharField(max_length=64)
+    precision = models.CharField(max_length=10, choices=Precision)
+    dims = models.JSONField(default=dict)
+    constants = models.JSONField(default=dict)
+    options_digest = models.CharField(max_length=64)
+    compiler_version = models.CharField(max_length=40)
+    digest = models.CharField(max_length=64, db_index=True)
+    binary_bytes = models.BigIntegerField()
+    binary_key = models.CharField(max_length=200)
+    report_key = models.CharField(max_length=200)
+    inputs = models.JSONField()
+    outputs = models.JSONField()
+    resources = models.JSONField()
+    bounds = models.JSONField()
+    exact = models.BooleanField()
+    reason = models.CharField(max_length=400, blank=True)
+    latency_cycles = models.BigIntegerField()
+    interval_cycles = models.BigIntegerField()
+    clock_hz = models.BigIntegerField()
+    operations = models.BigIntegerField()
+    executed_operations = models.BigIntegerField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["model_version", "target_digest", "precision", "options_digest", "compiler_version"],
+                name="program_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(latency_cycles__gt=0, interval_cycles__gt=0, clock_hz__gt=0, operations__gte=0),
+                name="program_counts",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.digest[:12]} for {self.target}"

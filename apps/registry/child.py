@@ -1,0 +1,159 @@
+"""Runs code over hostile input in a child process with limits on memory, CPU, wall time and file size.
+
+The child is a module of ours started with `python -m`. It gets no secret of the server (no database, no Redis, no storage
+address), works in a folder that disappears with it, limits itself before it imports anything that parses, and answers with
+one JSON object in the file `answer.json` of that folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+ANSWER_BYTES_MAX = 256 * 2**20
+ERROR_CHARACTERS_MAX = 2_000
+PREFIX = "takt-child-"
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+LEFT_BEHIND_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a child may use: address space in bytes, CPU and wall time in seconds, the largest file it writes in bytes."""
+
+    memory: int
+    cpu: int
+    wall: int
+    file: int = 2**30
+
+
+class ChildFailed(Exception):
+    """The child gave no answer. `reason`: "memory", "time", "killed" or "defect"; `stderr` is for our log alone."""
+
+    def __init__(self, reason: str, stderr: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.stderr = reason, stderr
+
+
+def limit_self(limits: Limits) -> None:
+    """Called by the child first of all; what follows cannot exceed the limits, and it dies with its parent."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file, limits.file))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def child_main(work: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> None:
+    """The body of a child: limits, then `work(folder, request)`, then the answer; the folder is the first argument."""
+    folder = Path(sys.argv[1])
+    request = json.loads((folder / "request.json").read_text())
+    limit_self(Limits(**request["limits"]))
+    try:
+        answer = work(folder, request)
+        text = json.dumps(answer)
+    except MemoryError:
+        os._exit(MEMORY_STATUS)
+    temporary = folder / "answer.part"
+    temporary.write_text(text)
+    temporary.rename(folder / "answer.json")
+
+
+MEMORY_STATUS = 77
+
+
+class Child:
+    """A running child; `folder` is shared with it until the context ends."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes], deadline: float) -> None:
+        self.folder, self.process, self.deadline = folder, process, deadline
+
+    def poll(self) -> bool:
+        """True once it has ended; raises ChildFailed("time") when its wall time is over."""
+        if self.process.poll() is not None:
+            return True
+        if time.monotonic() > self.deadline:
+            raise ChildFailed("time")
+        return False
+
+    def wait(self) -> dict[str, Any]:
+        """Its answer; raises ChildFailed."""
+        try:
+            self.process.wait(timeout=max(0.0, self.deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise ChildFailed("time") from None
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The answer of a child that has ended; raises ChildFailed with what ended it."""
+        path, status = self.folder / "answer.json", self.process.returncode
+        if status == 0 and path.exists() and path.stat().st_size <= ANSWER_BYTES_MAX:
+            answer: dict[str, Any] = json.loads(path.read_text())
+            return answer
+        stderr = (self.folder / "stderr").read_text(errors="replace")[-ERROR_CHARACTERS_MAX:]
+        if status == MEMORY_STATUS or "MemoryError" in stderr or "bad_alloc" in stderr:
+            raise ChildFailed("memory", stderr)
+        if status == -signal.SIGXCPU:
+            raise ChildFailed("time", stderr)
+        raise ChildFailed("killed" if status < 0 else "defect", stderr)
+
+
+@contextmanager
+def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
+    """Start `python -m module <folder>` with `request` and `files` in the folder; whatever happens, it is ended."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
+        folder = Path(name)
+        for filename, data in files.items():
+            (folder / filename).write_bytes(data)
+        (folder / "request.json").write_text(json.dumps({**request, "limits": asdict(limits)}))
+        with (folder / "stderr").open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, name],
+                cwd=name,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        try:
+            yield Child(folder, process, time.monotonic() + limits.wall)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def child_run(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> dict[str, Any]:
+    """Start a child and wait for its answer; raises ChildFailed."""
+    with child_start(module, request=request, files=files, limits=limits) as child:
+        return child.wait()
+
+
+def folders_sweep() -> int:
+    """Remove folders of children whose server was killed more than an hour ago; returns how many."""
+    old = time.time() - LEFT_BEHIND_SECONDS
+    found = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.stat().st_mtime < old]
+    for path in found:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(found)
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the server's environment but where programs are; one thread, since limits count per process."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **threads}

@@ -1,0 +1,24 @@
+"""The limited process that looks into an uploaded file: `python -m apps.registry.inspection.child <folder>`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from apps.registry.child import child_main
+
+
+def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """`model.onnx` of the folder -> the inspection as JSON."""
+    from apps.registry.inspection.compilable import compile_findings, supported_operators
+    from apps.registry.inspection.report import inspect
+
+    data = (folder / "model.onnx").read_bytes()
+    report = inspect(data, supported_operators())
+    if not report["problems"] and not report["symbolic_dims"]:
+        report["problems"] = [finding.to_json() for finding in compile_findings(data)]
+    return report
+
+
+if __name__ == "__main__":
+    child_main(work)

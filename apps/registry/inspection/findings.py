@@ -1,0 +1,53 @@
+"""What is wrong with a model, in sentences that say what to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem. `kind` is a stable word for programs; `count` is how many places show it, `node` the first of them."""
+
+    kind: str
+    message: str
+    remedy: str
+    node: str = ""
+    operator: str = ""
+    count: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+EMPTY = Finding("empty", "The file is empty.", "Export the model again and upload the new file.")
+TEXT = Finding(
+    "not-a-model",
+    "This is a text file, not an ONNX model.",
+    "Upload the .onnx file itself; torch.onnx.export or tf2onnx writes one.",
+)
+FOREIGN = Finding(
+    "not-a-model",
+    "This is not an ONNX model: the bytes are not the encoding of one.",
+    "Upload the .onnx file itself; an archive must be unpacked and a .pt, .h5 or .pb file be exported to ONNX first.",
+)
+DAMAGED = Finding(
+    "damaged",
+    "The file is damaged: a name in it is not text (UTF-8).",
+    "Copy or export the model again and upload the new file.",
+)
+NO_GRAPH = Finding(
+    "not-a-model",
+    "The file has no graph with operations in it.",
+    "Export the model again; what was saved holds no network.",
+)
+
+
+def cut(missing: int) -> Finding:
+    """The file ends too early."""
+    return Finding(
+        "truncated",
+        f"The file was cut off: at least {missing:,} more bytes belong to it.",
+        "Copy or download the model again, compare its size with the original, and upload that.",
+    )

@@ -1,0 +1,211 @@
+"""The graph's own consistency: names, order, cycles, sizes, external data, operators. Walks subgraphs as well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from math import prod
+from typing import Any
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+from apps.registry.inspection.findings import Finding
+
+TENSOR_BYTES_MAX = 2**31
+BITS_OF_SMALL_TYPES: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4}
+DEFAULT_DOMAINS = {"", "ai.onnx"}
+
+
+def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
+    """The graph and the bodies of If, Loop and Scan in it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from graphs_of(attribute.g)
+            for inner in attribute.graphs:
+                yield from graphs_of(inner)
+
+
+def label(node: NodeProto) -> str:
+    """The node's name, or its first output where it has none."""
+    return node.name or next((name for name in node.output if name), "") or node.op_type
+
+
+def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+    """One finding for each operator type that cannot be compiled, with its count."""
+    places: dict[tuple[str, str], list[str]] = {}
+    own = {(function.domain, function.name) for function in model.functions}
+    for graph in graphs_of(model.graph):
+        for node in graph.node:
+            domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
+            if (node.domain, node.op_type) not in own and node.op_type not in supported.get(domain, ()):
+                places.setdefault((domain, node.op_type), []).append(label(node))
+    for (domain, kind), names in sorted(places.items()):
+        full = f"{domain}.{kind}" if domain else kind
+        yield Finding(
+            "unknown-operator",
+            f"The operator {full} is not supported ({len(names)} x, first in {names[0]!r}).",
+            "Replace it by operators of the list in the documentation, or export with another opset."
+            if not domain
+            else f"Export without the custom domain {domain!r}; only operators of the ONNX standard can be compiled.",
+            node=names[0],
+            operator=full,
+            count=len(names),
+        )
+
+
+def external_data(model: ModelProto) -> Iterator[Finding]:
+    """Weights that are said to be in another file."""
+    names = [t.name for t in tensors_of(model) if t.data_location == TensorProto.EXTERNAL or t.external_data]
+    if names:
+        yield Finding(
+            "external-data",
+            f"{len(names)} weight tensors are stored outside the file (first: {names[0]!r}); they did not come with it.",
+            "Save the model in one file: onnx.save_model(model, path, save_as_external_data=False).",
+            node=names[0],
+            count=len(names),
+        )
+
+
+def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
+    """Every stored tensor: weights, and tensors in attributes."""
+    for graph in graphs_of(model.graph):
+        yield from graph.initializer
+        yield from (sparse.values for sparse in graph.sparse_initializer)
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.TENSOR:
+                    yield attribute.t
+                yield from attribute.tensors
+
+
+def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
+    """Weights whose stated shape and stored bytes disagree, or whose shape is beyond any memory."""
+    for tensor in tensors_of(model):
+        if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+            continue
+        claimed = _claimed_bytes(tensor)
+        shape = " x ".join(map(str, tensor.dims)) or "scalar"
+        if claimed is None:
+            yield Finding(
+                "bad-weights",
+                f"The weights {tensor.name!r} have the element type {tensor.data_type} and the shape {shape}, which is none.",
+                "Export the model again; the file is damaged.",
+                node=tensor.name,
+            )
+        elif claimed > TENSOR_BYTES_MAX:
+            yield too_large(f"The weights {tensor.name!r}", tensor.dims, claimed, tensor.name)
+        elif tensor.HasField("raw_data") and len(tensor.raw_data) != claimed:
+            yield Finding(
+                "bad-weights",
+                f"The weights {tensor.name!r} of shape {shape} need {claimed:,} bytes; the file has {len(tensor.raw_data):,}.",
+                "Export the model again; the file is damaged or was changed by hand.",
+                node=tensor.name,
+            )
+
+
+def _claimed_bytes(tensor: TensorProto) -> int | None:
+    """Bytes that the stated type and shape need; None when there is no such type or a length is negative."""
+    if any(length < 0 for length in tensor.dims):
+        return None
+    if tensor.data_type == TensorProto.STRING:
+        return 0 if not tensor.HasField("raw_data") else None
+    bits = BITS_OF_SMALL_TYPES.get(tensor.data_type)
+    if bits is None:
+        try:
+            bits = 8 * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+        except (KeyError, TypeError, ValueError):
+            return None
+    return -(-int(prod(tensor.dims)) * bits // 8)
+
+
+def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Finding:
+    """A tensor beyond the limit."""
+    return Finding(
+        "too-large",
+        f"{what} of shape {' x '.join(map(str, shape))} would take {size:,} bytes; the most for one tensor is "
+        f"{TENSOR_BYTES_MAX:,}.",
+        "State smaller lengths; no processor on offer holds a tensor of this size.",
+        node=node,
+    )
+
+
+def order(model: ModelProto) -> Iterator[Finding]:
+    """Cycles, values that nothing produces, and values that are produced twice, in the main graph."""
+    graph = model.graph
+    produced = Counter(name for node in graph.node for name in node.output if name)
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    given |= {sparse.values.name for sparse in graph.sparse_initializer}
+    twice = sorted(name for name, count in produced.items() if count > 1 or name in given)
+    if twice:
+        yield Finding(
+            "defined-twice",
+            f"{len(twice)} values are defined more than once (first: {twice[0]!r}).",
+            "Give every value one producer; the exporter or an edit by hand has broken the graph.",
+            node=twice[0],
+            count=len(twice),
+        )
+    known = given | set(produced)
+    wanted = [(name, label(node)) for node in graph.node for name in free_names(node) if name not in known]
+    wanted += [(value.name, "the graph's outputs") for value in graph.output if value.name not in known]
+    if wanted:
+        yield Finding(
+            "missing-value",
+            f"{len(wanted)} values are read that nothing produces (first: {wanted[0][0]!r}, read by {wanted[0][1]!r}).",
+            "Export the model again; a node or a weight is missing.",
+            node=wanted[0][1],
+            count=len(wanted),
+        )
+    yield from cycles(graph, given)
+
+
+def free_names(node: NodeProto) -> set[str]:
+    """Names that a node reads from the graph around it, its bodies included."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for body in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+            inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+            inside |= {name for inner in body.node for name in inner.output}
+            reads = {name for inner in body.node for name in free_names(inner)} | {value.name for value in body.output}
+            names |= reads - inside
+    return names
+
+
+def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
+    """A finding that names the nodes of the smallest set left when everything that can run has run."""
+    producer = {name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given}
+    needs = [{producer[name] for name in free_names(node) if name in producer} for node in graph.node]
+    readers: dict[int, list[int]] = {}
+    for index, sources in enumerate(needs):
+        for source in sources:
+            readers.setdefault(source, []).append(index)
+    waiting = [len(sources) for sources in needs]
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    while ready:
+        for reader in readers.get(ready.pop(), ()):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                ready.append(reader)
+    stuck = {index for index, count in enumerate(waiting) if count}
+    if stuck:
+        ring = [label(graph.node[index]) for index in _ring(needs, stuck)]
+        yield Finding(
+            "cycle",
+            f"The graph has a cycle of {len(ring)} operations: {' -> '.join([*ring[:6], ring[0]])}.",
+            "A model must be free of cycles: unroll the recurrence, or express it by Loop, Scan, RNN, GRU or LSTM.",
+            node=ring[0],
+            count=len(ring),
+        )
+
+
+def _ring(needs: list[set[int]], stuck: set[int]) -> list[int]:
+    """One cycle among nodes that all wait for each other: walk backwards until a node comes again."""
+    path: list[int] = []
+    position: dict[int, int] = {}
+    at = min(stuck)
+    while at not in position:
+        position[at] = len(path)
+        path.append(at)
+        at = min(needs[at] & stuck)
+    return path[position[at] :][::-1]

@@ -1,0 +1,62 @@
+"""Is this a model file, part of one, or something else? Answered from the outermost layer of the encoding.
+
+A model is a protocol buffer: a run of (field number, wire type, content). A field that claims to reach beyond the end of
+the file is where a file was cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}  # onnx.proto3, ModelProto
+LENGTH_DELIMITED = 2
+
+
+def varint(data: bytes, at: int) -> tuple[int, int] | None:
+    """(value, next offset) of the variable-length integer at `at`; None when it runs over the end or ten bytes."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    return None
+
+
+def missing_bytes(data: bytes) -> int | None:
+    """0 for a whole model file, the number of bytes that are missing for a cut one, None for anything else."""
+    at, seen = 0, False
+    while at < len(data):
+        tag = varint(data, at)
+        if tag is None:
+            return 1 if seen else None
+        number, kind = tag[0] >> 3, tag[0] & 7
+        if MODEL_FIELDS.get(number) != kind:
+            return None
+        content = varint(data, tag[1])
+        if content is None:
+            return 1
+        value, at = content
+        if kind == LENGTH_DELIMITED:
+            at += value
+        seen = True
+    return at - len(data)
+
+
+def looks_like_text(data: bytes) -> bool:
+    """True when the first kilobyte is readable text."""
+    head = data[:1024]
+    printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 or byte >= 128 for byte in head)
+    return printable == len(head) and b"\x00" not in head
+
+
+def has_unreadable_text(message: Any) -> bool:
+    """True when some text in a parsed message is not UTF-8; the parser then hands out bytes where text is expected."""
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):
+            return True
+        if field.type == field.TYPE_MESSAGE and any(has_unreadable_text(one) for one in values):
+            return True
+    return False

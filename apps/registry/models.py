@@ -1,0 +1,187 @@
+"""Models, their versions, what they can do, and uploads on their way in."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Organisation
+
+
+class Project(models.Model):
+    """A heading under which an organisation keeps models and reads its usage."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="projects")
+    name = models.CharField(max_length=80)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["organisation", "name"], name="project_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Upload(models.Model):
+    """A file that arrives in pieces. The row and its pieces are gone once it has become a version or was refused."""
+
+    class State(models.TextChoices):
+        OPEN = "open", "Receiving"
+        CHECKING = "checking", "Being checked"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="uploads")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    project_name = models.CharField(max_length=80, default="Default")
+    name = models.CharField(max_length=120)
+    filename = models.CharField(max_length=200)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, blank=True)
+    received = models.BigIntegerField(default=0)
+    state = models.CharField(max_length=10, choices=State, default=State.OPEN)
+    checking_since = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(size__gt=0), name="upload_not_empty"),
+            models.CheckConstraint(condition=Q(received__gte=0, received__lte=F("size")), name="upload_within_size"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self.received}/{self.size}"
+
+
+class UploadPart(models.Model):
+    """One piece of an upload, stored as an object of its own: storage that is not a file system cannot append."""
+
+    id = models.BigAutoField(primary_key=True)
+    upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="parts")
+    offset = models.BigIntegerField()
+    size = models.IntegerField()
+    storage_key = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["upload", "offset"], name="upload_part_once")]
+
+    def __str__(self) -> str:
+        return f"{self.offset}+{self.size}"
+
+
+class Model(models.Model):
+    """A model by name; its files are versions."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="models")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="models")
+    name = models.CharField(max_length=120)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["organisation", "name"], name="model_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ModelVersion(models.Model):
+    """One file of a model, checked and stored. A file is kept once per organisation, found by its digest.
+
+    `inputs` and `outputs`: [{"name", "dtype", "shape": [int | symbol]}]; `symbolic_dims`: [{"name", "inputs"}], the
+    lengths that must be stated before it can be compiled; `operators`: {"Conv": 12}; `problems`: remarks, none of which
+    forbids compiling. `deleted_at`: the file is gone; the row stays while programs made from it exist.
+    """
+
+    class State(models.TextChoices):
+        READY = "ready", "Ready"
+        DELETED = "deleted", "Deleted"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_versions")
+    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    sha256 = models.CharField(max_length=64)
+    size = models.BigIntegerField()
+    filename = models.CharField(max_length=200)
+    storage_key = models.CharField(max_length=200)
+    state = models.CharField(max_length=10, choices=State, default=State.READY)
+    opset = models.PositiveIntegerField()
+    producer = models.CharField(max_length=120, blank=True)
+    description = models.CharField(max_length=400, blank=True)
+    parameters = models.BigIntegerField(default=0)
+    inputs = models.JSONField()
+    outputs = models.JSONField()
+    symbolic_dims = models.JSONField(default=list)
+    operators = models.JSONField(default=dict)
+    problems = models.JSONField(default=list)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["model", "number"], name="version_number_once"),
+            models.UniqueConstraint(
+                fields=["organisation", "sha256"], condition=Q(deleted_at__isnull=True), name="version_digest_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model.name} v{self.number}"
+
+
+class ModelFamily(models.Model):
+    """Alternatives for one task: the versions that were evaluated on the same data by the same metric (G10)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_families")
+    name = models.CharField(max_length=120)
+    metric = models.CharField(max_length=40)
+    dataset_digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["organisation", "dataset_digest", "metric"], name="family_of_data_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Evaluation(models.Model):
+    """How a version answered items that were used neither to train it nor to choose anything about it.
+
+    `items` holds, for the parts `choose` and `evaluate`, per item the label, the prediction and the confidence as a
+    decimal string, so that a cascade's threshold is chosen on the one and judged on the other.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    family = models.ForeignKey(ModelFamily, on_delete=models.PROTECT, related_name="evaluations")
+    model_version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="evaluations")
+    dataset_name = models.CharField(max_length=120)
+    dataset_digest = models.CharField(max_length=64)
+    metric = models.CharField(max_length=40)
+    correct = models.PositiveIntegerField()
+    total = models.PositiveIntegerField()
+    lower_bound = models.DecimalField(max_digits=7, decimal_places=6)
+    confidence_output = models.CharField(max_length=200, blank=True)
+    items = models.JSONField()
+    created_at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "family__organisation"
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["family", "model_version"], name="evaluation_once"),
+            models.CheckConstraint(condition=Q(correct__lte=F("total"), total__gt=0), name="evaluation_counts"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.correct}/{self.total} {self.metric}"

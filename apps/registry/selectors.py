@@ -1,0 +1,95 @@
+"""What the registry knows; reads only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.files.storage import default_storage
+from django.db.models import Prefetch, QuerySet
+
+from apps.accounts.models import Organisation
+from apps.registry.models import Evaluation, Model, ModelFamily, ModelVersion, Project
+
+SAMPLES_FOLDER = Path(settings.BASE_DIR) / "samples"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A model that is added by one click."""
+
+    slug: str
+    title: str
+    text: str
+
+    @property
+    def model_path(self) -> Path:
+        return SAMPLES_FOLDER / f"{self.slug}.onnx"
+
+    def evaluation(self) -> dict[str, Any]:
+        """What it answered on held-out items."""
+        document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
+        return document
+
+
+SAMPLES = (
+    Sample("digits-small", "Digits, small", "Softmax regression on 8 x 8 handwritten digits. Cheap, a little less accurate."),
+    Sample("digits-large", "Digits, large", "Two convolutions on the same digits. The most accurate of the three."),
+    Sample("digits-batch", "Digits, any batch", "One hidden layer and an open batch length: asks which lengths to compile for."),
+)
+
+
+def versions_present() -> QuerySet[ModelVersion]:
+    """Versions whose file is still there."""
+    return ModelVersion.objects.filter(deleted_at__isnull=True).select_related("model", "model__project")
+
+
+def models_list(*, organisation: Organisation, project: str = "", text: str = "") -> QuerySet[Model]:
+    """Models that have a file, by name, each with its present versions (newest first) as `present`."""
+    found = Model.objects.filter(organisation=organisation, versions__deleted_at__isnull=True).distinct().order_by("name")
+    if project:
+        found = found.filter(project__name=project)
+    if text:
+        found = found.filter(name__icontains=text)
+    newest = versions_present().prefetch_related("evaluations").order_by("-number")
+    return found.select_related("project").prefetch_related(Prefetch("versions", queryset=newest, to_attr="present"))
+
+
+def projects_list(*, organisation: Organisation) -> QuerySet[Project]:
+    """The organisation's projects by name."""
+    return Project.objects.filter(organisation=organisation).order_by("name")
+
+
+def version_of_digest(*, organisation: Organisation, sha256: str) -> ModelVersion | None:
+    """The version with exactly these bytes, if the organisation has it."""
+    return versions_present().filter(organisation=organisation, sha256=sha256).first()
+
+
+def modelversion_bytes(version: ModelVersion) -> bytes:
+    """The model's file. Raises FileNotFoundError once it was deleted."""
+    if version.deleted_at is not None:
+        raise FileNotFoundError(f"The file of {version} was deleted.")
+    with default_storage.open(version.storage_key, "rb") as stored:
+        data: bytes = stored.read()
+    return data
+
+
+def evaluation_of(version: ModelVersion) -> Evaluation | None:
+    """The newest evaluation of a version."""
+    return version.evaluations.select_related("family").order_by("-created_at").first()
+
+
+def family_of(version: ModelVersion) -> ModelFamily | None:
+    """The alternatives to which a version belongs; None when it was never evaluated."""
+    evaluation = evaluation_of(version)
+    return evaluation.family if evaluation else None
+
+
+def family_evaluations(family_id: UUID) -> list[Evaluation]:
+    """Evaluations of the family's present versions, most accurate last."""
+    rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True)
+    return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))

@@ -1,0 +1,25 @@
+"""What changes the registry. One public function per use case; callers import them from here."""
+
+from apps.registry.services.evaluations import evaluation_record
+from apps.registry.services.uploads import upload_cancel, upload_chunk_put, upload_complete, upload_open, uploads_sweep
+from apps.registry.services.versions import (
+    KEEPERS,
+    model_file_add,
+    project_ensure,
+    sample_add,
+    version_delete,
+)
+
+__all__ = [
+    "KEEPERS",
+    "evaluation_record",
+    "model_file_add",
+    "project_ensure",
+    "sample_add",
+    "upload_cancel",
+    "upload_chunk_put",
+    "upload_complete",
+    "upload_open",
+    "uploads_sweep",
+    "version_delete",
+]

@@ -1,0 +1,123 @@
+"""What a version can do, as its owner measured it on held-out items."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.registry.confidence import GRID, lower_bound
+from apps.registry.models import Evaluation, ModelFamily, ModelVersion
+
+ITEMS_MAX = 20_000
+
+
+class Split(BaseModel):
+    """Answers on one part of the data, item by item."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dataset_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    labels: list[int] = Field(min_length=1, max_length=ITEMS_MAX)
+    predicted: list[int] = Field(min_length=1, max_length=ITEMS_MAX)
+    confidence: list[Decimal] = Field(min_length=1, max_length=ITEMS_MAX)
+    correct: int
+    total: int
+
+    @model_validator(mode="after")
+    def _counts_agree(self) -> Split:
+        if not len(self.labels) == len(self.predicted) == len(self.confidence) == self.total:
+            raise ValueError("labels, predicted and confidence must each have `total` entries")
+        if self.correct != sum(a == b for a, b in zip(self.labels, self.predicted, strict=True)):
+            raise ValueError("`correct` is not the number of items whose prediction is the label")
+        if not all(value.is_finite() and 0 <= value <= 1 for value in self.confidence):
+            raise ValueError("every confidence must lie between 0 and 1")
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that is stored; confidences stay decimal strings."""
+        return {**self.model_dump(), "confidence": [str(value) for value in self.confidence]}
+
+
+class Splits(BaseModel):
+    """`choose` may decide about thresholds, `evaluate` judges them; they share no item."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choose: Split
+    evaluate: Split
+
+    @model_validator(mode="after")
+    def _are_different(self) -> Splits:
+        if self.choose.dataset_digest == self.evaluate.dataset_digest:
+            raise ValueError("`choose` and `evaluate` are the same data; a threshold needs data of its own")
+        return self
+
+
+class Document(BaseModel):
+    """The evaluation file; docs/guides describes it, and the samples have one each."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: str = Field(pattern=r"^takt-evaluation/1$")
+    model_sha256: str
+    dataset: str = Field(min_length=1, max_length=120)
+    metric: str = Field(pattern=r"^accuracy$")
+    confidence_output: str = Field(default="", max_length=200)
+    splits: Splits
+
+
+@transaction.atomic
+def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor: User, now: datetime) -> Evaluation:
+    """Store the evaluation of a version and put it among the alternatives that were evaluated on the same data.
+
+    The bound is computed here, never taken from the document. Raises Problem(422) for a document that does not agree with
+    itself or belongs to another file.
+    """
+    parsed = _parse(document)
+    if parsed.model_sha256 != version.sha256:
+        raise Problem(422, "Another model's evaluation", "The document's model_sha256 is not this file's digest.")
+    if parsed.confidence_output and parsed.confidence_output not in {value["name"] for value in version.outputs}:
+        raise Problem(422, "No such output", f"The model has no output named {parsed.confidence_output!r}.")
+    final = parsed.splits.evaluate
+    family, _ = ModelFamily.objects.get_or_create(
+        organisation=version.organisation,
+        dataset_digest=final.dataset_digest,
+        metric=parsed.metric,
+        defaults={"name": parsed.dataset, "created_at": now},
+    )
+    bound = lower_bound(final.correct, final.total)
+    evaluation, _ = Evaluation.objects.update_or_create(
+        family=family,
+        model_version=version,
+        defaults={
+            "dataset_name": parsed.dataset,
+            "dataset_digest": final.dataset_digest,
+            "metric": parsed.metric,
+            "correct": final.correct,
+            "total": final.total,
+            "lower_bound": Decimal(bound.numerator * (GRID // bound.denominator)).scaleb(-6),
+            "confidence_output": parsed.confidence_output,
+            "items": {"choose": parsed.splits.choose.to_json(), "evaluate": final.to_json()},
+            "created_at": now,
+        },
+    )
+    audit_record(
+        action="evaluation.record", now=now, actor=actor, organisation=version.organisation, subject=str(version)[:120]
+    )
+    return evaluation
+
+
+def _parse(document: dict[str, Any]) -> Document:
+    try:
+        return Document.model_validate(document)
+    except ValidationError as error:
+        faults = [{"field": ".".join(map(str, item["loc"])), "message": item["msg"]} for item in error.errors()[:20]]
+        detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults[:3])
+        raise Problem(422, "The evaluation cannot be used", detail, errors=faults) from error

@@ -1,0 +1,162 @@
+"""Versions of models: kept once per organisation and digest, deleted on request."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import IntegrityError, transaction
+from django.db.models import Max, ProtectedError
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.registry import selectors
+from apps.registry.models import Model, ModelVersion, Project
+from apps.registry.services.checking import model_check
+from apps.registry.services.evaluations import evaluation_record
+
+# Rooms above say why a version must stay (an active contract on it, say); each answers a sentence or None.
+KEEPERS: list[Callable[[ModelVersion], str | None]] = []
+
+
+def project_ensure(*, organisation: Organisation, name: str, now: datetime) -> Project:
+    """The organisation's project of that name, made when there is none."""
+    clean = name.strip() or "Default"
+    return Project.objects.get_or_create(organisation=organisation, name=clean, defaults={"created_at": now})[0]
+
+
+def model_file_add(
+    *, organisation: Organisation, actor: User, name: str, filename: str, project_name: str, data: bytes, now: datetime
+) -> tuple[ModelVersion, bool]:
+    """Check a file in a limited child and keep it as the next version of the model `name`.
+
+    Returns (version, True), or (the version that has these very bytes already, False). Raises Problem(422) with every
+    problem of the file; then nothing is kept.
+    """
+    digest = hashlib.sha256(data).hexdigest()
+    known = selectors.version_of_digest(organisation=organisation, sha256=digest)
+    if known is not None:
+        return known, False
+    report = model_check(data)
+    key = f"models/{organisation.pk}/{digest}.onnx"
+    stored = default_storage.save(key, ContentFile(data))
+    try:
+        version = _version_create(
+            organisation=organisation,
+            actor=actor,
+            name=name.strip() or report["name"] or "model",
+            project_name=project_name,
+            facts={"sha256": digest, "size": len(data), "filename": filename[:200], "storage_key": stored},
+            report=report,
+            now=now,
+        )
+    except IntegrityError:
+        # Two uploads of the same bytes at the same moment: the first has won, and its file is the one that stays.
+        default_storage.delete(stored)
+        known = selectors.version_of_digest(organisation=organisation, sha256=digest)
+        if known is None:
+            raise
+        return known, False
+    except BaseException:
+        default_storage.delete(stored)
+        raise
+    return version, True
+
+
+@transaction.atomic
+def _version_create(
+    *,
+    organisation: Organisation,
+    actor: User,
+    name: str,
+    project_name: str,
+    facts: dict[str, Any],
+    report: dict[str, Any],
+    now: datetime,
+) -> ModelVersion:
+    project = project_ensure(organisation=organisation, name=project_name, now=now)
+    model, _ = Model.objects.get_or_create(
+        organisation=organisation, name=name[:120], defaults={"project": project, "created_at": now}
+    )
+    Model.objects.select_for_update().get(pk=model.pk)
+    number = (model.versions.aggregate(last=Max("number"))["last"] or 0) + 1
+    version = ModelVersion.objects.create(
+        organisation=organisation,
+        model=model,
+        number=number,
+        opset=report["opset"],
+        producer=report["producer"],
+        description=report["description"],
+        parameters=report["parameters"],
+        inputs=report["inputs"],
+        outputs=report["outputs"],
+        symbolic_dims=report["symbolic_dims"],
+        operators=report["operators"],
+        created_by=actor,
+        created_at=now,
+        **facts,
+    )
+    audit_record(
+        action="model.add",
+        now=now,
+        actor=actor,
+        organisation=organisation,
+        subject=f"{name} v{number}"[:120],
+        detail={"sha256": facts["sha256"], "size": facts["size"]},
+    )
+    return version
+
+
+def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datetime) -> ModelVersion:
+    """One of the samples by one click, with its evaluation. Raises Problem(404) for an unknown one."""
+    sample = next((sample for sample in selectors.SAMPLES if sample.slug == slug), None)
+    if sample is None:
+        names = ", ".join(known.slug for known in selectors.SAMPLES)
+        raise Problem(404, "No such sample", f"The samples are {names}.")
+    version, _ = model_file_add(
+        organisation=organisation,
+        actor=actor,
+        name=sample.slug,
+        filename=sample.model_path.name,
+        project_name="Default",
+        data=sample.model_path.read_bytes(),
+        now=now,
+    )
+    if not version.evaluations.exists():
+        evaluation_record(version=version, document=sample.evaluation(), actor=actor, now=now)
+    return version
+
+
+def version_delete(*, version: ModelVersion, actor: User, now: datetime) -> None:
+    """Delete the file of a version for good, and its row when no program was made from it.
+
+    Raises Problem(409) while something still needs the file, with the reason.
+    """
+    for keeper in KEEPERS:
+        reason = keeper(version)
+        if reason:
+            raise Problem(409, "This file is still needed", reason, kind="version-in-use")
+    with transaction.atomic():
+        locked = ModelVersion.objects.select_for_update().get(pk=version.pk)
+        if locked.deleted_at is not None:
+            return
+        key = locked.storage_key
+        locked.evaluations.all().delete()
+        try:
+            with transaction.atomic():
+                model = locked.model
+                locked.delete()
+                if not model.versions.exists():
+                    model.delete()
+        except ProtectedError:
+            locked.state, locked.deleted_at = ModelVersion.State.DELETED, now
+            locked.save(update_fields=["state", "deleted_at"])
+        audit_record(
+            action="model.delete", now=now, actor=actor, organisation=version.organisation, subject=str(version)[:120]
+        )
+        transaction.on_commit(lambda: default_storage.delete(key))
