@@ -1,0 +1,77 @@
+"""Words with a colour and a shape. Colour never stands alone: the word is always there, and most have an icon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+
+@dataclass(frozen=True)
+class Badge:
+    """How one kind is shown."""
+
+    label: str
+    tone: str
+    icon: str = ""
+    title: str = ""
+
+
+_OK, _WAIT, _BUSY, _BAD, _NOTE, _PLAIN = "ok", "wait", "busy", "bad", "note", "plain"
+
+KINDS: dict[str, Badge] = {
+    # how a figure is known
+    "exact": Badge("exact", _OK, "check", "Known to the cycle at compile time and reproduced by executing the binary"),
+    "bound": Badge("bound", _NOTE, "arrow-up-right", "A proven upper bound: the cost depends on the data"),
+    "measured": Badge("measured", _NOTE, "ruler-measure", "Measured, not proven"),
+    "estimated": Badge("estimated", _NOTE, "circle-dashed", "An estimate, not a promise"),
+    "not priced": Badge("not priced", _PLAIN, "circle-dashed", "The price book has no price for this"),
+    # does it fit
+    "fits": Badge("fits", _OK, "check"),
+    "does not fit": Badge("does not fit", _BAD, "x"),
+    "feasible": Badge("feasible", _OK, "check"),
+    "infeasible": Badge("infeasible", _BAD, "x"),
+    "chosen": Badge("chosen", _OK, "circle-check"),
+    # states of work
+    "draft": Badge("draft", _PLAIN, "pencil"),
+    "checking": Badge("checking", _BUSY, "circle-dashed"),
+    "ready": Badge("ready", _OK, "check"),
+    "refused": Badge("refused", _BAD, "x"),
+    "queued": Badge("queued", _WAIT, "clock"),
+    "offered": Badge("offered", _WAIT, "clock"),
+    "running": Badge("running", _BUSY, "player-play"),
+    "done": Badge("done", _OK, "check"),
+    "failed": Badge("failed", _BAD, "alert-triangle"),
+    "cancelled": Badge("cancelled", _PLAIN, "x"),
+    "revoked": Badge("revoked", _PLAIN, "x"),
+    "expired": Badge("expired", _PLAIN, "hourglass"),
+    # states of agreements
+    "open": Badge("open", _BUSY, "circle-dashed"),
+    "accepted": Badge("accepted", _OK, "check"),
+    "active": Badge("active", _OK, "check"),
+    "used": Badge("used up", _PLAIN, "check"),
+    "ended": Badge("ended", _PLAIN, "x"),
+    "released": Badge("released", _PLAIN, "x"),
+    "issued": Badge("issued", _WAIT, "receipt"),
+    "paid": Badge("paid", _OK, "check"),
+    "void": Badge("void", _PLAIN, "x"),
+    "not yet available": Badge("not yet available", _PLAIN, "lock"),
+}
+
+
+def render(kind: str, label: str = "") -> SafeString:
+    """The badge of `kind`; an unknown kind is written as it is, in the neutral tone."""
+    known = KINDS.get(str(kind).replace("_", " ").lower(), Badge(str(kind), _PLAIN))
+    symbol = SafeString("")
+    if known.icon:
+        address = f"{static('vendor/icons.svg')}#{known.icon}"
+        symbol = format_html('<svg class="icon" aria-hidden="true" focusable="false"><use href="{}"/></svg>', address)
+    return format_html(
+        '<span class="tag tag-{}"{}>{}{}</span>',
+        known.tone,
+        format_html(' title="{}"', known.title) if known.title else "",
+        symbol,
+        label or known.label,
+    )

@@ -1,0 +1,45 @@
+"""The words of docs/glossary.md, each a row of its table, behind the `?` beside a figure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from django.utils.text import slugify
+
+GLOSSARY = Path(__file__).resolve().parents[3] / "docs" / "glossary.md"
+_HEAD = {"word", "---"}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One word: its name, the anchor in the glossary, its meaning in plain text."""
+
+    name: str
+    slug: str
+    text: str
+
+
+@lru_cache(maxsize=1)
+def _terms() -> dict[str, Definition]:
+    """Every word of the glossary by its slug; read once, since the file ships with the code."""
+    found: dict[str, Definition] = {}
+    for line in GLOSSARY.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|") or len(cells) < 2 or cells[0] in _HEAD:
+            continue
+        plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", cells[1]).replace("`", "").replace("*", "")
+        found[slugify(cells[0])] = Definition(cells[0], slugify(cells[0]), plain)
+    return found
+
+
+def find(term: str) -> Definition | None:
+    """The definition of `term` (its name or slug), or None."""
+    return _terms().get(slugify(term))
+
+
+def all_terms() -> list[Definition]:
+    """Every definition, in the order of the glossary."""
+    return list(_terms().values())

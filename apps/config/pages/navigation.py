@@ -1,0 +1,69 @@
+"""What the side bar lists, and for whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.urls import NoReverseMatch, reverse
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One link. `prefix` is the part of the address under which it is the current one."""
+
+    label: str
+    icon: str
+    route: str
+    prefix: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """An entry as the page shows it."""
+
+    label: str
+    icon: str
+    url: str
+    is_current: bool
+
+
+BUILD = (
+    Entry("Overview", "layout-dashboard", "home", "/"),
+    Entry("Models", "box", "registry:model_list", "/models"),
+    Entry("Plans", "route", "planner:plan_list", "/plans"),
+    Entry("Quotes", "calculator", "sales:quote_list", "/quotes"),
+    Entry("Contracts", "file-invoice", "sales:contract_list", "/contracts"),
+    Entry("Jobs", "player-play", "dispatch:job_list", "/jobs"),
+)
+MONEY = (
+    Entry("Portal", "chart-bar", "billing:portal", "/portal"),
+    Entry("Invoices", "receipt", "billing:invoice_list", "/invoices"),
+    Entry("Price book", "book-2", "pricing:book", "/prices"),
+)
+ADMINISTRATION = (
+    Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
+    Entry("Processors", "cpu", "fleet:target_list", "/targets"),
+)
+HELP = (Entry("Documents", "book", "docs", "/docs"),)
+
+
+def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
+    """The entries whose pages exist in this installation, with the current one marked."""
+    links = []
+    for entry in entries:
+        try:
+            url = reverse(entry.route)
+        except NoReverseMatch:
+            continue
+        is_current = path == "/" if entry.prefix == "/" else path.startswith(entry.prefix)
+        links.append(Link(entry.label, entry.icon, url, is_current))
+    return links
+
+
+def groups(*, path: str, is_platform_admin: bool) -> list[tuple[str, list[Link]]]:
+    """Headed groups of links; a group without links is left out."""
+    chosen = [("Build and run", BUILD), ("Money", MONEY), ("Help", HELP)]
+    if is_platform_admin:
+        chosen.insert(2, ("Administration", ADMINISTRATION))
+    found = [(title, _links(entries, path)) for title, entries in chosen]
+    return [(title, links) for title, links in found if links]

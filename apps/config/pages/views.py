@@ -1,0 +1,36 @@
+"""The landing page, the dashboard and the documents."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from apps.config.pages import documents as papers
+
+
+@login_not_required
+def home(request: HttpRequest) -> HttpResponse:
+    """The landing page for strangers, the dashboard for members."""
+    if not request.user.is_authenticated:
+        return render(request, "pages/landing.html")
+    return render(request, "pages/dashboard.html")
+
+
+@login_not_required
+def documents(request: HttpRequest) -> HttpResponse:
+    """The list of documents, or what the search finds."""
+    query = request.GET.get("q", "").strip()[:200]
+    hits = papers.search(query) if query else []
+    return render(request, "pages/documents.html", {"query": query, "hits": hits, "sections": papers.sections()})
+
+
+@login_not_required
+def document(request: HttpRequest, name: str) -> HttpResponse:
+    """One document."""
+    found = papers.documents().get(name)
+    if found is None:
+        raise Http404
+    body, headings = papers.as_html(found)
+    values = {"document": found, "body": body, "headings": headings, "sections": papers.sections()}
+    return render(request, "pages/document.html", values)

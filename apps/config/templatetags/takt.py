@@ -1,0 +1,313 @@
+# ruff: noqa: A002 - arguments are named as a page writes them
+"""The tags that every page is built from: `{% load takt %}`. Each renders one template of templates/components/.
+
+Figures are written by `apps.figures`; see there for units and rounding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+from django import template
+from django.forms import BoundField
+from django.forms.widgets import CheckboxInput, ClearableFileInput, RadioSelect, Select, Textarea
+from django.template.loader import render_to_string
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import slugify
+
+from apps import figures
+from apps.config.pages import badges, definitions, navigation
+
+register = template.Library()
+_numbers = count(1)  # an id for each popover of a page
+
+register.filter("bytes", figures.bytes_format)
+register.filter("count", figures.count_format)
+register.filter("short", figures.short_format)
+register.filter("cycles", figures.cycles_format)
+register.filter("duration", figures.duration_format)
+
+
+@register.filter
+def percent(share: figures.Number | None, places: int = 1) -> str:
+    """{{ row.share|percent }}: 0.314 -> 31.4 %."""
+    return figures.percent_format(share, places)
+
+
+@register.filter
+def money(amount: Decimal | int | str | None, currency: str = "EUR") -> SafeString:
+    """{{ quote.net|money:quote.currency }}: two decimals, the exact amount as the title."""
+    exact = figures.money_exact_format(amount, currency)
+    return format_html('<span class="money" title="{}">{}</span>', exact, figures.money_format(amount, currency))
+
+
+@register.filter
+def money_exact(amount: Decimal | int | str | None, currency: str = "EUR") -> SafeString:
+    """{{ line.amount|money_exact }}: every digit."""
+    return format_html('<span class="money">{}</span>', figures.money_exact_format(amount, currency))
+
+
+@register.filter
+def item(mapping: Mapping[str, Any] | None, key: str) -> Any:
+    """{{ mapping|item:"key" }}: the value, or nothing."""
+    return mapping.get(key) if mapping else None
+
+
+@register.simple_tag(takes_context=True)
+def when(context: template.Context, at: datetime | None, seconds: bool = False) -> SafeString:
+    """{% when job.submitted_at %}: the instant in the organisation's zone, with UTC beside it when they differ."""
+    if at is None:
+        return mark_safe('<span class="text-secondary">-</span>')
+    zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
+    utc = figures.instant_format(at, "UTC", seconds=seconds)
+    local = figures.instant_format(at, zone, seconds=seconds)
+    if local == utc:
+        return format_html('<time datetime="{}">{}</time>', at.isoformat(), utc)
+    return format_html(
+        '<time datetime="{}" title="{}">{} <span class="time-utc">{}</span></time>', at.isoformat(), utc, local, utc[11:]
+    )
+
+
+@register.simple_tag(takes_context=True)
+def period(context: template.Context, start: datetime | None, end: datetime | None) -> SafeString:
+    """{% period quote.window_start quote.window_end %}: from and to in the organisation's zone, UTC as the title."""
+    zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
+    title = figures.period_format(start, end, "UTC")
+    return format_html('<span class="text-nowrap" title="{}">{}</span>', title, figures.period_format(start, end, zone))
+
+
+@register.simple_tag
+def ago(at: datetime | None, now: datetime) -> str:
+    """{% ago pool.measured_at now %}: 12 s ago."""
+    return "never" if at is None else f"{figures.duration_format(max(now - at, timedelta(0)))} ago"
+
+
+@register.simple_tag
+def icon(name: str, css: str = "") -> SafeString:
+    """{% icon "upload" %}: an icon that static/icons.txt names; decorative, so hidden from screen readers."""
+    source = f"{static('vendor/icons.svg')}#{name}"
+    return format_html('<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}"/></svg>', css, source)
+
+
+@register.simple_tag
+def badge(kind: str, label: str = "") -> SafeString:
+    """{% badge "exact" %}, {% badge job.state %}: a word with colour and shape; unknown kinds are written neutrally."""
+    return badges.render(kind, label)
+
+
+@register.simple_tag
+def bar(share: figures.Number | None, label: str = "") -> SafeString:
+    """{% bar row.share %}: a thin bar for a share from 0 to 1 (decorative; write the number beside it)."""
+    number = figures.fraction(share) or figures.Fraction(0)
+    width = figures.fixed(min(max(number, figures.Fraction(0)), figures.Fraction(1)) * 100, 2)
+    return format_html(
+        '<svg class="share-bar" aria-hidden="true" focusable="false" preserveAspectRatio="none" viewBox="0 0 100 6">'
+        '<rect class="share-bar-rest" width="100" height="6"/><rect class="share-bar-part" width="{}" height="6"/>'
+        "<title>{}</title></svg>",
+        width,
+        label or f"{width} %",
+    )
+
+
+@register.simple_tag
+def define(term: str, css: str = "") -> SafeString:
+    """{% define "latency" %}: a `?` that opens the definition of a term of docs/glossary.md."""
+    known = definitions.find(term)
+    if known is None:
+        return mark_safe("")
+    glossary = reverse("doc", args=["glossary"])
+    values = {"term": known, "css": css, "uid": f"{known.slug}-{next(_numbers)}", "glossary": glossary}
+    return mark_safe(render_to_string("components/define.html", values))  # noqa: S308 - our own template
+
+
+@register.simple_tag
+def copy(value: str, label: str = "Copy") -> SafeString:
+    """{% copy token %}: a button that copies `value` and says so."""
+    return mark_safe(render_to_string("components/copy.html", {"value": value, "label": label}))  # noqa: S308
+
+
+@register.simple_tag
+def digest(value: str | None, length: int = 12) -> SafeString:
+    """{% digest program.digest %}: the first characters, the whole as title, and a copy button."""
+    return mark_safe(render_to_string("components/digest.html", {"value": value, "short": (value or "")[:length]}))  # noqa: S308
+
+
+@register.inclusion_tag("components/empty.html")
+def empty_state(
+    text: str,
+    url: str = "",
+    label: str = "",
+    icon: str = "inbox",
+    sample_url: str = "",
+    sample_label: str = "",
+) -> dict[str, Any]:
+    """{% empty_state "No models yet." url label %}: one sentence, one button, at most one sample beside it."""
+    return {
+        "text": text,
+        "url": url,
+        "label": label,
+        "icon": icon,
+        "sample_url": sample_url,
+        "sample_label": sample_label,
+    }
+
+
+@register.inclusion_tag("components/metric.html")
+def metric(
+    label: str, value: Any, kind: str = "", note: str = "", term: str = "", url: str = "", exact: Any = ""
+) -> dict[str, Any]:
+    """{% metric "Latency" value kind="exact" note="38,912 cycles" term="latency" %}: one figure in a card.
+
+    `kind` is exact, bound, measured, estimated or "not priced"; `term` opens a definition; `exact` becomes the title.
+    """
+    return {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
+
+
+@register.inclusion_tag("components/field.html")
+def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", term: str = "") -> dict[str, Any]:
+    """{% field form.email %}: label, control, help and errors, tied together for screen readers."""
+    widget = bound.field.widget
+    kind = "input"
+    if isinstance(widget, CheckboxInput):
+        kind = "check"
+    elif isinstance(widget, RadioSelect):
+        kind = "radio"
+    css = {"check": "form-check-input", "radio": "form-check-input"}.get(kind, "form-control")
+    if isinstance(widget, Select) and kind == "input":
+        css = "form-select"
+    if isinstance(widget, Textarea | ClearableFileInput):
+        css = "form-control"
+    if bound.errors:
+        css += " is-invalid"
+    shown_help = help or bound.help_text
+    attributes: dict[str, Any] = {"class": f"{widget.attrs.get('class', '')} {css}".strip()}
+    described = [f"{bound.auto_id}_help"] if shown_help else []
+    if bound.errors:
+        described.append(f"{bound.auto_id}_errors")
+        attributes["aria-invalid"] = "true"
+    if described:
+        attributes["aria-describedby"] = " ".join(described)
+    return {
+        "bound": bound,
+        "control": bound.as_widget(attrs=attributes),
+        "label": label or bound.label,
+        "help": shown_help,
+        "kind": kind,
+        "suffix": suffix,
+        "term": term,
+    }
+
+
+@register.inclusion_tag("components/form_errors.html")
+def form_errors(form: Any) -> dict[str, Any]:
+    """{% form_errors form %}: what is wrong with the whole form, as an alert."""
+    return {"errors": form.non_field_errors() if form else []}
+
+
+@register.inclusion_tag("components/problem.html")
+def problem(title: str, detail: str = "", items: Sequence[Any] = (), kind: str = "danger") -> dict[str, Any]:
+    """{% problem "Upload refused" detail problems %}: what is wrong and what to do; `items` lists every fault."""
+    return {"title": title, "detail": detail, "items": items, "kind": kind}
+
+
+@register.inclusion_tag("components/stages.html")
+def stages(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """{% stages rows %}: each row {name, state: waiting|running|done|failed|skipped, seconds, detail}."""
+    return {"rows": rows, "failed": any(row.get("state") == "failed" for row in rows)}
+
+
+@register.inclusion_tag("components/tabs.html")
+def tabs(items: Sequence[tuple[str, str]], current: str, label: str = "Views") -> dict[str, Any]:
+    """{% tabs items current %}: links (url, label); each tab is a page of its own, so it works without JavaScript."""
+    return {"items": items, "current": current, "label": label}
+
+
+@register.inclusion_tag("components/pagination.html", takes_context=True)
+def pagination(context: template.Context, page: Any) -> dict[str, Any]:
+    """{% pagination page_obj %}: previous and next of a Django page, keeping the other query parameters."""
+    query = context["request"].GET.copy()
+    query.pop("page", None)
+    return {"page": page, "query": query.urlencode()}
+
+
+@register.inclusion_tag("components/as_api.html", takes_context=True)
+def as_api(context: template.Context, path: str, method: str = "GET", body: Any = None, file: str = "") -> dict[str, Any]:
+    """{% as_api "/api/v1/models" %}: the call that gives the same data, ready to paste.
+
+    `body` is JSON (a mapping or text), `file` the name of a file to send instead.
+    """
+    request = context.get("request")
+    address = request.build_absolute_uri(path) if request else path
+    lines = [f"curl{'' if method == 'GET' else f' -X {method}'} {address}", '-H "Authorization: Bearer $TAKT_TOKEN"']
+    if method == "POST":
+        lines.append('-H "Idempotency-Key: $(uuidgen)"')
+    if body is not None:
+        text = body if isinstance(body, str) else json.dumps(body)
+        lines += ['-H "Content-Type: application/json"', f"-d '{text}'"]
+    if file:
+        lines.append(f"--data-binary @{file}")
+    return {"snippet": " \\\n  ".join(lines), "id": f"api-{slugify(f'{method} {path}')}"}
+
+
+@register.inclusion_tag("components/nav.html", takes_context=True)
+def main_navigation(context: template.Context) -> dict[str, Any]:
+    """The links of the side bar that this person may follow."""
+    request = context.get("request")
+    is_admin = bool(context.get("is_platform_admin"))
+    return {"groups": navigation.groups(path=request.path if request else "", is_platform_admin=is_admin)}
+
+
+@register.inclusion_tag("components/json.html")
+def page_data(value: Any, id: str) -> dict[str, Any]:
+    """{% page_data data "report-data" %}: JSON for a script of static/js, never executed."""
+    return {"value": value, "id": id}
+
+
+def _block(name: str, content: str, **values: Any) -> SafeString:
+    """Render a component around `content`, which the template engine has escaped already."""
+    return mark_safe(render_to_string(f"components/{name}.html", {**values, "content": content}))  # noqa: S308
+
+
+@register.simple_block_tag
+def page_header(
+    content: str, heading: str, subtitle: str = "", pretitle: str = "", back_url: str = "", back_label: str = ""
+) -> SafeString:
+    """{% page_header "Models" subtitle="..." back_url=url back_label="All models" %}buttons{% endpage_header %}."""
+    values = {"heading": heading, "subtitle": subtitle, "pretitle": pretitle, "back_url": back_url, "back_label": back_label}
+    return _block("page_header", content, **values)
+
+
+@register.simple_block_tag
+def card(content: str, title: str = "", subtitle: str = "", id: str = "", term: str = "", css: str = "") -> SafeString:
+    """{% card title="Bounds" %}...{% endcard %}: a card with a body."""
+    return _block("card", content, title=title, subtitle=subtitle, id=id, term=term, css=css)
+
+
+@register.simple_block_tag
+def table_card(content: str, title: str = "", subtitle: str = "", id: str = "", term: str = "") -> SafeString:
+    """{% table_card title="Models" %}<table class="table">...</table>{% endtable_card %}: scrolls inside its card."""
+    return _block("table_card", content, title=title, subtitle=subtitle, id=id, term=term)
+
+
+@register.simple_block_tag
+def why(content: str, summary: str = "Why this number?") -> SafeString:
+    """{% why %}...{% endwhy %}: folded reasons behind a figure; works without JavaScript."""
+    return _block("why", content, summary=summary)
+
+
+@register.simple_block_tag
+def chart(content: str, id: str, title: str, kind: str, data: str = "", url: str = "", height: str = "md") -> SafeString:
+    """{% chart id="ops" title="Share by operation" kind="bar" data="report-data" %}<table>...</table>{% endchart %}.
+
+    The content is the table twin: shown when there is no JavaScript, folded beneath the chart when there is.
+    `data` is the id of a `page_data` element, `url` an address that answers with JSON. Heights: sm, md, lg.
+    """
+    return _block("chart", content, id=id, title=title, kind=kind, data=data, url=url, height=height)

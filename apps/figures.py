@@ -1,0 +1,189 @@
+"""How figures are written for people: bytes, counts, cycles, durations, money, instants.
+
+Belongs to no room and knows none; pages, documents and messages all write a figure through here, so that one number never
+appears in two forms. Nothing is computed in floating point: amounts are `Decimal`, ratios and times are `Fraction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from fractions import Fraction
+from zoneinfo import ZoneInfo
+
+Number = int | str | Decimal | Fraction | float
+
+NOT_KNOWN = "not known"
+NARROW_SPACE = "\u202f"
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_TIME: Sequence[tuple[Fraction, str]] = (
+    (Fraction(1), "s"),
+    (Fraction(1, 10**3), "ms"),
+    (Fraction(1, 10**6), "µs"),
+    (Fraction(1, 10**9), "ns"),
+)
+_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£"}
+_CONTEXT = Context(prec=120)
+
+
+def fraction(value: Number | None) -> Fraction | None:
+    """`value` as an exact fraction; None for what is no number ("7/2", "1.5", 3, Decimal all are)."""
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        return Fraction(value.strip() if isinstance(value, str) else value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def fixed(value: Fraction, places: int) -> str:
+    """`value` with exactly `places` decimals, half to even, thousands separated by commas."""
+    scaled = round(value * 10**places)
+    sign = "-" if scaled < 0 else ""
+    whole, part = divmod(abs(scaled), 10**places)
+    return f"{sign}{whole:,}" + (f".{part:0{places}d}" if places else "")
+
+
+def _significant(value: Fraction, digits: int) -> str:
+    """`value` with about `digits` significant digits, never in exponent form."""
+    magnitude = len(str(abs(int(value)))) if abs(value) >= 1 else 1
+    return fixed(value, max(0, digits - magnitude))
+
+
+def count_format(value: Number | None) -> str:
+    """A whole number with thousands separated: 1,234,567. A fraction keeps two decimals."""
+    number = fraction(value)
+    if number is None:
+        return NOT_KNOWN
+    return f"{int(number):,}" if number.denominator == 1 else fixed(number, 2)
+
+
+def short_format(value: Number | None, unit: str = "") -> str:
+    """About three significant digits with a decimal prefix: 352 M, 1.24 G."""
+    number = fraction(value)
+    if number is None:
+        return NOT_KNOWN
+    step = 0
+    while abs(number) >= 1000 and step < len(_DECIMAL) - 1:
+        number, step = number / 1000, step + 1
+    suffix = f"{_DECIMAL[step]}{unit}"
+    text = f"{int(number):,}" if step == 0 and number.denominator == 1 else _significant(number, 3)
+    return f"{text}{NARROW_SPACE}{suffix}" if suffix else text
+
+
+def bytes_format(value: Number | None) -> str:
+    """Binary units: 412 KiB, 3.2 MiB; below 1,024 the exact number of bytes."""
+    number = fraction(value)
+    if number is None:
+        return NOT_KNOWN
+    step = 0
+    while abs(number) >= 1024 and step < len(_BINARY) - 1:
+        number, step = number / 1024, step + 1
+    text = f"{int(number):,}" if step == 0 else _significant(number, 3)
+    return f"{text}{NARROW_SPACE}{_BINARY[step]}"
+
+
+def cycles_format(value: Number | None) -> str:
+    """A whole number of clock cycles."""
+    number = fraction(value)
+    return NOT_KNOWN if number is None else f"{count_format(number)}{NARROW_SPACE}cycles"
+
+
+def duration_format(seconds: Number | timedelta | None) -> str:
+    """Seconds in the unit that fits: 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
+    number = Fraction(seconds // timedelta(microseconds=1), 10**6) if isinstance(seconds, timedelta) else fraction(seconds)
+    if number is None:
+        return NOT_KNOWN
+    if number == 0:
+        return f"0{NARROW_SPACE}s"
+    size = abs(number)
+    if size < 60:
+        factor, unit = next((pair for pair in _TIME if size >= pair[0]), _TIME[-1])
+        return f"{_significant(number / factor, 3)}{NARROW_SPACE}{unit}"
+    return ("-" if number < 0 else "") + _long_duration(int(size))
+
+
+def _long_duration(seconds: int) -> str:
+    """Whole seconds from one minute up, in the two largest units."""
+    parts: list[str] = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        amount, seconds = divmod(seconds, size)
+        if amount or parts:
+            parts.append(f"{amount}{NARROW_SPACE}{unit}" if amount else "")
+        if len(parts) == 2:
+            break
+    return " ".join(part for part in parts if part)
+
+
+def percent_format(value: Number | None, places: int = 1) -> str:
+    """A share (0 to 1) in per cent: 0.314 -> 31.4 %. What is above nought but rounds to it is written as such."""
+    number = fraction(value)
+    if number is None:
+        return NOT_KNOWN
+    least = Fraction(1, 10**places)
+    if 0 < number * 100 < least / 2:
+        return f"<{NARROW_SPACE}{fixed(least, places)}{NARROW_SPACE}%"
+    return f"{fixed(number * 100, places)}{NARROW_SPACE}%"
+
+
+def decimal(value: Decimal | int | str | None) -> Decimal | None:
+    """An amount; a float is refused, since it has already lost what it stood for."""
+    if value is None or isinstance(value, bool | float):
+        return None
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def money_format(amount: Decimal | int | str | None, currency: str = "EUR", places: int = 2) -> str:
+    """A rounded amount for reading: € 1,234.50. An unknown price is "not priced", never nought.
+
+    A positive amount that would round to nought is shown with its first three significant digits instead.
+    """
+    number = decimal(amount)
+    if number is None:
+        return "not priced"
+    quantum = Decimal(1).scaleb(-places)
+    rounded = number.quantize(quantum, rounding=ROUND_HALF_EVEN, context=_CONTEXT)
+    if rounded == 0 and number != 0:
+        digits = -number.adjusted() + 2
+        rounded = number.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN, context=_CONTEXT)
+    return _with_currency(f"{rounded:,f}", currency)
+
+
+def money_exact_format(amount: Decimal | int | str | None, currency: str = "EUR") -> str:
+    """Every digit of an amount, without trailing noughts beyond the second decimal."""
+    number = decimal(amount)
+    if number is None:
+        return "not priced"
+    text = f"{number:,f}"
+    whole, _, part = text.partition(".")
+    return _with_currency(f"{whole}.{part.rstrip('0').ljust(2, '0')}", currency)
+
+
+def _with_currency(text: str, currency: str) -> str:
+    """Sign, currency, digits: -€ 3.00."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    return f"{sign}{_SYMBOLS.get(currency.upper(), currency.upper())}{NARROW_SPACE}{digits}"
+
+
+def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = False) -> str:
+    """An instant in `zone`, to the minute or second, with the zone's name: 2026-11-21 22:05 CET."""
+    if at is None:
+        return NOT_KNOWN
+    local = at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone))
+    return local.strftime("%Y-%m-%d %H:%M:%S %Z" if seconds else "%Y-%m-%d %H:%M %Z")
+
+
+def period_format(start: datetime | None, end: datetime | None, zone: str = "UTC") -> str:
+    """A half-open period in `zone`; the day is written once when both ends fall on it."""
+    if start is None or end is None:
+        return NOT_KNOWN
+    first, last = (at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) for at in (start, end))
+    tail = "%H:%M %Z" if first.date() == last.date() else "%Y-%m-%d %H:%M %Z"
+    return f"{first.strftime('%Y-%m-%d %H:%M')} to {last.strftime(tail)}"

@@ -1,0 +1,120 @@
+// What every page may use: theme switch, copy buttons, sortable and filtered tables, local time of the browser, live region.
+// Everything here is an addition: each page says the same without it.
+(function () {
+  "use strict";
+
+  const say = function (text) {
+    const live = document.getElementById("live");
+    if (live) live.textContent = text;
+  };
+
+  function themeSwitch(part) {
+    const show = function () {
+      part.querySelectorAll("button").forEach(function (button) {
+        button.setAttribute("aria-pressed", String(button.dataset.theme === window.taktTheme.chosen()));
+      });
+    };
+    part.hidden = false;
+    part.addEventListener("click", function (event) {
+      const button = event.target.closest("button");
+      if (!button) return;
+      window.taktTheme.choose(button.dataset.theme);
+      show();
+    });
+    show();
+  }
+
+  async function copy(button) {
+    const said = button.querySelector(".copy-said");
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      said.textContent = "copied";
+    } catch {
+      said.textContent = "press Ctrl-C";
+    }
+    window.setTimeout(function () { said.textContent = ""; }, 1600);
+  }
+
+  function cellValue(row, index) {
+    const cell = row.cells[index];
+    if (!cell) return "";
+    const raw = cell.dataset.value === undefined ? cell.textContent.trim() : cell.dataset.value;
+    const number = Number(raw);
+    return raw !== "" && !Number.isNaN(number) ? number : raw.toLowerCase();
+  }
+
+  function sortable(table) {
+    const heads = Array.from(table.querySelectorAll("thead th[data-sort]"));
+    heads.forEach(function (head) {
+      const button = document.createElement("button");
+      button.type = "button";
+      while (head.firstChild) button.append(head.firstChild);
+      head.append(button);
+      button.addEventListener("click", function () { sortBy(table, head, heads); });
+    });
+  }
+
+  function sortBy(table, head, heads) {
+    const index = head.cellIndex;
+    const first = head.dataset.sort === "number" ? "descending" : "ascending";
+    const other = first === "descending" ? "ascending" : "descending";
+    const order = head.getAttribute("aria-sort") === first ? other : first;
+    heads.forEach(function (one) { one.removeAttribute("aria-sort"); });
+    head.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const body = table.tBodies[0];
+    const rows = Array.from(body.rows).map(function (row, place) { return { row: row, place: place, key: cellValue(row, index) }; });
+    rows.sort(function (a, b) {
+      if (a.key === b.key) return a.place - b.place;
+      return (a.key < b.key ? -1 : 1) * sign;
+    });
+    rows.forEach(function (one) { body.append(one.row); });
+    say("Sorted by " + head.textContent.trim() + ", " + order);
+  }
+
+  function filter(input) {
+    const table = document.getElementById(input.dataset.filter);
+    if (!table) return;
+    const count = document.getElementById(input.dataset.filterCount || "");
+    const apply = function () {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      Array.from(table.tBodies[0].rows).forEach(function (row) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every(function (word) { return text.includes(word); });
+        if (!row.hidden) shown += 1;
+      });
+      if (count) count.textContent = shown + " of " + table.tBodies[0].rows.length;
+    };
+    input.addEventListener("input", apply);
+    apply();
+  }
+
+  function start(root) {
+    root.querySelectorAll("[data-theme-switch]").forEach(function (part) { if (part.hidden) themeSwitch(part); });
+    root.querySelectorAll("table[data-sortable]:not([data-ready])").forEach(function (table) {
+      table.dataset.ready = "";
+      sortable(table);
+    });
+    root.querySelectorAll("input[data-filter]:not([data-ready])").forEach(function (input) {
+      input.dataset.ready = "";
+      filter(input);
+    });
+    root.querySelectorAll("[data-needs-script][hidden]").forEach(function (part) { part.hidden = false; });
+  }
+
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+    const confirming = event.target.closest("[data-confirm]");
+    if (confirming && !window.confirm(confirming.dataset.confirm)) event.preventDefault();
+  });
+  document.addEventListener("change", function (event) {
+    const select = event.target.closest("[data-submit-on-change]");
+    if (select && select.form) select.form.requestSubmit();
+  });
+  document.addEventListener("DOMContentLoaded", function () { start(document); });
+  document.addEventListener("htmx:load", function (event) { start(event.detail.elt); });
+  document.addEventListener("htmx:sendError", function () { say("The server cannot be reached; trying again."); });
+  window.takt = { say: say, start: start };
+})();
