@@ -12,7 +12,7 @@ from compiler.isa.geometry import elements
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.machine import Machine
 from compiler.isa.program import Program
-from compiler.isa.table import accesses
+from compiler.isa.table import accesses, fetched
 from compiler.isa.tables import Tables, program_of, stream_of
 from compiler.isa.timing import ceil_div, lanes, widest
 
@@ -85,7 +85,7 @@ def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
         arithmetic = _vector(machine, tables, i)
     moved = {"read": 0, "written": 0}
     for access in accesses(tables, i):
-        stream = tables.streams[access.stream]
+        stream = fetched(tables, i, access)
         moved["written" if access.write else "read"] += elements(stream, access.rows, access.inner) * stream.size
     link = {}
     if i.opcode == Op.RECV:

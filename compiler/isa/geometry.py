@@ -5,10 +5,10 @@ No address enters, so a program's timing does not change when the memory plan do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from compiler.isa.stream import Loop, Nest, Stream, points
+from compiler.isa.stream import Gather, Loop, Nest, Stream, points
 
 
 def simplify(nest: Nest) -> Nest:
@@ -93,3 +93,28 @@ def touches(stream: Stream, rows: Range, inner: Range, line_bytes: int) -> int:
         both = _fetches(stream.g1 + stream.g2, rows[0] * columns, rows[1] * columns, size, line_bytes)
         best = min(best, both)
     return max(best, -(-elements(stream, rows, inner) * size // line_bytes))
+
+
+# No stride in a program is as large, so loops of this stride never merge with others and never form runs.
+SCATTERED = (1 << 41) + 1
+
+
+def scattered(stream: Stream, groups: tuple[bool, bool]) -> Stream:
+    """``stream`` as the address generator sees it when data moves it along ``g1`` or ``g2``: every point a fetch of its own."""
+    g1, g2 = (
+        (Loop(points(nest), SCATTERED),) if moved and nest else nest
+        for nest, moved in zip((stream.g1, stream.g2), groups, strict=True)
+    )
+    return Stream(stream.dtype, stream.base, stream.g0, g1, g2)
+
+
+def moved_groups(data: Stream, gather: Gather, streams: Sequence[Stream]) -> tuple[bool, bool]:
+    """Whether the place of a gather's elements depends on data or on an axis along ``g1`` and along ``g2``."""
+    first = len(data.g0)
+    second = first + len(data.g1)
+    g1 = g2 = False
+    for axis in gather.axes:
+        index = streams[axis.index - 1]
+        g1 |= any(axis.coefficients[first:second]) or any(loop.stride for loop in index.g1)
+        g2 |= any(axis.coefficients[second:]) or any(loop.stride for loop in index.g2)
+    return g1, g2

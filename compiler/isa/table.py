@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from compiler.isa import meaning, timing
-from compiler.isa.geometry import Range, touches
+from compiler.isa.geometry import Range, moved_groups, scattered, touches
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.machine import Machine
+from compiler.isa.stream import Stream
 from compiler.isa.tables import Tables
 
 Formula = Callable[[Machine, Tables, Instruction], int]
@@ -187,6 +188,14 @@ def accesses(tables: Tables, i: Instruction) -> list[Access]:
     return found
 
 
+def fetched(tables: Tables, i: Instruction, access: Access) -> Stream:
+    """The stream of an access as its line fetches count: a gather's data is scattered along the groups that data moves."""
+    stream = tables.streams[access.stream]
+    if not i.gather or access.role != "a":
+        return stream
+    return scattered(stream, moved_groups(stream, tables.gathers[i.gather - 1], tables.streams))
+
+
 class Timing(NamedTuple):
     """``beats``: cycles that the unit is busy and reads last. ``latency``: cycles from issue to the first byte written."""
 
@@ -210,7 +219,7 @@ def time(machine: Machine, tables: Tables, i: Instruction) -> Timing:
     streams = []
     for access in accesses(tables, i):
         role = "index" if access.role.startswith("index") else access.role
-        count = touches(tables.streams[access.stream], access.rows, access.inner, machine.line_bytes)
+        count = touches(fetched(tables, i, access), access.rows, access.inner, machine.line_bytes)
         streams.append((count, ports[role]))
     beats = max(spec.beats(machine, tables, i), timing.fetch_beats(streams))
     return Timing(beats, spec.latency(machine, tables, i))

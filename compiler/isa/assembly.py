@@ -1,0 +1,248 @@
+"""Programs as text: the disassembler, and the assembler that reads its output back.
+
+One line per table entry and per instruction; an instruction shows its fields that are not 0. Constants appear as their
+size and digest only, so ``assemble`` takes their bytes beside the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Any, Final
+
+from compiler.errors import ModelError
+from compiler.isa.binary import Binary, MemoryMap, StateSlot
+from compiler.isa.instruction import REDUCERS, Flag, Instruction, Op, pack
+from compiler.isa.program import Program, Step
+from compiler.isa.stream import Gather, GatherAxis, Guard, Loop, Nest, Stream
+from compiler.isa.table import TABLE
+from compiler.isa.tables import Port
+
+_SHOWN_BEFORE: Final = ("opcode", "unit", "cycle", "source")
+
+
+def disassemble(binary: Binary) -> str:
+    """The whole program as text; ``assemble(disassemble(b), b.constants) == b``."""
+    return "\n".join(_lines(binary)) + "\n"
+
+
+def _lines(b: Binary) -> Iterator[str]:
+    yield f"target {b.target} {b.target_digest}"
+    yield f"compiler {json.dumps(b.compiler_version)}"
+    m = b.memory
+    yield f"memory constants={m.constants} state={m.state} activations={m.activations} scratch={m.scratch}"
+    yield f"timing latency={b.latency} interval={b.interval}"
+    yield f"exact {json.dumps(b.exact)} {json.dumps(b.reason)}"
+    yield f"notes {json.dumps(b.notes)}"
+    yield f"constants {len(b.constants)} {sha256(b.constants).hexdigest()}"
+    for port in b.ports:
+        yield f"port {'out' if port.output else 'in'} {port.dtype} {json.dumps(list(port.shape))} {json.dumps(port.name)}"
+    for state in b.states:
+        yield (
+            f"state {state.dtype} {json.dumps(list(state.shape))} at={state.base} "
+            f"initial={state.initial.hex() or '-'} {json.dumps(state.name)}"
+        )
+    for source in b.sources:
+        yield f"source {json.dumps(source)}"
+    for n, stream in enumerate(b.streams, 1):
+        yield f"stream {n}: {_stream_text(stream)}"
+    for n, program in enumerate(b.programs, 1):
+        yield f"program {n}: {'; '.join(_step_text(step) for step in program.steps)}"
+    for n, gather in enumerate(b.gathers, 1):
+        yield f"gather {n}: {'; '.join(_axis_text(axis) for axis in gather.axes)}"
+    for i in b.rows:
+        yield instruction_text(i, b.sources)
+
+
+def instruction_text(i: Instruction, sources: tuple[str, ...] = ()) -> str:
+    """One instruction: ``@cycle unit[n] OPERATION field=value ... ; source``."""
+    spec = TABLE[Op(i.opcode)]
+    shown = []
+    for name in spec.fields:
+        value = getattr(i, name)
+        if value:
+            shown.append(f"{name}={_field_text(name, value)}")
+    where = f"@{i.cycle} {spec.unit}[{i.unit}]"
+    comment = json.dumps(sources[i.source]) if i.source < len(sources) else '""'
+    return f"{where} {spec.op.name} {' '.join(shown)} ; {i.source} {comment}"
+
+
+def _field_text(name: str, value: int) -> str:
+    if name == "flags":
+        return "|".join(flag.name.lower() for flag in Flag if value & flag and flag.name)
+    return REDUCERS[value] if name == "reducer" else str(value)
+
+
+def _nest_text(nest: Nest) -> str:
+    return ",".join(f"{loop.extent}:{loop.stride}" for loop in nest)
+
+
+def _numbers(values: tuple[int, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+def _stream_text(s: Stream) -> str:
+    guards = "".join(f" guard({g.extent} {g.offset} {_numbers(g.coefficients)})" for g in s.guards)
+    nests = " ".join(f"{name}({_nest_text(nest)})" for name, nest in (("g0", s.g0), ("g1", s.g1), ("g2", s.g2)))
+    return f"{s.dtype} at={s.base} {nests}{guards} fill={_literal(s.fill)}"
+
+
+def _literal(value: float | None) -> str:
+    return value.hex() if isinstance(value, float) else str(value)
+
+
+def _value(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"-?\d+", text) else float.fromhex(text)
+
+
+def _step_text(step: Step) -> str:
+    imm = "" if step.imm is None else f" {_literal(step.imm)}"
+    return f"{step.op}.{step.dtype}{imm}{''.join(f' %{a}' for a in step.args)}"
+
+
+def _axis_text(a: GatherAxis) -> str:
+    return f"index={a.index} extent={a.extent} stride={a.stride} offset={a.offset} by({_numbers(a.coefficients)})"
+
+
+def assemble(text: str, constants: bytes = b"") -> Binary:
+    """The program that a disassembly describes. ``ModelError`` names the line that cannot be read."""
+    a = _Assembler()
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            a.line(line)
+        except (ValueError, KeyError, AttributeError, IndexError) as error:
+            raise ModelError(f"line {number} of the assembly cannot be read ({error}): {line[:80]}") from None
+    return a.finish(constants)
+
+
+class _Assembler:
+    def __init__(self) -> None:
+        self.head: dict[str, Any] = {"exact": True, "reason": "", "notes": "", "latency": 0, "interval": 0}
+        self.lists: dict[str, list[Any]] = {
+            name: [] for name in ("ports", "states", "sources", "streams", "programs", "gathers")
+        }
+        self.instructions: list[Instruction] = []
+
+    def line(self, line: str) -> None:
+        if line.startswith("@"):
+            self.instructions.append(_parse_instruction(line))
+            return
+        word, rest = line.split(" ", 1)
+        _DIRECTIVES[word](self, rest)
+
+    def finish(self, constants: bytes) -> Binary:
+        tables = {name: tuple(entries) for name, entries in self.lists.items()}
+        return Binary(**self.head, **tables, instructions=pack(self.instructions), constants=constants)
+
+    def target(self, rest: str) -> None:
+        self.head["target"], self.head["target_digest"] = rest.split(" ")
+
+    def compiler(self, rest: str) -> None:
+        self.head["compiler_version"] = json.loads(rest)
+
+    def memory(self, rest: str) -> None:
+        self.head["memory"] = MemoryMap(**{key: int(value) for key, value in _pairs(rest)})
+
+    def timing(self, rest: str) -> None:
+        self.head |= {key: int(value) for key, value in _pairs(rest)}
+
+    def exact(self, rest: str) -> None:
+        flag, reason = rest.split(" ", 1)
+        self.head |= {"exact": json.loads(flag), "reason": json.loads(reason)}
+
+    def notes(self, rest: str) -> None:
+        self.head["notes"] = json.loads(rest)
+
+    def constants(self, rest: str) -> None:
+        """Only says what belongs there."""
+
+    def port(self, rest: str) -> None:
+        direction, dtype, shape, name = re.fullmatch(r"(in|out) (\w+) (\[.*?\]) (.*)", rest).groups()  # type: ignore[union-attr]
+        self.lists["ports"].append(Port(json.loads(name), dtype, tuple(json.loads(shape)), direction == "out"))
+
+    def state(self, rest: str) -> None:
+        found = re.fullmatch(r"(\w+) (\[.*?\]) at=(\d+) initial=(\S+) (.*)", rest)
+        dtype, shape, base, initial, name = found.groups()  # type: ignore[union-attr]
+        data = b"" if initial == "-" else bytes.fromhex(initial)
+        self.lists["states"].append(StateSlot(json.loads(name), int(base), dtype, tuple(json.loads(shape)), data))
+
+    def source(self, rest: str) -> None:
+        self.lists["sources"].append(json.loads(rest))
+
+    def stream(self, rest: str) -> None:
+        self.lists["streams"].append(_parse_stream(_body(rest)))
+
+    def program(self, rest: str) -> None:
+        self.lists["programs"].append(Program(tuple(_parse_step(step) for step in _body(rest).split("; "))))
+
+    def gather(self, rest: str) -> None:
+        self.lists["gathers"].append(Gather(tuple(_parse_axis(axis) for axis in _body(rest).split("; "))))
+
+
+_DIRECTIVES: Final[dict[str, Callable[[_Assembler, str], None]]] = {
+    name: getattr(_Assembler, name)
+    for name in (
+        "target", "compiler", "memory", "timing", "exact", "notes", "constants", "port", "state", "source", "stream",
+        "program", "gather",
+    )
+}  # fmt: skip
+
+
+def _body(rest: str) -> str:
+    return rest.split(": ", 1)[1]
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(key, value) for key, value in (pair.split("=", 1) for pair in text.split())]
+
+
+def _parse_instruction(line: str) -> Instruction:
+    code, comment = line.split(" ; ", 1)
+    where, unit, name, *pairs = code.split()
+    fields: dict[str, int] = {}
+    for key, value in _pairs(" ".join(pairs)):
+        if key == "flags":
+            fields[key] = sum(Flag[flag.upper()] for flag in value.split("|"))
+        elif key == "reducer":
+            fields[key] = next(code for code, reducer in REDUCERS.items() if reducer == value)
+        else:
+            fields[key] = int(value)
+    instance = int(unit[unit.index("[") + 1 : -1])
+    source = int(comment.split(" ", 1)[0])
+    return Instruction(opcode=Op[name], unit=instance, cycle=int(where[1:]), source=source, **fields)
+
+
+def _parse_nest(text: str) -> Nest:
+    return tuple(Loop(*map(int, loop.split(":"))) for loop in text.split(",") if loop)
+
+
+def _ints(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in text.split(",") if n)
+
+
+def _parse_stream(text: str) -> Stream:
+    found = re.fullmatch(r"(\w+) at=(-?\d+) g0\((.*?)\) g1\((.*?)\) g2\((.*?)\)((?: guard\(.*?\))*) fill=(\S+)", text)
+    dtype, base, g0, g1, g2, guards, fill = found.groups()  # type: ignore[union-attr]
+    parsed = tuple(
+        Guard(int(extent), int(offset), _ints(coefficients))
+        for extent, offset, coefficients in re.findall(r"guard\((-?\d+) (-?\d+) (.*?)\)", guards)
+    )
+    return Stream(dtype, int(base), _parse_nest(g0), _parse_nest(g1), _parse_nest(g2), parsed, _value(fill))
+
+
+def _parse_step(text: str) -> Step:
+    head, *rest = text.split(" ")
+    op, dtype = head.split(".")
+    args = tuple(int(word[1:]) for word in rest if word.startswith("%"))
+    literals = [word for word in rest if not word.startswith("%")]
+    return Step(op, args, dtype, _value(literals[0]) if literals else None)
+
+
+def _parse_axis(text: str) -> GatherAxis:
+    found = re.fullmatch(r"index=(\d+) extent=(\d+) stride=(-?\d+) offset=(-?\d+) by\((.*?)\)", text)
+    index, extent, stride, offset, coefficients = found.groups()  # type: ignore[union-attr]
+    return GatherAxis(int(index), int(extent), int(stride), int(offset), _ints(coefficients))

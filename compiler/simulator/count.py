@@ -1,0 +1,93 @@
+"""Counters, counted while executing: from the arrays that instructions touch and the bytes that they move."""
+
+from __future__ import annotations
+
+from compiler.isa.binary import Binary
+from compiler.isa.instruction import Flag
+from compiler.isa.program import Program
+from compiler.isa.resources import Counters, Io, Memory, Storage
+from compiler.isa.timing import lanes
+from compiler.simulator.memory import Memory as Sram
+from compiler.simulator.pieces import Array
+from compiler.simulator.prepare import Prepared
+from compiler.targets import Target
+
+
+def _arithmetic(program: Program | None) -> int:
+    return program.arithmetic if program else 0
+
+
+class Tally:
+    """What one inference has used so far."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.operations = 0
+        self.executed = 0
+        self.energy_fj = 0
+        self.read = 0
+        self.written = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.end = 0
+
+    def moved(self, p: Prepared) -> None:
+        """Memory traffic of an instruction that has read its operands and stored its result."""
+        self.read += p.read_bytes
+        if p.out is not None:
+            self.written += p.out.nbytes
+
+    def product(self, p: Prepared, a: Array, weights: Array, sums: Array, post: Program | None) -> None:
+        """A matrix product of ``a`` and ``weights`` into ``sums``, with its epilogue."""
+        rows, columns = self.target.matrix.tiles[p.reads["a"].stream.dtype]
+        macs = sums.size * weights.shape[0]
+        alu = sums.size * _arithmetic(post)
+        self.executed += sums.shape[0] * columns * (2 * rows + _arithmetic(post))
+        if not p.i.flags & Flag.EXTRA:
+            self.operations += 2 * macs + alu
+        energy = self.target.energy
+        self.energy_fj += macs * energy[f"mac_{8 * a.itemsize}"] + alu * energy["alu"]
+
+    def elements(
+        self, p: Prepared, points: int, inner: int, widest: int, pre: Program | None, post: Program | None
+    ) -> None:
+        """A vector instruction that produced ``points`` results from ``inner`` elements each."""
+        per_element = _arithmetic(pre) + (1 if p.i.reducer else 0)
+        alu = points * inner * per_element + points * _arithmetic(post)
+        width = lanes(self.target, widest)
+        self.executed += -(-points * inner // width) * width * per_element + -(-points // width) * width * _arithmetic(
+            post
+        )
+        if not p.i.flags & Flag.EXTRA:
+            self.operations += alu
+        self.energy_fj += alu * self.target.energy["alu"]
+
+    def counters(self, binary: Binary, memory: Sram, interval: int) -> Counters:
+        """The finished inference's counters."""
+        energy = self.target.energy
+        link = self.bytes_in + self.bytes_out
+        total_energy = (
+            self.energy_fj
+            + self.read * energy["read_byte"]
+            + self.written * energy["write_byte"]
+            + link * energy["link_byte"]
+            + self.end * energy["cycle"]
+        )
+        line = self.target.line_bytes
+        weights, state = len(binary.constants), memory.persistent_lines * line - len(binary.constants)
+        activations, scratch = memory.top["activations"] * line, memory.top["scratch"] * line
+        control = binary.instruction_bytes
+        return Counters(
+            operations=self.operations,
+            executed_operations=self.executed,
+            storage=Storage(
+                weights, activations, state, control, scratch, weights + activations + state + control + scratch
+            ),
+            io=Io(self.bytes_in, self.bytes_out, 0, 0),
+            memory=Memory(self.read, self.written),
+            cycles=self.end,
+            interval=interval,
+            energy_fj=total_energy,
+            exact=binary.exact,
+            reason=binary.reason,
+        )

@@ -1,0 +1,220 @@
+"""Pieces of streams as arrays: which bytes they are, which lines, and how to read and write them at once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from compiler.isa.element import NUMPY
+from compiler.isa.geometry import Range, simplify
+from compiler.isa.stream import Nest, Stream
+
+Array = np.ndarray[Any, Any]
+Lines = slice | Array
+
+
+class OutsideError(Exception):
+    """A piece has elements where it may not: below 0, or at ``limit`` and beyond."""
+
+
+@lru_cache(maxsize=1 << 14)
+def offsets(nest: Nest, start: int, count: int) -> Array:
+    """Byte offset of each point ``start`` ... ``start + count - 1`` of a nest."""
+    index = np.arange(start, start + count)
+    total = np.zeros(count, np.int64)
+    for extent, stride in reversed(nest):
+        index, coordinate = np.divmod(index, extent)
+        total += coordinate * stride
+    return total
+
+
+def coordinates(nest: Nest, loop: int, start: int, count: int) -> Array:
+    """Coordinate of one loop at each point of a range."""
+    return offsets(tuple(item._replace(stride=int(n == loop)) for n, item in enumerate(nest)), start, count)
+
+
+@lru_cache(maxsize=1 << 14)
+def taken(nest: Nest, start: int, count: int) -> int:
+    """Elements really taken from memory: points that differ in a loop that moves."""
+    if not nest:
+        return 1
+    if all(loop.stride for loop in nest if loop.extent > 1):
+        return count
+    size, moving = 1, []
+    for loop in reversed(nest):
+        moving.append(loop._replace(stride=size if loop.stride else 0))
+        size *= loop.extent if loop.stride else 1
+    return int(np.unique(offsets(tuple(reversed(moving)), start, count)).size)
+
+
+def _box(nest: Nest, start: int, count: int) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """A range of a nest as (first byte offset, shape, byte strides) when it is a box of whole inner rows."""
+    nest = simplify(nest)
+    if not nest:
+        return (0, (1,), (0,)) if count == 1 else None
+    inner = 1
+    for depth in range(len(nest) - 1, -1, -1):
+        extent, _ = nest[depth]
+        if start % inner or count % inner:
+            return None
+        at, steps = start // inner, count // inner
+        if at % extent + steps <= extent:
+            rest = nest[depth + 1 :]
+            shape = (steps, *(loop.extent for loop in rest))
+            strides = (nest[depth].stride, *(loop.stride for loop in rest))
+            return int(offsets(nest, start, 1)[0]), shape, strides
+        inner *= extent
+    return None
+
+
+class Piece:
+    """The elements that one instruction takes from or puts into a stream, as an array of shape (rows, inner).
+
+    Where they lie is computed once and kept; the values are read each time. ``limit``: first address beyond memory.
+    """
+
+    def __init__(self, stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int, limit: int) -> None:
+        self.stream = stream
+        self.dtype = NUMPY[stream.dtype]
+        self.rows = rows if stream.g1 else (0, 1)
+        self.inner = inner if stream.g2 else (0, 1)
+        self.g0 = g0 if stream.g0 else 0
+        self.shape = (self.rows[1], self.inner[1])
+        self.origin = stream.base + int(offsets(stream.g0, self.g0, 1)[0])
+        self.line_bytes = line_bytes
+        self.limit = limit
+        self.elements = taken(stream.g1, *self.rows) * taken(stream.g2, *self.inner)
+        self.nbytes = self.elements * self.dtype.itemsize
+        self.inside = self._guarded()
+        self._view: Array | None = None
+        self._index: Array | None = None
+        self.lines = self._lines()
+
+    def _guarded(self) -> Array | None:
+        """Which elements are memory rather than fill; None when all are."""
+        stream = self.stream
+        mask: Array | None = None
+        for guard in stream.guards:
+            at = 0
+            value: Any = guard.offset
+            for nest, (start, count), shape in (
+                (stream.g0, (self.g0, 1), (1, 1)),
+                (stream.g1, self.rows, (-1, 1)),
+                (stream.g2, self.inner, (1, -1)),
+            ):
+                steps = guard.coefficients[at : at + len(nest)]
+                at += len(nest)
+                if any(steps):
+                    moved = tuple(loop._replace(stride=c) for loop, c in zip(nest, steps, strict=True))
+                    value = value + offsets(moved, start, count).reshape(shape)
+            here = np.asarray((value >= 0) & (value < guard.extent))
+            if not here.all():
+                mask = here if mask is None else mask & here
+        return None if mask is None else np.broadcast_to(mask, self.shape)
+
+    def _addresses(self) -> Array:
+        """Byte address of every element; those of guarded ones mean nothing."""
+        first = offsets(self.stream.g1, *self.rows) + self.origin
+        return first[:, None] + offsets(self.stream.g2, *self.inner)
+
+    def _lines(self) -> Lines:
+        """Lines that the piece touches; ``OutsideError`` when it leaves memory."""
+        if self.inside is not None:
+            return self._masked_lines()
+        first, second = offsets(self.stream.g1, *self.rows), offsets(self.stream.g2, *self.inner)
+        size = self.dtype.itemsize
+        low = self.origin + int(first.min()) + int(second.min())
+        high = self.origin + int(first.max()) + int(second.max()) + size
+        if low < 0 or high > self.limit:
+            raise OutsideError(f"bytes {low} to {high} of {self.limit}")
+        if len(first) < len(second):
+            first, second = second, first
+        starts, ends = _runs(second, size)
+        if len(starts) == 1 and ends[0] - starts[0] >= high - low:
+            return slice(low // self.line_bytes, (high - 1) // self.line_bytes + 1)
+        begin = ((first + self.origin)[:, None] + starts) // self.line_bytes
+        last = ((first + (self.origin - 1))[:, None] + ends) // self.line_bytes
+        return _marked(begin.ravel(), last.ravel())
+
+    def _masked_lines(self) -> Lines:
+        assert self.inside is not None
+        address = self._addresses()[self.inside]
+        if address.size == 0:
+            return slice(0, 0)
+        low, high = int(address.min()), int(address.max()) + self.dtype.itemsize
+        if low < 0 or high > self.limit:
+            raise OutsideError(f"bytes {low} to {high} of {self.limit}")
+        line = address // self.line_bytes
+        return _marked(line, line)
+
+    def _where(self, memory: Array) -> Array | None:
+        """The piece as a strided view of memory, or None when it is not one (then ``_index`` says where it is)."""
+        if self._view is not None:
+            return self._view
+        if self.inside is None and self._index is None:
+            rows, inner = _box(self.stream.g1, *self.rows), _box(self.stream.g2, *self.inner)
+            if rows and inner:
+                at = self.origin + rows[0] + inner[0]
+                self._view = np.ndarray(rows[1] + inner[1], self.dtype, memory, at, rows[2] + inner[2])
+                return self._view
+        if self._index is None:
+            index = self._addresses() // self.dtype.itemsize
+            if self.inside is not None:
+                index = np.where(self.inside, index, 0)
+            self._index = index
+        return None
+
+    def read(self, memory: Array) -> Array:
+        """The elements, as (rows, inner). May be a view of memory: use it before the next write."""
+        view = self._where(memory)
+        if view is not None:
+            return view.reshape(self.shape)
+        assert self._index is not None
+        values: Array = memory.view(self.dtype)[self._index]
+        if self.inside is not None:
+            values[~self.inside] = self.stream.fill
+        return values
+
+    def write(self, memory: Array, values: Array) -> None:
+        """Store ``values``, which broadcast to (rows, inner)."""
+        view = self._where(memory)
+        values = np.broadcast_to(values, self.shape)
+        if view is not None:
+            view[...] = values.reshape(view.shape)
+        else:
+            memory.view(self.dtype)[self._index] = values
+
+    def repeats(self) -> bool:
+        """Whether two elements share an address."""
+        spans = sorted((abs(loop.stride), loop.extent) for loop in self.stream.g1 + self.stream.g2 if loop.extent > 1)
+        reach = self.dtype.itemsize
+        for stride, extent in spans:
+            if stride < reach:
+                break
+            reach = stride * (extent - 1) + reach
+        else:
+            return False
+        address = self._addresses()
+        return bool(np.unique(address).size < address.size)
+
+
+def _runs(sorted_or_not: Array, size: int) -> tuple[Array, Array]:
+    """Contiguous runs in byte offsets of elements: first bytes and ends."""
+    ordered = np.unique(sorted_or_not)
+    breaks = np.flatnonzero(np.diff(ordered) > size)
+    starts = ordered[np.concatenate(([0], breaks + 1))]
+    ends = ordered[np.concatenate((breaks, [len(ordered) - 1]))] + size
+    return starts, ends
+
+
+def _marked(first: Array, last: Array) -> Lines:
+    """All lines of the closed intervals ``first`` ... ``last``: a slice when there are no gaps."""
+    low, high = int(first.min()), int(last.max())
+    count = high - low + 2
+    depth = np.bincount(first - low, minlength=count) - np.bincount(last + 1 - low, minlength=count)
+    touched = np.flatnonzero(np.cumsum(depth))
+    if len(touched) == high - low + 1:
+        return slice(low, high + 1)
+    return touched + low

@@ -1,0 +1,174 @@
+"""What can be known of each instruction before it runs: timing, pieces, limits. Done once per program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from compiler.isa.binary import Binary
+from compiler.isa.instruction import Instruction, Op
+from compiler.isa.limits import exceeds
+from compiler.isa.stream import GatherAxis
+from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, time
+from compiler.simulator.fault import SimulationError
+from compiler.simulator.pieces import Lines, OutsideError, Piece, offsets, taken
+from compiler.targets import Target
+
+
+@dataclass
+class Prepared:
+    """One instruction, ready to run any number of times.
+
+    ``reads``: role -> piece; ``hazard``: the lines it may read, per role; ``same``: roles that are the result's own piece.
+    ``read_bytes``: bytes taken from memory.
+    """
+
+    number: int
+    i: Instruction
+    spec: Spec
+    unit: str
+    timing: Timing
+    reads: dict[str, Piece]
+    hazard: dict[str, Lines]
+    out: Piece | None
+    same: frozenset[str]
+    read_bytes: int
+
+
+class _Key(NamedTuple):
+    stream: int
+    g0: int
+    rows: tuple[int, int]
+    inner: tuple[int, int]
+
+
+class Preparation:
+    """Prepares all instructions of a program for one target; pieces are shared between instructions."""
+
+    def __init__(self, binary: Binary, target: Target) -> None:
+        self.binary = binary
+        self.target = target
+        self._pieces: dict[_Key, Piece] = {}
+        self._timings: dict[Instruction, Timing] = {}
+
+    def error(self, number: int, i: Instruction, reason: str, cycle: int | None = None) -> SimulationError:
+        sources = self.binary.sources
+        return SimulationError(
+            f"{Op(i.opcode).name}: {reason}",
+            cycle=i.cycle if cycle is None else cycle,
+            unit=f"{TABLE[Op(i.opcode)].unit}[{i.unit}]",
+            instruction=number,
+            source=sources[i.source] if i.source < len(sources) else "",
+        )
+
+    def run(self) -> list[Prepared]:
+        return [self._prepare(number, i) for number, i in enumerate(self.binary.rows)]
+
+    def _prepare(self, number: int, i: Instruction) -> Prepared:
+        reason = exceeds(self.target, self.binary, i)
+        if reason:
+            raise self.error(number, i, reason)
+        reads: dict[str, Piece] = {}
+        hazard: dict[str, Lines] = {}
+        out: Piece | None = None
+        read_bytes = 0
+        try:
+            for access in accesses(self.binary, i):
+                piece = self._piece(i, access)
+                if access.write:
+                    out = piece
+                    continue
+                reads[access.role] = piece
+                hazard[access.role] = piece.lines
+                if i.gather and access.role == "a":
+                    hazard["a"] = self._reachable(i, piece)
+                    read_bytes += self._gathered(i, access)
+                else:
+                    read_bytes += piece.nbytes
+        except OutsideError as error:
+            raise self.error(number, i, f"it addresses {error}, outside the program's memory") from None
+        if out is not None:
+            self._check_result(number, i, out)
+        return Prepared(
+            number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", self._time(i), reads, hazard, out,
+            frozenset(role for role, piece in reads.items() if piece is out and not (i.gather and role == "a")),
+            read_bytes,
+        )  # fmt: skip
+
+    def _check_result(self, number: int, i: Instruction, out: Piece) -> None:
+        first = out.lines.start if isinstance(out.lines, slice) else int(out.lines[0])
+        if first * self.target.line_bytes < self.binary.memory.constants:
+            raise self.error(number, i, "it writes into the constants")
+        if out.repeats():
+            raise self.error(number, i, "its result puts several values in one place")
+
+    def _time(self, i: Instruction) -> Timing:
+        key = i._replace(cycle=0, source=0, unit=0, slot=0, row=0, g0=0, port=0, offset=0)
+        found = self._timings.get(key)
+        if found is None:
+            found = self._timings[key] = time(self.target, self.binary, i)
+        return found
+
+    def _piece(self, i: Instruction, access: Access) -> Piece:
+        stream = self.binary.streams[access.stream]
+        key = _Key(
+            access.stream,
+            i.g0 if stream.g0 else 0,
+            access.rows if stream.g1 else (0, 1),
+            access.inner if stream.g2 else (0, 1),
+        )
+        gathered = bool(i.gather) and access.role == "a"
+        if not gathered and key in self._pieces:
+            return self._pieces[key]
+        limit = self.binary.memory.total
+        piece = Piece(stream, key.g0, key.rows, key.inner, self.target.line_bytes, limit)
+        if not gathered:
+            self._pieces[key] = piece
+        return piece
+
+    def _axes(self, i: Instruction) -> tuple[GatherAxis, ...]:
+        return self.binary.gathers[i.gather - 1].axes
+
+    def _gathered(self, i: Instruction, access: Access) -> int:
+        """Bytes of a gather's elements: what data moves is taken anew at each point."""
+        stream = fetched(self.binary, i, access)
+        return taken(stream.g1, *access.rows) * taken(stream.g2, *access.inner) * stream.size
+
+    def _reachable(self, i: Instruction, piece: Piece) -> Lines:
+        """All lines that any index could name; ``OutsideError`` when one lies outside memory."""
+        size = piece.dtype.itemsize
+        first, second = offsets(piece.stream.g1, *piece.rows), offsets(piece.stream.g2, *piece.inner)
+        low = piece.origin + int(first.min()) + int(second.min())
+        high = piece.origin + int(first.max()) + int(second.max()) + size
+        for axis in self._axes(i):
+            reach = (axis.extent - 1) * axis.stride
+            low, high = low + min(0, reach), high + max(0, reach)
+        if low < 0 or high > piece.limit:
+            raise OutsideError(f"bytes {low} to {high} of {piece.limit}")
+        return slice(low // piece.line_bytes, (high - 1) // piece.line_bytes + 1)
+
+
+def gathered_places(prepared: Prepared, axes: tuple[GatherAxis, ...], values: list[Array]) -> Array | str:
+    """Byte address of each element of a gather for these index values, or what is wrong with them."""
+    piece = prepared.reads["a"]
+    stream = piece.stream
+    places = offsets(stream.g1, *piece.rows)[:, None] + offsets(stream.g2, *piece.inner) + piece.origin
+    for axis, value in zip(axes, values, strict=True):
+        at = np.minimum(value, 1 << 62).astype(np.int64) + axis.offset
+        for nest, (start, count), shape, begin in (
+            (stream.g0, (piece.g0, 1), (1, 1), 0),
+            (stream.g1, piece.rows, (-1, 1), len(stream.g0)),
+            (stream.g2, piece.inner, (1, -1), len(stream.g0) + len(stream.g1)),
+        ):
+            steps = axis.coefficients[begin : begin + len(nest)]
+            if any(steps):
+                moved = tuple(loop._replace(stride=c) for loop, c in zip(nest, steps, strict=True))
+                at = at + offsets(moved, start, count).reshape(shape)
+        at = np.where(at < 0, at + axis.extent, at)
+        if ((at < 0) | (at >= axis.extent)).any():
+            wrong = int(at[(at < 0) | (at >= axis.extent)][0])
+            return f"index {wrong if wrong >= 0 else wrong - axis.extent} is outside a dimension of {axis.extent}"
+        places = places + at * axis.stride
+    return places

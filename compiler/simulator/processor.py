@@ -1,0 +1,242 @@
+"""The processor: takes instructions in issue order, refuses what breaks a rule, and computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.isa import meaning
+from compiler.isa.binary import Binary
+from compiler.isa.element import NUMPY
+from compiler.isa.instruction import Flag, Op
+from compiler.isa.meaning import Inputs
+from compiler.isa.program import Program
+from compiler.isa.tables import program_of
+from compiler.isa.timing import widest
+from compiler.simulator.count import Tally
+from compiler.simulator.memory import HazardError, Memory
+from compiler.simulator.pieces import Array, coordinates
+from compiler.simulator.prepare import Preparation, Prepared, gathered_places
+from compiler.targets import Target
+
+
+@dataclass
+class Slot:
+    """A weight slot: its tile, when it is loaded, until when products read it."""
+
+    tile: Array
+    dtype: str
+    ready: int
+    read_end: int = 0
+
+
+class Host:
+    """Host tensors of one inference: what it is fed, and what has come out of it."""
+
+    def __init__(self, binary: Binary, feed: dict[str, Array]) -> None:
+        self.inputs = {n: feed[p.name].reshape(-1) for n, p in enumerate(binary.ports) if not p.output}
+        self.outputs = {n: np.zeros(p.shape, NUMPY[p.dtype]) for n, p in enumerate(binary.ports) if p.output}
+        self.sent = {n: np.zeros(array.size, np.bool_) for n, array in self.outputs.items()}
+
+    def unsent(self) -> list[int]:
+        return [n for n, sent in self.sent.items() if not sent.all()]
+
+
+class Processor:
+    """One processor with one program loaded. ``issue`` runs one instruction of one inference."""
+
+    def __init__(self, binary: Binary, target: Target) -> None:
+        self.binary = binary
+        self.target = target
+        self.preparation = Preparation(binary, target)
+        self.program = self.preparation.run()
+        self.memory = Memory(binary, target.line_bytes)
+        for p in self.program:
+            for piece in (*p.reads.values(), *((p.out,) if p.out else ())):
+                self.memory.note_touched(piece)
+        self.free: dict[str, int] = {}
+        self.slots: dict[tuple[int, int], Slot] = {}
+        self.sums: dict[int, dict[int, Array]] = {}
+        self._widest: dict[int, int] = {}
+
+    def issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
+        """Check and execute ``p`` at ``cycle``; ``SimulationError`` when the processor must not."""
+        try:
+            self._issue(p, cycle, host, tally)
+        except HazardError as error:
+            raise self.preparation.error(p.number, p.i, str(error), cycle) from None
+
+    def _issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
+        free = self.free.get(p.unit, 0)
+        if free > cycle:
+            raise HazardError(f"the unit is busy until cycle {free}")
+        beats, latency = p.timing
+        self.free[p.unit] = cycle + beats
+        memory = self.memory
+        for lines in p.hazard.values():
+            memory.check_read(lines, cycle)
+        for role, lines in p.hazard.items():
+            if role not in p.same:
+                memory.note_read(lines, cycle + beats)
+        if p.out is not None:
+            memory.check_write(p.out.lines, cycle + latency)
+        for role in p.same:
+            memory.note_read(p.hazard[role], cycle + beats)
+        result = _EXECUTE[Op(p.i.opcode)](self, p, cycle, host, tally)
+        end = cycle + latency + beats
+        if p.out is not None and result is not None:
+            p.out.write(memory.data, result)
+            memory.note_write(p.out.lines, end)
+        tally.moved(p)
+        tally.end = max(tally.end, end)
+
+    def _operands(self, p: Prepared) -> dict[str, Array]:
+        data = self.memory.data
+        return {role: piece.read(data) for role, piece in p.reads.items()}
+
+    def _program(self, reference: int) -> Program | None:
+        return program_of(self.binary, reference)
+
+    def _index(self, p: Prepared) -> Callable[[int], Array]:
+        """Loop coordinates for a scalar program: loops of ``g0`` and ``g1`` of the result, then of the shared ``g2``."""
+        out = p.out
+        assert out is not None
+        i = p.i
+        users = (q for role, q in p.reads.items() if q.stream.g2 and not (i.opcode == Op.MATMUL and role == "a"))
+        inner = next(users, out)
+
+        def index(loop: int) -> Array:
+            g0, g1 = len(out.stream.g0), len(out.stream.g1)
+            if loop < g0:
+                return coordinates(out.stream.g0, loop, out.g0, 1).reshape(1, 1)
+            if loop < g0 + g1:
+                return coordinates(out.stream.g1, loop - g0, *out.rows).reshape(-1, 1)
+            return coordinates(inner.stream.g2, loop - g0 - g1, *inner.inner).reshape(1, -1)
+
+        return index
+
+    def _loadw(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
+        i = p.i
+        key = (i.unit, i.slot)
+        begin = cycle + p.timing.latency
+        old = self.slots.get(key)
+        if old is not None and old.read_end > begin:
+            raise HazardError(
+                f"slot {i.slot} is overwritten at cycle {begin} while products read it until {old.read_end}"
+            )
+        if old is not None and old.ready > begin:
+            raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {old.ready}")
+        piece = p.reads["a"]
+        tile = np.array(np.broadcast_to(piece.read(self.memory.data), (i.count1, i.count2)))
+        self.slots[key] = Slot(tile, piece.stream.dtype, cycle + p.timing.end)
+
+    def _matmul(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
+        i = p.i
+        slot = self._slot(p, cycle)
+        slot.read_end = max(slot.read_end, cycle + p.timing.beats)
+        a = np.broadcast_to(p.reads["a"].read(self.memory.data), (i.count1, i.count2))
+        open_sums = self.sums.setdefault(i.unit, {})
+        before = self._accumulated(p, open_sums)
+        sums = meaning.matmul(i, Inputs({"a": a}, accumulated=before, weights=slot.tile))
+        assert sums is not None
+        last = bool(i.flags & Flag.LAST)
+        post = self._program(i.post) if last else None
+        tally.product(p, a, slot.tile, sums, post)
+        if not last:
+            open_sums[i.row] = sums
+            return None
+        open_sums.pop(i.row, None)
+        operands = {role: piece.read(self.memory.data) for role, piece in p.reads.items() if role != "a"}
+        return meaning.epilogue(i, Inputs(operands, post=post, accumulated=sums, index=self._index(p)))
+
+    def _slot(self, p: Prepared, cycle: int) -> Slot:
+        i = p.i
+        slot = self.slots.get((i.unit, i.slot))
+        if slot is None:
+            raise HazardError(f"slot {i.slot} holds no weights")
+        if slot.ready > cycle:
+            raise HazardError(f"the weights of slot {i.slot} arrive at cycle {slot.ready}")
+        if slot.tile.shape != (i.count2, i.count3):
+            raise HazardError(
+                f"slot {i.slot} holds {slot.tile.shape} weights, the product needs {(i.count2, i.count3)}"
+            )
+        dtype = p.reads["a"].stream.dtype
+        if slot.dtype != dtype and {slot.dtype, dtype} != {"i8", "u8"}:
+            raise HazardError(f"slot {i.slot} holds {slot.dtype}, the operand is {dtype}")
+        return slot
+
+    def _accumulated(self, p: Prepared, open_sums: dict[int, Array]) -> Array | None:
+        """Sums that a product continues; None when it starts new ones."""
+        i = p.i
+        if i.flags & Flag.FIRST:
+            for row, sums in open_sums.items():
+                if row < i.row + i.count1 and i.row < row + len(sums):
+                    raise HazardError(
+                        f"accumulator rows {i.row} to {i.row + i.count1} still hold sums of rows from {row}"
+                    )
+            return None
+        before = open_sums.get(i.row)
+        if before is None or before.shape != (i.count1, i.count3):
+            raise HazardError(f"accumulator rows from {i.row} do not hold {i.count1} x {i.count3} sums to continue")
+        dtype = meaning.accumulator(p.reads["a"].stream.dtype)
+        if before.dtype != NUMPY[dtype]:
+            raise HazardError(f"accumulator rows from {i.row} hold {before.dtype} sums, the product gives {dtype}")
+        return before
+
+    def _vector(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
+        i = p.i
+        pre, post = self._program(i.pre), self._program(i.post)
+        result = meaning.vector(i, Inputs(self._operands(p), pre=pre, post=post, index=self._index(p)))
+        if p.number not in self._widest:
+            self._widest[p.number] = widest(self.binary, i)
+        tally.elements(p, i.count1, i.count2, self._widest[p.number], pre, post)
+        return result
+
+    def _move(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
+        return p.reads["a"].read(self.memory.data)
+
+    def _gather(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
+        axes = self.binary.gathers[p.i.gather - 1].axes
+        data = self.memory.data
+        values = [p.reads[f"index{n}"].read(data) for n in range(len(axes))]
+        places = gathered_places(p, axes, values)
+        if isinstance(places, str):
+            raise HazardError(places)
+        piece = p.reads["a"]
+        if piece.inside is None:
+            return np.asarray(data.view(piece.dtype)[places // piece.dtype.itemsize])
+        found = data.view(piece.dtype)[np.where(piece.inside, places // piece.dtype.itemsize, 0)]
+        return np.where(piece.inside, found, np.asarray(piece.stream.fill, piece.dtype))
+
+    def _recv(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
+        i, piece = p.i, p.out
+        assert piece is not None
+        at = i.offset // piece.dtype.itemsize
+        values = host.inputs[i.port - 1][at : at + i.count1 * i.count2]
+        tally.bytes_in += values.nbytes
+        return values.reshape(i.count1, i.count2)
+
+    def _send(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
+        i, piece = p.i, p.reads["a"]
+        at = i.offset // piece.dtype.itemsize
+        place = slice(at, at + i.count1 * i.count2)
+        if host.sent[i.port - 1][place].any():
+            raise HazardError("it sends a part of an output a second time")
+        host.sent[i.port - 1][place] = True
+        values = np.broadcast_to(piece.read(self.memory.data), (i.count1, i.count2)).reshape(-1)
+        host.outputs[i.port - 1].reshape(-1)[place] = values
+        tally.bytes_out += values.nbytes
+
+
+_EXECUTE: dict[Op, Callable[[Processor, Prepared, int, Host, Tally], Any]] = {
+    Op.LOADW: Processor._loadw,
+    Op.MATMUL: Processor._matmul,
+    Op.VECTOR: Processor._vector,
+    Op.MOVE: Processor._move,
+    Op.GATHER: Processor._gather,
+    Op.RECV: Processor._recv,
+    Op.SEND: Processor._send,
+}

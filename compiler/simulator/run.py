@@ -1,0 +1,136 @@
+"""`simulate`: a program's bytes and feeds in, outputs and counters out."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from compiler import targets
+from compiler.errors import ModelError
+from compiler.isa.binary import Binary
+from compiler.isa.element import NUMPY
+from compiler.isa.resources import Counters
+from compiler.simulator.count import Tally
+from compiler.simulator.fault import SimulationError
+from compiler.simulator.pieces import Array
+from compiler.simulator.processor import Host, Processor
+from compiler.targets import Target
+
+Feed = Mapping[str, Any]
+Outputs = dict[str, Array]
+
+
+@overload
+def simulate(data: bytes, feeds: Feed) -> tuple[Outputs, Counters]: ...
+@overload
+def simulate(data: bytes, feeds: Sequence[Feed]) -> tuple[list[Outputs], Counters]: ...
+
+
+def simulate(data: bytes, feeds: Feed | Sequence[Feed]) -> tuple[Outputs | list[Outputs], Counters]:
+    """Execute a program on the processor that it names (G4).
+
+    ``feeds``: input name -> array of the model's own type and shape; a list runs back to back at the program's interval,
+    with state kept from one to the next, and gives a list of outputs. The counters are those of one inference, counted
+    while executing. ``SimulationError`` names cycle, unit, instruction and operation of the first broken rule;
+    ``ModelError`` says what is wrong with the bytes, their target or the feeds.
+    """
+    binary = Binary.from_bytes(bytes(data))
+    target = target_of(binary)
+    several = not isinstance(feeds, Mapping)
+    given: list[Feed] = list(feeds) if not isinstance(feeds, Mapping) else [feeds]
+    checked = [_checked_feed(binary, feed, n if several else None) for n, feed in enumerate(given)]
+    if not checked:
+        raise ModelError("there is nothing to run: give at least one feed")
+    outputs, counters = _run(binary, target, checked)
+    return (outputs if several else outputs[0]), counters
+
+
+def target_of(binary: Binary) -> Target:
+    """The processor that a program names; refused when its description has changed or the program is too large for it."""
+    target = targets.load(binary.target)
+    if target.digest != binary.target_digest:
+        raise ModelError(
+            f"the program was compiled for {binary.target} with digest {binary.target_digest[:12]}, but the description "
+            f"here has digest {target.digest[:12]}; compile the model again"
+        )
+    m = binary.memory
+    if any(region % target.line_bytes for region in (m.constants, m.state, m.activations, m.scratch)):
+        raise ModelError(f"the program's memory regions are not whole lines of {target.line_bytes} bytes")
+    needed = m.total + binary.instruction_bytes
+    if needed > target.memory_bytes:
+        raise ModelError(
+            f"the program needs {needed} bytes of memory, {needed - target.memory_bytes} more than {target.name} has "
+            f"({target.memory_bytes}); use a lower precision or a larger target"
+        )
+    return target
+
+
+def _checked_feed(binary: Binary, feed: Feed, number: int | None) -> dict[str, Array]:
+    """A feed as contiguous arrays, with every problem in one message."""
+    where = "" if number is None else f"feed {number}: "
+    if not isinstance(feed, Mapping):
+        raise ModelError(f"{where}a feed is a mapping from input name to array, not {type(feed).__name__}")
+    inputs = {port.name: port for port in binary.ports if not port.output}
+    problems = [f"there is no input {name!r}" for name in feed if name not in inputs]
+    arrays: dict[str, Array] = {}
+    for name, port in inputs.items():
+        if name not in feed:
+            problems.append(f"input {name!r} is missing")
+            continue
+        array = np.asarray(feed[name])
+        dtype = NUMPY[port.dtype]
+        if array.shape != port.shape:
+            problems.append(f"input {name!r} has shape {list(array.shape)}, the program takes {list(port.shape)}")
+        elif array.dtype.newbyteorder("=") != dtype:
+            problems.append(f"input {name!r} is {array.dtype}, the program takes {dtype}; convert it with .astype")
+        else:
+            arrays[name] = np.ascontiguousarray(array, dtype)
+    if problems:
+        known = ", ".join(f"{p.name} {NUMPY[p.dtype]}{list(p.shape)}" for p in inputs.values()) or "none"
+        raise ModelError(f"{where}{'; '.join(problems)}. Inputs of this program: {known}")
+    return arrays
+
+
+def _issue_order(cycles: list[int], interval: int, inferences: int) -> Iterator[tuple[int, int, int]]:
+    """(cycle, instruction, inference) of all inferences in issue order; within a cycle the older inference first."""
+    if not cycles:
+        return
+    heap: list[tuple[int, int, int]] = []
+    started = 0
+    while heap or started < inferences:
+        while started < inferences and (not heap or started * interval + cycles[0] <= heap[0][0]):
+            heapq.heappush(heap, (started * interval + cycles[0], started, 0))
+            started += 1
+        cycle, inference, number = heapq.heappop(heap)
+        yield cycle, number, inference
+        if number + 1 < len(cycles):
+            heapq.heappush(heap, (inference * interval + cycles[number + 1], inference, number + 1))
+
+
+def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple[list[Outputs], Counters]:
+    processor = Processor(binary, target)
+    hosts = [Host(binary, feed) for feed in feeds]
+    tallies = [Tally(target) for _ in feeds]
+    starts = [n * binary.interval for n in range(len(feeds))]
+    for cycle, number, inference in _issue_order([p.i.cycle for p in processor.program], binary.interval, len(feeds)):
+        processor.issue(processor.program[number], cycle, hosts[inference], tallies[inference])
+    for tally, start in zip(tallies, starts, strict=True):
+        tally.end = max(0, tally.end - start)
+    counted = [tally.counters(binary, processor.memory, binary.interval) for tally in tallies]
+    _check_complete(binary, hosts, counted)
+    named = [{binary.ports[n].name: array for n, array in host.outputs.items()} for host in hosts]
+    return named, counted[0]
+
+
+def _check_complete(binary: Binary, hosts: list[Host], counted: list[Counters]) -> None:
+    for host in hosts:
+        for n in host.unsent():
+            raise SimulationError(
+                f"output {binary.ports[n].name!r} is not sent completely",
+                cycle=counted[0].cycles, unit="link_out[0]", instruction=len(binary.instructions), source="",
+            )  # fmt: skip
+    if any(counters != counted[0] for counters in counted):
+        raise ModelError("inferences of one program have different counters; this is a defect of the simulator")
