@@ -135,7 +135,7 @@ class _Assembler:
         _DIRECTIVES[word](self, rest)
 
     def finish(self, constants: bytes) -> Binary:
-        tables = {name: tuple(entries) for name, entries in self.lists.items()}
+        tables: dict[str, Any] = {name: tuple(entries) for name, entries in self.lists.items()}
         return Binary(**self.head, **tables, instructions=pack(self.instructions), constants=constants)
 
     def target(self, rest: str) -> None:

@@ -13,7 +13,7 @@ from compiler.isa.limits import exceeds
 from compiler.isa.stream import GatherAxis
 from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, time
 from compiler.simulator.fault import SimulationError
-from compiler.simulator.pieces import Lines, OutsideError, Piece, offsets, taken
+from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, offsets, taken
 from compiler.targets import Target
 
 
