@@ -35,10 +35,10 @@ def main(arguments: Sequence[str]) -> int:
             return lint()
         if command == "test":
             return test(rest)
-        if command == "run":
+        if command in {"run", "worker"}:
             from bin import stack
 
-            return stack.run()
+            return stack.run() if command == "run" else stack.worker(rest)
         return _call([sys.executable, "-m", "tests.screens", *rest])
     except ServiceError as error:
         sys.stderr.write(f"{error}\n")

@@ -20,11 +20,12 @@ USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
   screens          pictures of every page at 1440 and 390 pixels and dark, into screens/
   lint             ruff, mypy, import-linter, migrations up to date
   lock             resolve pyproject.toml again into requirements.lock, and package.json into package-lock.json
+  worker --pool X  one worker for the pool X of servers elsewhere: set DATABASE_URL, REDIS_URL and STORAGE_URL
   manage ARG ...   manage.py against the servers under var/
   services         start PostgreSQL and Valkey under var/ and print their addresses; Ctrl-C ends them
 """
 
-COMMANDS = ("setup", "run", "test", "screens", "lint", "lock", "manage", "services")
+COMMANDS = ("setup", "run", "test", "screens", "lint", "lock", "worker", "manage", "services")
 
 
 def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come back

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
+
 from apps.config import env
 from apps.config.settings.core import BASE_DIR, DEBUG
 
@@ -14,10 +16,15 @@ MEDIA_URL = "/media-is-not-served/"
 
 
 def _artefacts() -> dict[str, Any]:
-    """STORAGE_URL is `file` (MEDIA_ROOT) or the endpoint of an S3-compatible store."""
+    """STORAGE_URL is `file` (then MEDIA_ROOT), `file:///a/folder`, or the endpoint of an S3-compatible store."""
     url = env.text("STORAGE_URL", "file")
     if url == "file":
         return {"BACKEND": "django.core.files.storage.FileSystemStorage"}
+    if url.startswith("file:///"):
+        options: dict[str, Any] = {"location": url.removeprefix("file://")}
+        return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": options}
+    if not url.startswith(("http://", "https://")):
+        raise ImproperlyConfigured(f"STORAGE_URL must be file, file:///folder, http:// or https://; it is {url!r}.")
     options = {
         "endpoint_url": url,
         "bucket_name": env.text("STORAGE_BUCKET"),

@@ -1,0 +1,77 @@
+"""The people of the demo organisation. Their passwords are made on this machine and kept in var/demo.json alone."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.accounts import services
+from apps.accounts.auth import principal_of_token
+from apps.accounts.models import Membership, Organisation, User
+from apps.accounts.roles import Role, Scope
+
+ORGANISATION = "Demo Robotics"
+# The engineer signs in from the printed line; the others have the same password.
+TEAM = {Role.OWNER: "Olga Owner", Role.ENGINEER: "Emil Engineer", Role.BILLING: "Bella Billing"}
+ADMIN = "Ada Administrator"
+ENGINEER_SCOPES = (Scope.READ, Scope.BUILD, Scope.RUN, Scope.BUY)
+
+
+@dataclass(frozen=True)
+class People:
+    """The demo's people, and what var/demo.json says of them."""
+
+    organisation: Organisation
+    owner: User
+    admin: User
+    sign_in: dict[str, str]
+
+
+def demo_people(*, known: dict[str, str], now: datetime) -> People:
+    """Make whoever is missing. `known` is the former var/demo.json: its passwords and tokens stay while they work."""
+    password = known.get("password") or secrets.token_urlsafe(12)
+    admin_password = known.get("admin_password") or secrets.token_urlsafe(12)
+    team = {role: _person(name, password, now) for role, name in TEAM.items()}
+    admin = _person(ADMIN, admin_password, now, is_platform_admin=True)
+    owner, engineer = team[Role.OWNER], team[Role.ENGINEER]
+    organisation = Organisation.objects.filter(memberships__user=owner, name=ORGANISATION).first()
+    if organisation is None:
+        organisation = services.organisation_create(name=ORGANISATION, owner=owner, now=now)
+    for role, user in team.items():
+        Membership.objects.get_or_create(organisation=organisation, user=user, defaults={"role": role})
+    sign_in = {
+        "email": engineer.email,
+        "password": password,
+        "token": _token(known.get("token"), engineer, organisation, ENGINEER_SCOPES, now),
+        "owner_email": owner.email,
+        "billing_email": team[Role.BILLING].email,
+        "admin_email": admin.email,
+        "admin_password": admin_password,
+        "admin_token": _token(known.get("admin_token"), admin, None, (Scope.ADMIN,), now),
+    }
+    return People(organisation, owner, admin, sign_in)
+
+
+def _person(name: str, password: str, now: datetime, *, is_platform_admin: bool = False) -> User:
+    email = f"{name.split()[1].lower()}@demo.example"
+    user = User.objects.filter(email=email).first()
+    if user is None:
+        return services.user_create(
+            email=email, name=name, password=password, now=now, is_platform_admin=is_platform_admin
+        )
+    if not user.check_password(password):
+        user.set_password(password)
+        user.save(update_fields=["password"])
+    return user
+
+
+def _token(
+    known: str | None, user: User, organisation: Organisation | None, scopes: tuple[Scope, ...], now: datetime
+) -> str:
+    """The token of the last run while it is valid for this person, else a new one."""
+    found = principal_of_token(known, now=now) if known else None
+    if known and found and found.user == user and found.current == (organisation.pk if organisation else None):
+        return known
+    _, secret = services.token_create(user=user, organisation=organisation, name="demo", scopes=scopes, now=now)
+    return secret

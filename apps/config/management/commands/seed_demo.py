@@ -1,0 +1,52 @@
+"""Fill a fresh installation with something to look at; run again, it only adds what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from argparse import ArgumentParser
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from apps.accounts.demo import People, demo_people
+from apps.fleet.selectors import pool_slugs
+
+
+class Command(BaseCommand):
+    help = "Make the demo organisation, its people, an administrator, and the demo data of every room."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--migrate", action="store_true", help="apply migrations first")
+        parser.add_argument("--write", type=Path, help="write address, sign-ins and tokens into this file")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["migrate"]:
+            call_command("migrate", interactive=False, verbosity=1)
+        now = timezone.now()
+        path: Path | None = options["write"]
+        known = json.loads(path.read_text()) if path and path.exists() else {}
+        people = demo_people(known=known, now=now)
+        for room in settings.ROOMS:
+            if find_spec(f"apps.{room}.seed"):
+                seed = import_module(f"apps.{room}.seed").seed
+                seed(now=now, organisation=people.organisation, owner=people.owner, admin=people.admin)
+        if path:
+            _write(path, people)
+
+
+def _write(path: Path, people: People) -> None:
+    """Only its owner may read the file; it is replaced in one step."""
+    document = {"url": settings.SITE_URL, **people.sign_in, "pools": pool_slugs()}
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(document, file, indent=2)
+        file.write("\n")
+    draft.replace(path)

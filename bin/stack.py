@@ -1,0 +1,219 @@
+"""`make run`: everything of the product on one machine, each part a process of its own, all ended by one Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from bin.commands import ROOT, VAR, environment, running_services
+from bin.services import ServiceError
+
+READY_SECONDS = 80.0
+STOP_SECONDS = 10.0
+QUICK_DEATH_SECONDS = 5.0
+QUICK_DEATHS_MAX = 3
+DEMO = VAR / "demo.json"
+
+
+@dataclass
+class Part:
+    """One process: how it is started, and how often it has died right after its start."""
+
+    name: str
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    quick_deaths: int = 0
+    is_given_up: bool = False
+
+
+@dataclass
+class Stack:
+    """The processes beside the two servers. Their words go to var/log/<name>.log."""
+
+    env: dict[str, str]
+    parts: list[Part] = field(default_factory=list)
+
+    def start(self, name: str, *command: str) -> None:
+        """Add a part and start it."""
+        part = Part(name, list(command))
+        self.parts.append(part)
+        self._launch(part)
+
+    def _launch(self, part: Part) -> None:
+        with self.log(part).open("ab") as log:
+            part.process = subprocess.Popen(
+                part.command,
+                cwd=ROOT,
+                env=self.env,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        part.started = time.monotonic()
+
+    def log(self, part: Part) -> Path:
+        """Where the part writes."""
+        return VAR / "log" / f"{part.name}.log"
+
+    def tend(self) -> None:
+        """Start again what has died; give up on what dies at once, and say so."""
+        for part in self.parts:
+            if part.is_given_up or part.process is None or part.process.poll() is None:
+                continue
+            is_quick = time.monotonic() - part.started < QUICK_DEATH_SECONDS
+            part.quick_deaths = part.quick_deaths + 1 if is_quick else 0
+            if part.quick_deaths >= QUICK_DEATHS_MAX:
+                part.is_given_up = True
+                _say(f"{part.name} ends as soon as it starts; its words are in {self.log(part)}.")
+                continue
+            _say(f"{part.name} has ended ({part.process.returncode}) and is started again.")
+            self._launch(part)
+
+    def stop(self) -> None:
+        """Ask every part to end, and end those that do not."""
+        for ask, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+            for part in self.parts:
+                if part.process is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(part.process.pid, ask)
+            deadline = time.monotonic() + seconds
+            for part in self.parts:
+                if part.process is not None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        part.process.wait(timeout=max(0.0, deadline - time.monotonic()))
+
+
+def run() -> int:
+    """Servers, migrations, demo data, web, workers, scheduler; returns when interrupted."""
+    began = time.monotonic()
+    port = _port()
+    url = os.environ.setdefault("SITE_URL", f"http://127.0.0.1:{port}")
+    (VAR / "log").mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        with running_services() as addresses, _stack(environment(addresses)) as stack:
+            _prepare(stack.env)
+            demo = json.loads(DEMO.read_text())
+            _start_all(stack, port, demo["pools"])
+            _wait_until_ready(stack, url)
+            _greet(demo, time.monotonic() - began)
+            while True:
+                time.sleep(1.0)
+                stack.tend()
+    except KeyboardInterrupt:
+        _say("stopped")
+        return 0
+
+
+def worker(arguments: list[str]) -> int:
+    """One worker on this machine for servers that run elsewhere: DATABASE_URL and REDIS_URL name them."""
+    missing = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
+    if missing:
+        raise ServiceError(f"Set {' and '.join(missing)} to the servers that this worker works for.")
+    os.chdir(ROOT)
+    os.execv(sys.executable, [sys.executable, "manage.py", "worker", *arguments])
+
+
+@contextlib.contextmanager
+def _stack(env: dict[str, str]) -> Iterator[Stack]:
+    """A stack whose parts end with the block, also when a second Ctrl-C comes."""
+    metrics = VAR / "metrics"
+    shutil.rmtree(metrics, ignore_errors=True)
+    metrics.mkdir(parents=True)
+    stack = Stack({**env, "PROMETHEUS_MULTIPROC_DIR": str(metrics), "SITE_URL": os.environ["SITE_URL"]})
+    try:
+        yield stack
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stack.stop()
+
+
+def _port() -> int:
+    text = os.environ.get("PORT", "8000")
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise ServiceError(f"PORT must be a number from 1 to 65535; it is {text!r}.")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", int(text)))
+        except OSError as error:
+            raise ServiceError(
+                f"Port {text} cannot be used ({error.strerror}): end what uses it, or choose another: PORT=8001 make run"
+            ) from None
+    return int(text)
+
+
+def _prepare(env: dict[str, str]) -> None:
+    """Migrations and demo data in one process, because starting Django twice takes seconds."""
+    command = [sys.executable, "manage.py", "seed_demo", "--migrate", "--write", str(DEMO)]
+    log = VAR / "log" / "prepare.log"
+    with log.open("wb") as file:
+        outcome = subprocess.run(command, cwd=ROOT, env=env, stdout=file, stderr=subprocess.STDOUT)
+    if outcome.returncode:
+        last = log.read_text().strip().splitlines()[-1:] or ["it said nothing"]
+        raise ServiceError(f"Migrations or demo data failed: {last[0]} (all of it: {log})")
+
+
+def _start_all(stack: Stack, port: int, pools: list[str]) -> None:
+    python = sys.executable
+    stack.start(
+        "web", python, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "2",
+        "--threads", "8", "--no-control-socket", "--worker-tmp-dir", str(VAR), "--access-logfile", "/dev/null",
+    )  # fmt: skip
+    celery = [python, "-m", "celery", "-A", "apps.config"]
+    quiet = ["-c", "1", "-l", "INFO", "--without-gossip", "--without-mingle"]
+    for queue in ("default", "compile"):
+        stack.start(f"worker-{queue}", *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *quiet)
+    for pool in pools:
+        stack.start(f"worker-pool-{pool}", python, "manage.py", "worker", "--pool", pool)
+    stack.start("scheduler", *celery, "beat", "-l", "WARNING", "--pidfile=")
+
+
+def _wait_until_ready(stack: Stack, url: str) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while not _answers(f"{url}/readyz"):
+        stack.tend()
+        if time.monotonic() > deadline or stack.parts[0].is_given_up:
+            raise ServiceError(f"The web process does not get ready; its words are in {stack.log(stack.parts[0])}.")
+        time.sleep(0.1)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - our own address
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def _greet(demo: dict[str, str], seconds: float) -> None:
+    setup = float(os.environ.get("TAKT_SETUP_SECONDS", "0"))
+    _say(
+        f"Takt is ready at {demo['url']} ({seconds:.1f} s; set-up and downloads before that {setup:.1f} s)\n"
+        f"  engineer       {demo['email']}  {demo['password']}\n"
+        f"  administrator  {demo['admin_email']}  {demo['admin_password']}\n"
+        f"  tokens and the rest in {DEMO}; logs in {VAR / 'log'}; Ctrl-C ends everything"
+    )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
