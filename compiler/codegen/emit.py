@@ -1,0 +1,96 @@
+"""Writes a finished schedule as a binary: real addresses, the constants' image, the order of issue."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from compiler.isa.binary import Binary, StateSlot
+from compiler.isa.instruction import Instruction, pack
+from compiler.isa.machine import UNIT_CLASSES
+from compiler.isa.stream import Gather, GatherAxis
+from compiler.isa.table import unit_class
+from compiler.schedule.space import relocated
+
+if TYPE_CHECKING:
+    from compiler.schedule.build import Plan
+
+VERSION = "0.1.0"
+
+
+def emit(plan: Plan, notes: dict[str, object]) -> Binary:
+    """The binary of a plan; ``notes`` travel with it for reports, no processor reads them."""
+    pool = plan.space.pool
+    used = [t.instruction._replace(cycle=s) for t, s in zip(plan.tiles, plan.start, strict=True)]
+    used.sort(key=lambda i: (i.cycle, UNIT_CLASSES.index(unit_class(i)), i.unit))
+    streams, renamed = _streams(plan, used)
+    instructions = [_renumbered(i, renamed) for i in used]
+    gathers = tuple(
+        Gather(tuple(GatherAxis(renamed[a.index], a.extent, a.stride, a.offset, a.coefficients) for a in g.axes))
+        for g in pool.gathers
+    )
+    return Binary(
+        target=plan.target.name,
+        target_digest=plan.target.digest,
+        compiler_version=VERSION,
+        instructions=pack(instructions),
+        streams=tuple(streams),
+        programs=tuple(pool.programs),
+        gathers=gathers,
+        ports=tuple(pool.ports),
+        states=_states(plan),
+        constants=_image(plan),
+        memory=plan.map,
+        sources=tuple(plan.names),
+        latency=plan.latency,
+        interval=plan.interval,
+        notes=json.dumps(notes, sort_keys=True, separators=(",", ":")),
+    )
+
+
+def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[object], dict[int, int]]:
+    """Streams that are used, at their real addresses, and the new reference of every old one."""
+    wanted: dict[int, None] = {}
+    for i in used:
+        for reference in (i.a, i.b, i.c, i.d, i.out):
+            if reference:
+                wanted.setdefault(reference)
+    for g in plan.space.pool.gathers:
+        for axis in g.axes:
+            wanted.setdefault(axis.index)
+    renamed: dict[int, int] = {0: 0}
+    table: list[object] = []
+    seen: dict[object, int] = {}
+    for reference in wanted:
+        real = relocated(plan.space.pool.streams[reference - 1], plan.address)
+        key = (real, type(real.fill), str(real.fill))
+        if key not in seen:
+            table.append(real)
+            seen[key] = len(table)
+        renamed[reference] = seen[key]
+    return table, renamed
+
+
+def _renumbered(i: Instruction, renamed: dict[int, int]) -> Instruction:
+    return i._replace(a=renamed[i.a], b=renamed[i.b], c=renamed[i.c], d=renamed[i.d], out=renamed[i.out])
+
+
+def _image(plan: Plan) -> bytes:
+    image = np.zeros(plan.map.constants, np.uint8)
+    for b in plan.space.buffers.values():
+        if b.kind == "constant" and b.data is not None and b.data.nbytes:
+            at = plan.address[b.number]
+            image[at : at + b.data.nbytes] = np.frombuffer(b.data.tobytes(), np.uint8)
+    return image.tobytes()
+
+
+def _states(plan: Plan) -> tuple[StateSlot, ...]:
+    slots = []
+    for state in plan.graph.states:
+        t = plan.graph.types[state.input]
+        base = plan.address[plan.space.buffers[state.input].number]
+        initial = np.ascontiguousarray(state.initial).tobytes()
+        slots.append(StateSlot(state.input, base, t.dtype.value, t.shape, initial))
+    return tuple(slots)

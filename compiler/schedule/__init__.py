@@ -1,0 +1,1 @@
+"""From a lowered graph to instructions with start cycles: places, tiles, order, memory."""

@@ -1,0 +1,169 @@
+"""Rewrites a graph so that every node fits one kind of instruction: enough operand ports, an epilogue that a plane can do.
+
+A pure pass from graph to graph; values keep their bits, because what is split off is stored in its own type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.ir.expr import FREE, Expr, Step
+from compiler.ir.graph import Compute, Graph, Node, Operand
+from compiler.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
+
+VECTOR_OPERANDS = 4
+EPILOGUE_OPERANDS = 3
+EPILOGUE_PASSES = 4  # a plane's row may take this many times longer because of its epilogue; beyond, the vector unit does it
+
+
+@dataclass
+class _Parts:
+    """What one node becomes, and the types of values that are new."""
+
+    nodes: list[Node]
+    types: dict[str, TensorType]
+
+
+def legalise(graph: Graph, machine: Machine) -> Graph:
+    """The same outputs from nodes that the instruction set can express."""
+    parts = _Parts([], dict(graph.types))
+    for node in graph.nodes:
+        if isinstance(node, Compute):
+            _compute(node, machine, parts)
+        else:
+            parts.nodes.append(node)
+    return graph.with_nodes(tuple(parts.nodes), types=parts.types)
+
+
+def _compute(node: Compute, machine: Machine, parts: _Parts) -> None:
+    node = _compact(node)
+    if node.reducer and node.post and _split_needed(node, machine):
+        node = _split_post(node, parts)
+    count = 0
+    while len(node.operands) > VECTOR_OPERANDS + (1 if node.is_contraction else 0):
+        shorter = _split_operands(node, parts, count)
+        if shorter is None:
+            break
+        node, count = shorter, count + 1
+    parts.nodes.append(node)
+
+
+def args_of(expr: Expr | None) -> tuple[int, ...]:
+    """Positions of the operands that an expression reads, ascending."""
+    if expr is None:
+        return ()
+    return tuple(sorted({int(s.imm or 0) for s in expr.steps if s.op == "arg" and s.imm != -1}))
+
+
+def renumber(expr: Expr, places: dict[int, int]) -> Expr:
+    """The same expression over other operand positions."""
+    return Expr(tuple(replace(s, imm=places[int(s.imm or 0)]) if s.op == "arg" and s.imm != -1 else s for s in expr.steps))
+
+
+def _compact(node: Compute) -> Compute:
+    """Without operands that nobody reads, and equal operands once (a contraction keeps its first two)."""
+    keep = [0, 1] if node.is_contraction else []
+    places: dict[int, int] = {i: i for i in keep}
+    operands = [node.operands[i] for i in keep]
+    for i in sorted(set(args_of(node.expr)) | set(args_of(node.post))):
+        if i in places:
+            continue
+        same = next((k for k, o in enumerate(operands) if o == node.operands[i]), None)
+        if same is None:
+            operands.append(node.operands[i])
+            same = len(operands) - 1
+        places[i] = same
+    post = renumber(node.post, places) if node.post else None
+    return replace(node, operands=tuple(operands), expr=renumber(node.expr, places), post=post)
+
+
+def _split_needed(node: Compute, machine: Machine) -> bool:
+    assert node.post is not None
+    extra = [i for i in args_of(node.post)]
+    if not node.is_contraction:
+        return len(node.operands) > VECTOR_OPERANDS
+    work = sum(machine.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE)
+    return len(extra) > EPILOGUE_OPERANDS or 0 in extra or 1 in extra or work > EPILOGUE_PASSES * machine.matrix.alus
+
+
+def _split_post(node: Compute, parts: _Parts) -> Compute:
+    """Store the reduced value and make ``post`` a map of its own; answers the map."""
+    assert node.post is not None
+    shape = node.loops[: node.parallel]
+    middle = f"{node.output}~sum"
+    dtype = node.expr.dtype
+    parts.types[middle] = TensorType(dtype, shape)
+    first = replace(node, name=f"{node.name}~sum", output=middle, post=None)
+    parts.nodes.append(_compact(first))
+    operands = [Operand(middle, Access.identity(len(shape)))]
+    places = {}
+    for i in args_of(node.post):
+        old = node.operands[i]
+        matrix = tuple(row[: node.parallel] for row in old.access.matrix)
+        places[i] = len(operands)
+        operands.append(Operand(old.value, Access(old.access.offset, matrix), old.fill))
+    steps = tuple(
+        s if s.op != "arg" else replace(s, imm=0 if s.imm == -1 else places[int(s.imm or 0)]) for s in node.post.steps
+    )
+    return Compute(node.name, node.output, node.source, shape, len(shape), tuple(operands), Expr(steps), None, None)
+
+
+def _split_operands(node: Compute, parts: _Parts, count: int) -> Compute | None:
+    """Compute a part of ``expr`` that reads at least two operands beforehand; None when there is no such part."""
+    choice = _best_cut(node)
+    if choice is None:
+        return None
+    middle = f"{node.output}~part{count}"
+    dtype = node.expr.steps[choice].dtype
+    parts.types[middle] = TensorType(dtype, node.loops)
+    needed = sorted(_closure(node.expr, choice))
+    place = {old: new for new, old in enumerate(needed)}
+    steps = tuple(replace(node.expr.steps[i], args=tuple(place[a] for a in node.expr.steps[i].args)) for i in needed)
+    loops = len(node.loops)
+    first = Compute(
+        f"{node.name}~part{count}", middle, node.source, node.loops, loops, node.operands, Expr(steps), None, None
+    )
+    parts.nodes.append(_compact(first))
+    position = len(node.operands)
+    rest = list(node.expr.steps)
+    rest[choice] = Step("arg", (), dtype, position)
+    operands = (*node.operands, Operand(middle, Access.identity(loops)))
+    return _compact(replace(node, operands=operands, expr=_prune(Expr(tuple(rest)))))
+
+
+def _best_cut(node: Compute) -> int | None:
+    """The step to store: 2 to 4 operands below it, nothing below it used elsewhere if possible, most operands saved."""
+    best: tuple[tuple[int, int, int], int] | None = None
+    for i in range(len(node.expr.steps) - 1):
+        if node.expr.steps[i].op in FREE:
+            continue
+        below = _closure(node.expr, i)
+        reads = {node.expr.steps[k].imm for k in below if node.expr.steps[k].op == "arg"}
+        if not 2 <= len(reads) <= VECTOR_OPERANDS:
+            continue
+        outside = [s for k, s in enumerate(node.expr.steps) if k not in below]
+        shared = sum(a in below and a != i and node.expr.steps[a].op not in FREE for s in outside for a in s.args)
+        key = (shared, -len(reads), i)
+        if best is None or key < best[0]:
+            best = (key, i)
+    return None if best is None else best[1]
+
+
+def _closure(expr: Expr, step: int) -> set[int]:
+    """Steps that ``step`` depends on, itself included."""
+    seen = {step}
+    for i in range(step, -1, -1):
+        if i in seen:
+            seen.update(expr.steps[i].args)
+    return seen
+
+
+def _prune(expr: Expr) -> Expr:
+    needed = sorted(_closure(expr, len(expr.steps) - 1))
+    place = {old: new for new, old in enumerate(needed)}
+    return Expr(tuple(replace(expr.steps[i], args=tuple(place[a] for a in expr.steps[i].args)) for i in needed))

@@ -1,0 +1,165 @@
+"""Walks over a graph in order and makes the tiles of every node."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, View
+from compiler.schedule import contraction, layout, transfer, vector
+from compiler.schedule import place as pl
+from compiler.schedule.space import Space
+from compiler.schedule.tiler import Tiler
+
+if TYPE_CHECKING:
+    from compiler.targets import Target
+
+
+def lower(graph: Graph, target: Target) -> tuple[Tiler, list[str], list[Node | None]]:
+    """Tiles of a legal graph, and the table of source operations: names and the nodes behind them (None: a transfer)."""
+    places = layout.assign(graph, target)
+    space = Space(target)
+    for name, size in places.buffers.items():
+        space.buffer(name, "state" if name in places.states else "arena", size)
+    tiler = Tiler(graph, target, places, space)
+    names: list[str] = []
+    nodes: list[Node | None] = []
+
+    def enter(name: str, node: Node | None) -> None:
+        tiler.source = len(names)
+        names.append(name)
+        nodes.append(node)
+
+    for name in graph.inputs:
+        enter(f"input {name}", None)
+        transfer.receive(name, tiler)
+    for node in graph.nodes:
+        enter(node.name, node)
+        if graph.types[node.output].elements:
+            _node(node, tiler)
+    for state in graph.states:
+        enter(f"state {state.input}", None)
+        _store(state.update, state.input, tiler)
+    for name in graph.outputs:
+        enter(f"output {name}", None)
+        transfer.send(name, name, tiler)
+    return tiler, names, nodes
+
+
+def _node(node: Node, tiler: Tiler) -> None:
+    if isinstance(node, Compute):
+        if node.is_contraction and contraction.fits_plane(node, tiler):
+            _contract(node, tiler)
+        else:
+            vector.emit(node, tiler)
+    elif isinstance(node, Gather):
+        transfer.gather(node, tiler)
+    elif isinstance(node, View):
+        if node.output in tiler.layout.copies:
+            operand = node.operand
+            source, home = tiler.place(operand.value), tiler.place(node.output)
+            vector.copy(source, home, operand.access, operand.fill, (operand.value, node.output), tiler)
+    elif isinstance(node, Reshape):
+        if node.output in tiler.layout.copies:
+            _reshape(node, tiler)
+    else:
+        assert isinstance(node, Join)
+        _join(node, tiler)
+
+
+def _contract(node: Compute, tiler: Tiler) -> None:
+    f = contraction.form(node, tiler)
+    cut = contraction.choose(f, tiler)
+    operand = node.operands[1 - f.roles.stationary]
+    order = _inner_last(node, f, tiler)
+    if order is not None and not tiler.is_constant(operand.value):
+        home = _relaid_place(operand.value, order, tiler)
+        other = contraction.form(node, tiler, home)
+        better = contraction.choose(other, tiler)
+        t = tiler.graph.types[operand.value]
+        cost = 2 * t.bytes // (tiler.target.line_bytes * tiler.target.move.ports["a"]) + tiler.target.move.latency
+        if better.cycles + cost < cut.cycles:
+            name = _relayout(operand.value, order, home, tiler)
+            f, cut = contraction.form(_renamed(node, 1 - f.roles.stationary, name), tiler), better
+    contraction.emit(f, cut, tiler)
+
+
+def _renamed(node: Compute, operand: int, value: str) -> Compute:
+    from dataclasses import replace
+
+    operands = list(node.operands)
+    operands[operand] = replace(operands[operand], value=value)
+    return replace(node, operands=tuple(operands))
+
+
+def _inner_last(node: Compute, f: contraction.Form, tiler: Tiler) -> tuple[int, ...] | None:
+    """Dimension order of the moving operand with the innermost reduction loops innermost; None if it is so already."""
+    operand = node.operands[1 - f.roles.stationary]
+    rank = {loop: at for at, loop in enumerate([*f.roles.batch, *f.roles.rows])}
+    keys = []
+    for j, row in enumerate(operand.access.matrix):
+        outer = min((rank[i] for i, c in enumerate(row) if c and i in rank), default=None)
+        inner = max((i for i, c in enumerate(row) if c and i in f.roles.inner), default=-1)
+        keys.append((outer is None, outer if outer is not None else inner, j))
+    order = tuple(sorted(range(len(keys)), key=lambda j: keys[j]))
+    return None if order == layout.dense_order(tiler.place(operand.value)) else order
+
+
+def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
+    t = tiler.graph.types[value]
+    name = tiler.copies.get((value, order))
+    if name is not None:
+        return tiler.place(name)
+    number = len(tiler.copies)
+    name = f"{value}~{number}"
+    if name not in tiler.space.buffers:
+        tiler.space.buffer(name, "arena", t.bytes)
+    return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, order, t.dtype.size))
+
+
+def _relayout(value: str, order: tuple[int, ...], home: pl.Place, tiler: Tiler) -> str:
+    """A copy of a value in another storage order, made once."""
+    found = tiler.copies.get((value, order))
+    if found is not None:
+        return found
+    name = home.buffer
+    tiler.copies[value, order] = name
+    tiler.layout.places[name] = home
+    tiler.layout.roots[name] = (name,)
+    rank = len(home.shape)
+    vector.copy(tiler.place(value), home, Access.identity(rank), None, (value, name), tiler)
+    return name
+
+
+def _reshape(node: Reshape, tiler: Tiler) -> None:
+    source, home = tiler.place(node.input), tiler.place(node.output)
+    shaped = home.reshaped(source.shape)
+    assert shaped is not None, "a reshape's copy is row-major"
+    vector.copy(source, shaped, Access.identity(len(source.shape)), None, (node.input, node.output), tiler)
+
+
+def _join(node: Join, tiler: Tiler) -> None:
+    """Copies of the parts that are not already where they belong."""
+    home = tiler.place(node.output)
+    at = 0
+    for part in node.parts:
+        t = tiler.graph.types[part]
+        if tiler.layout.joined.get(part) != node.output and t.elements:
+            offset = home.offset + at * home.strides[node.axis]
+            target = pl.Place(home.buffer, t.dtype, t.shape, offset, home.strides)
+            vector.copy(tiler.place(part), target, Access.identity(len(t.shape)), None, (part, node.output), tiler)
+        at += t.shape[node.axis]
+
+
+def _store(update: str, state: str, tiler: Tiler) -> None:
+    """Copy a state's next value into its place once everybody has read the old one."""
+    source, home = tiler.place(update), tiler.place(state)
+    if source == home or prod(home.shape) == 0:
+        return
+    readers = [n for n, t in enumerate(tiler.tiles) if any(state in tiler.layout.roots[v] for v, _ in t.inputs)]
+    first = len(tiler.tiles)
+    vector.copy(source, home, Access.identity(len(home.shape)), None, (update, f"{state}~next"), tiler)
+    tiler.layout.roots[f"{state}~next"] = (f"{state}~next",)
+    for tile in tiler.tiles[first:]:
+        tile.after = list(readers)

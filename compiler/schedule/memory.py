@@ -1,0 +1,137 @@
+"""The memory plan: where each buffer of the arena lies while it is live.
+
+Lifetimes are half-open cycle intervals of the finished schedule. With a period (back-to-back inferences) they wrap around
+a circle. Two buffers whose lifetimes meet never share a byte. The bound is the largest sum of sizes that are live at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SEARCH_STEPS = 120  # improvement steps after the greedy orders; a count, never a time
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer of ``size`` bytes, live in the cycles ``[start, end)``."""
+
+    name: str
+    size: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Byte offsets inside the arena, its size, and the largest sum of live bytes (a proven lower bound)."""
+
+    offsets: dict[str, int]
+    arena: int
+    bound: int
+
+
+def plan(buffers: list[Lifetime], period: int | None = None) -> MemoryPlan:
+    """Place ``buffers`` (sizes are multiples of a line); ``period`` makes lifetimes wrap, none may be longer than it."""
+    buffers = [b for b in buffers if b.size > 0]
+    if not buffers:
+        return MemoryPlan({}, 0, 0)
+    meets = _meeting(buffers, period)
+    bound = live_bound(buffers, period)
+    best: tuple[int, list[int], list[int]] | None = None
+    for order in _orders(buffers):
+        offsets, top = _place(buffers, order, meets)
+        if best is None or top < best[0]:
+            best = (top, offsets, order)
+        if top == bound:
+            break
+    assert best is not None
+    best = _improve(buffers, meets, best, bound)
+    return MemoryPlan({b.name: o for b, o in zip(buffers, best[1], strict=True)}, best[0], bound)
+
+
+def live_bound(buffers: list[Lifetime], period: int | None = None) -> int:
+    """The largest sum of sizes of buffers that are live in the same cycle."""
+    events: dict[int, int] = {}
+    for b in buffers:
+        for start, end in _pieces(b, period):
+            events[start] = events.get(start, 0) + b.size
+            events[end] = events.get(end, 0) - b.size
+    live = peak = 0
+    for cycle in sorted(events):
+        live += events[cycle]
+        peak = max(peak, live)
+    return peak
+
+
+def _pieces(b: Lifetime, period: int | None) -> list[tuple[int, int]]:
+    if period is None:
+        return [(b.start, b.end)]
+    start = b.start % period
+    end = start + (b.end - b.start)
+    return [(start, end)] if end <= period else [(start, period), (0, end - period)]
+
+
+def _meeting(buffers: list[Lifetime], period: int | None) -> np.ndarray:
+    """``[i, j]``: the lifetimes of i and j have a cycle in common."""
+    meets = np.zeros((len(buffers), len(buffers)), bool)
+    for i, a in enumerate(buffers):
+        for j in range(i):
+            b = buffers[j]
+            hit = any(s < t and u < e for s, e in _pieces(a, period) for u, t in _pieces(b, period))
+            meets[i, j] = meets[j, i] = hit
+    return meets
+
+
+def _orders(buffers: list[Lifetime]) -> list[list[int]]:
+    """The greedy orders tried, each total (the index breaks ties)."""
+    n = range(len(buffers))
+    size = [b.size for b in buffers]
+    life = [b.end - b.start for b in buffers]
+    return [
+        sorted(n, key=lambda i: (-size[i], -life[i], i)),
+        sorted(n, key=lambda i: (-size[i] * life[i], i)),
+        sorted(n, key=lambda i: (-life[i], -size[i], i)),
+        sorted(n, key=lambda i: (buffers[i].start, -size[i], i)),
+        sorted(n, key=lambda i: (-buffers[i].end, -size[i], i)),
+    ]
+
+
+def _place(buffers: list[Lifetime], order: list[int], meets: np.ndarray) -> tuple[list[int], int]:
+    """First fit in the given order: every buffer at the lowest offset where no placed neighbour lies."""
+    offsets = [-1] * len(buffers)
+    placed: list[int] = []
+    top = 0
+    for i in order:
+        row = meets[i]
+        spans = sorted((offsets[j], offsets[j] + buffers[j].size) for j in placed if row[j])
+        at = 0
+        for low, high in spans:
+            if at + buffers[i].size <= low:
+                break
+            at = max(at, high)
+        offsets[i] = at
+        placed.append(i)
+        top = max(top, at + buffers[i].size)
+    return offsets, top
+
+
+def _improve(
+    buffers: list[Lifetime], meets: np.ndarray, best: tuple[int, list[int], list[int]], bound: int
+) -> tuple[int, list[int], list[int]]:
+    """Move the buffers that reach the top to earlier places in the order, a fixed number of times."""
+    for step in range(SEARCH_STEPS):
+        top, offsets, order = best
+        if top == bound:
+            break
+        high = [i for i in order if offsets[i] + buffers[i].size == top]
+        culprit = high[step % len(high)]
+        place = order.index(culprit)
+        target = place * (step % 7) // 7
+        moved = order[:place] + order[place + 1 :]
+        moved.insert(target, culprit)
+        new_offsets, new_top = _place(buffers, moved, meets)
+        if new_top <= top:
+            best = (new_top, new_offsets, moved)
+    return best

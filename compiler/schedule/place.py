@@ -1,0 +1,264 @@
+"""Where values lie and how loops walk over them: places, streams and the memory lines that a piece of a stream covers.
+
+A *place* is an affine view of a buffer: a byte stride per logical dimension. A *stream* is a place read or written by loops
+in three groups (batch, rows, inner); pieces are ranges over the flattened index of each group. Addresses stay relative to
+the buffer until the memory plan is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, prod
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.ir.types import DType
+
+Range = tuple[int, int]  # (start, count) over a flattened group
+Loops = tuple[tuple[int, int], ...]  # (extent, byte stride), outermost first
+
+
+@dataclass(frozen=True)
+class Place:
+    """``address(i) = buffer + offset + sum(strides[j] * i[j])`` in bytes."""
+
+    buffer: str
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int
+    strides: tuple[int, ...]
+
+    def through(self, access: Access, extents: tuple[int, ...]) -> Place:
+        """The place of a view of this place, when the access never leaves it."""
+        strides = tuple(
+            sum(s * row[i] for s, row in zip(self.strides, access.matrix, strict=True)) for i in range(len(extents))
+        )
+        offset = self.offset + sum(s * o for s, o in zip(self.strides, access.offset, strict=True))
+        return Place(self.buffer, self.dtype, extents, offset, strides)
+
+    def reshaped(self, shape: tuple[int, ...]) -> Place | None:
+        """The same elements in row-major order under another shape, or None when no strides say that."""
+        strides = reshape_strides(self.shape, self.strides, shape)
+        return None if strides is None else Place(self.buffer, self.dtype, shape, self.offset, strides)
+
+
+
+def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Byte strides of a dense row-major array of elements of ``size`` bytes."""
+    return ordered_strides(shape, tuple(range(len(shape))), size)
+
+
+def ordered_strides(
+    shape: tuple[int, ...], order: tuple[int, ...], size: int, pitch: tuple[int, int] | None = None
+) -> tuple[int, ...]:
+    """Strides of a dense array stored in dimension ``order`` (outermost first).
+
+    ``pitch = (dims, line)``: the innermost ``dims`` dimensions form a row whose length is padded to whole lines.
+    """
+    strides = [0] * len(shape)
+    step = size
+    for place, dim in enumerate(reversed(order)):
+        if pitch is not None and place == pitch[0]:
+            step = -(-step // pitch[1]) * pitch[1]
+        strides[dim] = step
+        step *= max(1, shape[dim])
+    return tuple(strides)
+
+
+def reshape_strides(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides for ``new`` over the same elements, or None (NumPy's no-copy rule)."""
+    loops = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
+    result: list[int] = []
+    i = 0
+    wanted = [n for n in new]
+    j = 0
+    while j < len(wanted):
+        if wanted[j] == 1:
+            result.append(0)
+            j += 1
+            continue
+        if i >= len(loops):
+            return None
+        first, old_count, new_count, last = i, loops[i][0], wanted[j], j
+        while old_count != new_count:
+            if old_count < new_count:
+                i += 1
+                if i >= len(loops):
+                    return None
+                old_count *= loops[i][0]
+            else:
+                last += 1
+                if last >= len(wanted):
+                    return None
+                new_count *= wanted[last]
+        for k in range(first, i):
+            if loops[k][1] != loops[k + 1][0] * loops[k + 1][1]:
+                return None
+        step = loops[i][1]
+        block = []
+        for k in range(last, j - 1, -1):
+            block.append(step)
+            step *= wanted[k]
+        result.extend(reversed(block))
+        i, j = i + 1, last + 1
+    return tuple(result)
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One tensor coordinate of a stream: ``offset + sum(coefficients * loops)``, of ``extent``, ``stride`` bytes apart."""
+
+    extent: int
+    offset: int
+    stride: int
+    coefficients: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A place walked by loops in three groups; ``dims`` keep the coordinates so that guards and lines are exact."""
+
+    buffer: str
+    dtype: DType
+    base: int  # byte address of coordinate 0 within the buffer
+    groups: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # extents
+    dims: tuple[Dim, ...]
+    fill: int | float | None
+    free: Loops = ()  # (extent, stride) of coordinates that data decides: for the lines touched only
+
+    @property
+    def offset(self) -> int:
+        """Byte address of loop point 0, relative to the buffer."""
+        return self.base + sum(d.stride * d.offset for d in self.dims)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return self.groups[0] + self.groups[1] + self.groups[2]
+
+    def strides(self) -> tuple[Loops, Loops, Loops]:
+        """(extent, byte stride) of every loop, per group."""
+        flat = [sum(d.stride * d.coefficients[i] for d in self.dims) for i in range(len(self.extents))]
+        a, b = len(self.groups[0]), len(self.groups[0]) + len(self.groups[1])
+        return (
+            tuple(zip(self.groups[0], flat[:a], strict=True)),
+            tuple(zip(self.groups[1], flat[a:b], strict=True)),
+            tuple(zip(self.groups[2], flat[b:], strict=True)),
+        )
+
+    def guards(self) -> tuple[Dim, ...]:
+        """The coordinates that may leave their extent, where the fill stands instead."""
+        return tuple(d for d in self.dims if not _inside(d, self.extents))
+
+
+def _inside(dim: Dim, extents: tuple[int, ...]) -> bool:
+    low = high = dim.offset
+    for c, n in zip(dim.coefficients, extents, strict=True):
+        low += min(0, c * (n - 1))
+        high += max(0, c * (n - 1))
+    return low >= 0 and high < dim.extent
+
+
+def stream(
+    place: Place,
+    access: Access,
+    extents: tuple[int, ...],
+    groups: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+    fill: int | float | None = None,
+) -> Stream:
+    """The stream of ``place`` read through ``access`` by loops of ``extents``, arranged as ``groups`` of loop numbers.
+
+    Loops that are in no group must have extent 1 or not be used by the access.
+    """
+    order = groups[0] + groups[1] + groups[2]
+    dims = tuple(
+        Dim(n, o, s, tuple(row[i] for i in order))
+        for n, o, s, row in zip(place.shape, access.offset, place.strides, access.matrix, strict=True)
+    )
+    nests = tuple(tuple(extents[i] for i in g) for g in groups)
+    return Stream(place.buffer, place.dtype, place.offset, (nests[0], nests[1], nests[2]), dims, fill)
+
+
+def boxes(extents: tuple[int, ...], start: int, count: int) -> list[tuple[Range, ...]]:
+    """A range of a flattened nest as boxes: per box one (low, count) for every loop."""
+    if not extents:
+        return [()]
+    if start == 0 and count == prod(extents):
+        return [tuple((0, n) for n in extents)]
+    inner = prod(extents[1:])
+    first, last = start // inner, (start + count - 1) // inner
+    head, tail = start % inner, (start + count - 1) % inner + 1
+    if first == last:
+        return [((first, 1), *b) for b in boxes(extents[1:], head, count)]
+    result: list[tuple[Range, ...]] = []
+    if head:
+        result += [((first, 1), *b) for b in boxes(extents[1:], head, inner - head)]
+        first += 1
+    whole = last - first + (1 if tail == inner else 0)
+    if whole:
+        result.append(((first, whole), *((0, n) for n in extents[1:])))
+    if tail != inner:
+        result += [((last, 1), *b) for b in boxes(extents[1:], 0, tail)]
+    return result
+
+
+def lines(s: Stream, ranges: tuple[Range, Range, Range], line: int) -> np.ndarray:
+    """Sorted numbers of the buffer's lines that a piece of a stream touches (possibly a few more, never fewer)."""
+    found: list[np.ndarray] = []
+    parts = [boxes(g, *r) for g, r in zip(s.groups, ranges, strict=True)]
+    for a in parts[0]:
+        for b in parts[1]:
+            for c in parts[2]:
+                piece = _box_lines(s, a + b + c, line)
+                if piece is not None:
+                    found.append(piece)
+    if not found:
+        return np.empty(0, np.int64)
+    if len(found) == 1:
+        return found[0]
+    return np.unique(np.concatenate(found))
+
+
+def _box_lines(s: Stream, box: tuple[Range, ...], line: int) -> np.ndarray | None:
+    """Lines of one box: per coordinate the reachable interval, clipped to the tensor."""
+    base = s.base
+    steps = [(abs(stride), count) for count, stride in s.free if count > 1]  # (|byte stride|, count)
+    base += sum(stride * (count - 1) for count, stride in s.free if stride < 0)
+    for d in s.dims:
+        low = high = d.offset
+        step = 0
+        for c, (at, n) in zip(d.coefficients, box, strict=True):
+            if c:
+                low += c * at + min(0, c * (n - 1))
+                high += c * at + max(0, c * (n - 1))
+                if n > 1:
+                    step = gcd(step, abs(c))
+        if low < 0:
+            low += -(low // step) * step if step else 0
+        high = min(high, d.extent - 1)
+        if low < 0 or low > high:
+            return None
+        base += d.stride * low
+        count = (high - low) // step + 1 if step else 1
+        if count > 1 and d.stride:
+            if d.stride < 0:
+                base += d.stride * step * (count - 1)
+            steps.append((abs(d.stride) * step, count))
+    return _covered(base, s.dtype.size, sorted(steps), line)
+
+
+def _covered(base: int, size: int, steps: list[tuple[int, int]], line: int) -> np.ndarray:
+    starts = np.array([base], np.int64)
+    length = size
+    for stride, count in steps:
+        if stride <= max(line, length) and len(starts) == 1:
+            length += stride * (count - 1)
+        else:
+            starts = (starts[None, :] + (np.arange(count, dtype=np.int64) * stride)[:, None]).reshape(-1)
+    first = starts // line
+    last = (starts + length - 1) // line
+    if len(starts) == 1:
+        return np.arange(first[0], last[0] + 1)
+    width = int((last - first).max()) + 1
+    grid = first[:, None] + np.arange(width)[None, :]
+    return np.unique(grid[grid <= last[:, None]])

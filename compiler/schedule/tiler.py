@@ -1,0 +1,92 @@
+"""What all tilings share: the space, the tiles made so far, relayouts, and small helpers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.isa.program import Program, Step
+from compiler.schedule import place as pl
+from compiler.schedule.tile import Tile
+
+if TYPE_CHECKING:
+    from compiler.ir.expr import Expr
+    from compiler.ir.graph import Graph, Operand
+    from compiler.schedule.layout import Layout
+    from compiler.schedule.space import Space
+    from compiler.targets import Target
+
+Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass
+class Tiler:
+    """``planes``: cycles of work given to every plane so far; ``chains``: weight tiles made per plane."""
+
+    graph: Graph
+    target: Target
+    layout: Layout
+    space: Space
+    tiles: list[Tile] = field(default_factory=list)
+    planes: list[int] = field(default_factory=list)
+    chains: list[int] = field(default_factory=list)
+    copies: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+    packed: dict[object, str] = field(default_factory=dict)
+    source: int = 0
+
+    def __post_init__(self) -> None:
+        self.planes = [0] * self.target.matrix.instances
+        self.chains = [0] * self.target.matrix.instances
+
+    def place(self, value: str) -> pl.Place:
+        return self.layout.places[value]
+
+    def is_constant(self, value: str) -> bool:
+        return value in self.graph.constants
+
+    def read(self, operand: Operand, extents: tuple[int, ...], groups: Groups, place: pl.Place | None = None) -> int:
+        """Reference of the stream of an operand."""
+        home = place or self.place(operand.value)
+        self.whole(home)
+        return self.space.stream(pl.stream(home, operand.access, extents, groups, operand.fill))
+
+    def write(self, value: str, extents: tuple[int, ...], parallel: int, groups: Groups) -> int:
+        """Reference of the stream that writes a value whose dimensions are the first ``parallel`` loops."""
+        home = self.place(value)
+        return self.space.stream(pl.stream(home, Access.identity(parallel, len(extents)), extents, groups))
+
+    def whole(self, place: pl.Place) -> None:
+        """Make sure that a constant read as it stands in the model is in memory."""
+        if place.buffer in self.graph.constants and place.buffer not in self.space.buffers:
+            self.space.constant(place.buffer, self.graph.constants[place.buffer])
+
+    def storage_order(self, value: str, loops: list[int]) -> list[int]:
+        """Parallel loops (= dimensions of ``value``) from the outermost in memory to the innermost."""
+        strides = self.place(value).strides
+        return sorted(loops, key=lambda i: (-abs(strides[i]), i))
+
+
+def program(expr: Expr, places: dict[int, int], loops: dict[int, int]) -> Program:
+    """An expression as a program: operand positions and loop numbers renamed."""
+    steps = []
+    for s in expr.steps:
+        imm = s.imm
+        if s.op == "arg" and imm != -1:
+            imm = places[int(imm or 0)]
+        elif s.op == "index":
+            imm = loops[int(imm or 0)]
+        steps.append(Step(s.op, s.args, s.dtype.value, imm))
+    return Program(tuple(steps))
+
+
+def aligned(rows: int, pitch: int, line: int) -> int:
+    """The nearest number of rows (at least one step) whose end falls on a line, for a row pitch in bytes."""
+    step = line // gcd(abs(pitch), line) if pitch else 1
+    return max(step, round(rows / step) * step)
+
+
+def pieces(total: int, size: int) -> list[pl.Range]:
+    """``total`` cut into runs of ``size``; the last may be shorter."""
+    return [(at, min(size, total - at)) for at in range(0, total, size)]

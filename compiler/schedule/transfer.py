@@ -1,0 +1,96 @@
+"""Host links and gathers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.access import Access
+from compiler.isa.instruction import Instruction, Op
+from compiler.isa.stream import Gather as Axes
+from compiler.isa.stream import GatherAxis
+from compiler.isa.tables import Port
+from compiler.schedule import place as pl
+from compiler.schedule.tile import make
+from compiler.schedule.tiler import Groups, Tiler, aligned, pieces
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Gather
+
+LINK_PIECES = 48  # pieces of a large tensor on the link
+LINK_BYTES = 4096  # and the least that is worth an instruction of its own
+
+
+def receive(name: str, tiler: Tiler) -> None:
+    """RECV tiles of a graph input."""
+    _link(name, name, Op.RECV, tiler)
+
+
+def send(value: str, port: str, tiler: Tiler) -> None:
+    """SEND tiles of a graph output, in row-major order whatever its place."""
+    _link(value, port, Op.SEND, tiler)
+
+
+def _link(value: str, port_name: str, op: Op, tiler: Tiler) -> None:
+    t = tiler.graph.types[value]
+    port = tiler.space.pool.port(Port(port_name, t.dtype.value, t.shape, op == Op.SEND))
+    if t.elements == 0:
+        return
+    place = tiler.place(value)
+    tiler.whole(place)
+    order = tuple(range(len(t.shape)))
+    stream = tiler.space.stream(pl.stream(place, Access.identity(len(t.shape)), t.shape, ((), order, ())))
+    unit = tiler.target.link_in if op == Op.RECV else tiler.target.link_out
+    size = t.dtype.size
+    wanted = max(LINK_BYTES, -(-t.bytes // LINK_PIECES)) // size
+    count = min(aligned(wanted, size, tiler.target.line_bytes), unit.tile // size)
+    for at, n in pieces(t.elements, count):
+        fields = {"out" if op == Op.RECV else "a": stream}
+        i = Instruction(
+            op, 0, source=tiler.source, port=port, offset=at * size, start1=at, count1=n, count2=1, **fields
+        )
+        inputs = {} if op == Op.RECV else {"a": value}
+        tiler.tiles.append(make(tiler.space, i, inputs, value if op == Op.RECV else ""))
+
+
+def gather(node: Gather, tiler: Tiler) -> None:
+    """GATHER tiles: dimensions that data decides come from the axes, the others from the stream."""
+    order = tiler.storage_order(node.output, list(range(len(node.loops))))
+    groups: Groups = ((), tuple(order), ())
+    data = tiler.place(node.data.value)
+    tiler.whole(data)
+    axes = []
+    values = {"a": node.data.value}
+    for j, index in enumerate(node.indices):
+        if index is None:
+            continue
+        reference = tiler.read(index, node.loops, groups)
+        values[f"index{len(axes)}"] = index.value
+        row = node.data.access.matrix[j]
+        coefficients = tuple(row[i] for i in order)
+        axes.append(GatherAxis(reference, data.shape[j], data.strides[j], node.data.access.offset[j], coefficients))
+    a = tiler.space.stream(_affine(node, data, groups))
+    table = tiler.space.pool.gather(Axes(tuple(axes)))
+    out = tiler.write(node.output, node.loops, len(node.loops), groups)
+    points = prod(node.loops)
+    size = data.dtype.size
+    wanted = min(max(1024, -(-points // 12)), tiler.target.move.tile)
+    for start, count in pieces(points, min(tiler.target.move.tile, aligned(wanted, size, tiler.target.line_bytes))):
+        i = Instruction(
+            Op.GATHER, 0, source=tiler.source, a=a, out=out, gather=table, start1=start, count1=count, count2=1
+        )
+        tiler.tiles.append(make(tiler.space, i, values, node.output))
+
+
+def _affine(node: Gather, data: pl.Place, groups: Groups) -> pl.Stream:
+    """The data's stream without the dimensions that data decides; those are free for the lines touched."""
+    keep = [j for j, index in enumerate(node.indices) if index is None]
+    free = tuple((data.shape[j], data.strides[j]) for j, index in enumerate(node.indices) if index is not None)
+    place = pl.Place(
+        data.buffer, data.dtype, tuple(data.shape[j] for j in keep), data.offset, tuple(data.strides[j] for j in keep)
+    )
+    access = Access(
+        tuple(node.data.access.offset[j] for j in keep), tuple(node.data.access.matrix[j] for j in keep)
+    )
+    s = pl.stream(place, access, node.loops, groups, node.data.fill)
+    return pl.Stream(s.buffer, s.dtype, s.base, s.groups, s.dims, s.fill, free)

@@ -1,0 +1,153 @@
+"""Maps and reductions on the vector unit, in pieces of the parallel loops."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.ir.access import Access
+from compiler.isa.instruction import Instruction, Op
+from compiler.numerics.reduce import REDUCER_CODES
+from compiler.schedule import place as pl
+from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
+from compiler.schedule.tile import make
+from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Compute, Operand
+
+PIECES = 12  # pieces that a large map is cut into, so that layers overlap
+FIELDS = ("a", "b", "c", "d")
+
+
+def emit(node: Compute, tiler: Tiler) -> None:
+    """Make the tiles of a map or a reduction."""
+    target = tiler.target
+    order = tiler.storage_order(node.output, list(range(node.parallel)))
+    inner = list(range(node.parallel, len(node.loops)))
+    _check(node, target.vector.tile)
+    body = set(args_of(node.expr))
+    groups: Groups = ((), tuple(order), tuple(inner))
+    flat: Groups = ((), tuple(order), ())
+    references = []
+    for i, operand in enumerate(node.operands):
+        place = _constant(operand, node, order, inner, tiler) if tiler.is_constant(operand.value) else None
+        references.append(tiler.read(operand, node.loops, groups if i in body else flat, place))
+    out = tiler.write(node.output, node.loops, node.parallel, flat)
+    positions = {i: i for i in range(len(node.operands))}
+    loops = {i: at for at, i in enumerate(order + inner)}
+    pre = 0
+    if not (node.reducer and node.expr.is_identity and node.expr.steps[0].imm == 0):
+        pre = tiler.space.pool.program(program(node.expr, positions, loops))
+    post = tiler.space.pool.program(program(node.post, positions, loops)) if node.post else 0
+    fields = dict(zip(FIELDS, references, strict=False))
+    values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
+    depth = prod(node.loops[i] for i in inner)
+    points = prod(node.loops[i] for i in order)
+    for start, count in pieces(points, _size(node, points, depth, tiler)):
+        i = Instruction(
+            Op.VECTOR, 0, source=tiler.source, out=out, pre=pre, post=post,
+            reducer=REDUCER_CODES[node.reducer] if node.reducer else 0,
+            start1=start, count1=count, count2=depth, **fields,
+        )  # fmt: skip
+        tiler.tiles.append(make(tiler.space, i, values, node.output))
+
+
+def _check(node: Compute, tile: int) -> None:
+    if len(node.operands) > VECTOR_OPERANDS:
+        raise ModelError(
+            f"an expression of {len(node.operands)} operands does not fit the vector unit, which takes "
+            f"{VECTOR_OPERANDS}; split the operation in two",
+            node=node.name,
+        )
+    if node.reduction > tile:
+        raise ModelError(
+            f"it reduces {node.reduction} elements into one, the vector unit takes {tile}; reduce in two steps",
+            node=node.name,
+        )
+
+
+def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
+    """Points of one piece: whole lines of the output, at most the unit's tile."""
+    target = tiler.target
+    most = max(1, target.vector.tile // max(1, depth))
+    least = -(-target.vector.lanes * 16 // max(1, depth))
+    wanted = max(least, -(-points // PIECES))
+    size = tiler.graph.types[node.output].dtype.size
+    wanted = aligned(wanted, size, target.line_bytes)
+    if wanted > most:
+        step = target.line_bytes // size
+        wanted = most // step * step or most
+    return max(1, min(points, wanted))
+
+
+def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int], tiler: Tiler) -> pl.Place | None:
+    """A constant stored in the order in which the loops walk over it, when that differs from the model's."""
+    array = tiler.graph.constants[operand.value]
+    matrix = operand.access.matrix
+    rank = {loop: at for at, loop in enumerate(inner + order)}
+    keys = [max((rank[i] for i, c in enumerate(row) if c), default=-1) for row in matrix]
+    dims = tuple(sorted(range(array.ndim), key=lambda j: (keys[j], j)))
+    if dims == tuple(range(array.ndim)) or array.size <= 1:
+        return None
+    return relaid(operand.value, dims, tiler)
+
+
+def relaid(value: str, dims: tuple[int, ...], tiler: Tiler) -> pl.Place:
+    """A constant with its dimensions stored in another order (outermost first)."""
+    array = tiler.graph.constants[value]
+    key = (value, dims)
+    name = tiler.packed.get(key)
+    if name is None:
+        name = f"{value}:{len(tiler.packed)}"
+        tiler.packed[key] = name
+        tiler.space.constant(name, np.ascontiguousarray(array.transpose(dims)))
+    t = tiler.graph.types[value]
+    return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, dims, t.dtype.size))
+
+
+def copy(source: pl.Place, target: pl.Place, access: Access, fill: int | float | None, names: tuple[str, str], tiler: Tiler) -> None:
+    """MOVE tiles that store ``source`` through ``access`` at ``target`` (whose dimensions are the loops)."""
+    extents = target.shape
+    groups = _directions(source, target, access)
+    tiler.whole(source)
+    a = tiler.space.stream(pl.stream(source, access, extents, groups, fill))
+    out = tiler.space.stream(pl.stream(target, Access.identity(len(extents)), extents, groups))
+    for piece in _blocks(groups, extents, target.dtype.size, tiler):
+        i = Instruction(
+            Op.MOVE, 0, source=tiler.source, a=a, out=out,
+            start1=piece[0][0], count1=piece[0][1], start2=piece[1][0], count2=piece[1][1],
+        )  # fmt: skip
+        tiler.tiles.append(make(tiler.space, i, {"a": names[0]}, names[1]))
+
+
+def _directions(source: pl.Place, target: pl.Place, access: Access) -> Groups:
+    """Loops in the target's order, cut after the loop along which the source is contiguous."""
+    n = len(target.shape)
+    order = sorted(range(n), key=lambda i: (-abs(target.strides[i]), i))
+    steps = [abs(sum(s * row[i] for s, row in zip(source.strides, access.matrix, strict=True))) for i in range(n)]
+    along = [i for i in range(n) if target.shape[i] > 1 and steps[i] == source.dtype.size]
+    if not along:
+        return ((), tuple(order), ())
+    cut = order.index(along[-1]) + 1
+    return ((), tuple(order[:cut]), tuple(order[cut:]))
+
+
+def _blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> list[tuple[pl.Range, pl.Range]]:
+    """Pieces of the rows and of the inner loops: whole lines, at most a tile, about ``PIECES`` of them."""
+    rows = prod(extents[i] for i in groups[1])
+    inner = prod(extents[i] for i in groups[2])
+    limit = tiler.target.move.tile
+    line = max(1, tiler.target.line_bytes // size)
+    wanted = min(limit, max(line * 16, -(-rows * inner // PIECES)))
+    if inner <= wanted:
+        count = aligned(max(1, wanted // inner), inner * size, tiler.target.line_bytes)
+        if count * inner > limit:
+            count = max(1, limit // inner)
+        return [(r, (0, inner)) for r in pieces(rows, count)]
+    width = max(1, min(limit, wanted // line * line or wanted))
+    count = max(1, wanted // width)
+    return [(r, c) for r in pieces(rows, count) for c in pieces(inner, width)]
