@@ -156,6 +156,16 @@ class HostMeasurement(models.Model):
         return f"{self.pool_id} {self.program_digest[:12]} {self.measured_at:%Y-%m-%d}"
 
     @property
+    def p50_seconds(self) -> Fraction:
+        """The median in seconds."""
+        return Fraction(self.p50_ns, 1_000_000_000)
+
+    @property
+    def p99_seconds(self) -> Fraction:
+        """The 99th percentile in seconds."""
+        return Fraction(self.p99_ns, 1_000_000_000)
+
+    @property
     def p95_seconds(self) -> Fraction:
         """The 95th percentile in seconds: what a window on a host pool reserves for one execution."""
         return Fraction(self.p95_ns, 1_000_000_000)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
 from django.db.models import Prefetch, QuerySet
 
 from apps.accounts.problems import Problem
-from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind
+from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind, WorkerHost
+
+HOSTS_SHOWN_FOR = timedelta(hours=1)
 
 
 def pools() -> QuerySet[Pool]:
@@ -41,3 +46,35 @@ def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasureme
     """The newest measurement of a program's model on a host pool; None when it has not run there yet."""
     rows = HostMeasurement.objects.filter(pool=pool, program_digest=program_digest)
     return rows.order_by("-measured_at").first()
+
+
+def host_pools() -> list[Pool]:
+    """Pools whose latencies are measured, not proven."""
+    return list(pools().filter(kind=PoolKind.HOST))
+
+
+class PoolInFull(NamedTuple):
+    """A pool as the administrator sees it. `alive` are the hosts heard of lately, `measurements` the newest ones."""
+
+    pool: Pool
+    devices: list[Device]
+    alive: list[WorkerHost]
+    silent: list[WorkerHost]
+    measurements: list[HostMeasurement]
+
+
+def pools_in_full(*, now: datetime) -> list[PoolInFull]:
+    """Every active pool with its devices, hosts and newest measurements."""
+    found = []
+    for pool in pools():
+        hosts = list(pool.worker_hosts.filter(last_seen__gt=now - HOSTS_SHOWN_FOR).order_by("-last_seen"))
+        found.append(
+            PoolInFull(
+                pool=pool,
+                devices=list(Device.objects.filter(pool=pool)),
+                alive=[host for host in hosts if host.is_alive(now=now)],
+                silent=[host for host in hosts if not host.is_alive(now=now)],
+                measurements=list(pool.measurements.order_by("-measured_at")[:20]),
+            )
+        )
+    return found

@@ -1,5 +1,12 @@
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
+
+from apps.fleet import views
 
 app_name = "fleet"
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("targets", views.target_list, name="target_list"),
+    path("targets/<slug:name>", views.target_detail, name="target_detail"),
+    path("fleet", views.fleet, name="fleet"),
+    path("fleet/devices/<uuid:pk>/switch", views.device_switch, name="device_switch"),
+]
