@@ -5,5 +5,6 @@ It shares the instruction table with the compiler and nothing else: it knows no 
 
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.run import simulate
+from compiler.simulator.trace import Event, chrome_trace, timeline
 
-__all__ = ["SimulationError", "simulate"]
+__all__ = ["Event", "SimulationError", "chrome_trace", "simulate", "timeline"]

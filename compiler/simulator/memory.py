@@ -27,8 +27,12 @@ class Memory:
         self.limit = regions.total
         self.data: np.ndarray[Any, Any] = np.full(regions.total, _UNWRITTEN, np.uint8)
         self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
+        self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total, np.uint8)  # 255 where something was written
+        self.shadow[: regions.constants] = 255
         for state in binary.states:
-            self.data[state.base : state.base + len(state.initial)] = np.frombuffer(state.initial, np.uint8)
+            place = slice(state.base, state.base + len(state.initial))
+            self.data[place] = np.frombuffer(state.initial, np.uint8)
+            self.shadow[place] = 255
         lines = regions.total // line_bytes
         self.constant_lines = regions.constants // line_bytes
         persistent = self.constant_lines + regions.state // line_bytes
@@ -38,6 +42,11 @@ class Memory:
         self.ready[:persistent] = 0
         self.read_end: np.ndarray[Any, Any] = np.zeros(lines, np.int64)
         self.top = {"activations": 0, "scratch": 0}
+
+    def check_defined(self, piece: Piece) -> None:
+        """Every byte must have been written by somebody."""
+        if not piece.check_defined(self.shadow):
+            raise HazardError("it reads memory that nothing has written")
 
     def check_read(self, lines: Lines, cycle: int) -> None:
         """Every line must have arrived."""
@@ -63,8 +72,9 @@ class Memory:
             if pending.size and int(pending.max()) > begin:
                 raise HazardError(f"it writes at cycle {begin} what another write completes at {int(pending.max())}")
 
-    def note_write(self, lines: Lines, end: int) -> None:
-        self.ready[lines] = end
+    def note_write(self, piece: Piece, end: int) -> None:
+        self.ready[piece.lines] = end
+        piece.mark_defined(self.shadow)
 
     def note_touched(self, piece: Piece) -> None:
         """Remember how far each region is used (once per piece)."""

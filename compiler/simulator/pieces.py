@@ -88,9 +88,11 @@ class Piece:
         self.elements = taken(stream.g1, *self.rows) * taken(stream.g2, *self.inner)
         self.nbytes = self.elements * self.dtype.itemsize
         self.inside = self._guarded()
-        self._view: Array | None = None
         self._index: Array | None = None
+        self._place = self._boxed()
         self.lines = self._lines()
+        self.arrived = False  # every byte has been seen to be defined, which it stays
+        self.marked = False  # every byte has been marked as defined
 
     def _guarded(self) -> Array | None:
         """Which elements are memory rather than fill; None when all are."""
@@ -149,42 +151,66 @@ class Piece:
         line = address // self.line_bytes
         return _marked(line, line)
 
-    def _where(self, memory: Array) -> Array | None:
-        """The piece as a strided view of memory, or None when it is not one (then ``_index`` says where it is)."""
-        if self._view is not None:
-            return self._view
-        if self.inside is None and self._index is None:
-            rows, inner = _box(self.stream.g1, *self.rows), _box(self.stream.g2, *self.inner)
-            if rows and inner:
-                at = self.origin + rows[0] + inner[0]
-                self._view = np.ndarray(rows[1] + inner[1], self.dtype, memory, at, rows[2] + inner[2])
-                return self._view
+    def _view(self, memory: Array, dtype: np.dtype[Any]) -> Array | None:
+        """The piece as a strided view of memory; None when it is not one."""
+        if self._place is None:
+            return None
+        at, shape, strides = self._place
+        return np.ndarray(shape, dtype, memory, at, strides)
+
+    def _boxed(self) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+        """Address, shape and strides when both ranges are boxes of whole inner rows."""
+        rows, inner = _box(self.stream.g1, *self.rows), _box(self.stream.g2, *self.inner)
+        if self.inside is not None or rows is None or inner is None:
+            return None
+        return self.origin + rows[0] + inner[0], rows[1] + inner[1], rows[2] + inner[2]
+
+    @property
+    def index(self) -> Array:
+        """Position of every element in memory seen as an array of the piece's type; guarded ones are 0."""
         if self._index is None:
             index = self._addresses() // self.dtype.itemsize
-            if self.inside is not None:
-                index = np.where(self.inside, index, 0)
-            self._index = index
-        return None
+            self._index = index if self.inside is None else np.where(self.inside, index, 0)
+        return self._index
 
     def read(self, memory: Array) -> Array:
         """The elements, as (rows, inner). May be a view of memory: use it before the next write."""
-        view = self._where(memory)
+        view = self._view(memory, self.dtype)
         if view is not None:
             return view.reshape(self.shape)
-        assert self._index is not None
-        values: Array = memory.view(self.dtype)[self._index]
+        values: Array = memory.view(self.dtype)[self.index]
         if self.inside is not None:
             values[~self.inside] = self.stream.fill
         return values
 
     def write(self, memory: Array, values: Array) -> None:
         """Store ``values``, which broadcast to (rows, inner)."""
-        view = self._where(memory)
+        view = self._view(memory, self.dtype)
         values = np.broadcast_to(values, self.shape)
         if view is not None:
             view[...] = values.reshape(view.shape)
         else:
-            memory.view(self.dtype)[self._index] = values
+            memory.view(self.dtype)[self.index] = values
+
+    def check_defined(self, shadow: Array) -> bool:
+        """Whether every byte has been written: 255 in ``shadow``. Written once, written for good."""
+        if not self.arrived:
+            unsigned = np.dtype(f"u{self.dtype.itemsize}")
+            view = self._view(shadow, unsigned)
+            if view is None:
+                view = shadow.view(unsigned)[self.index if self.inside is None else self.index[self.inside]]
+            self.arrived = bool((view == np.iinfo(unsigned).max).all())
+        return self.arrived
+
+    def mark_defined(self, shadow: Array) -> None:
+        if not self.marked:
+            unsigned = np.dtype(f"u{self.dtype.itemsize}")
+            view = self._view(shadow, unsigned)
+            if view is not None:
+                view[...] = np.iinfo(unsigned).max
+            else:
+                shadow.view(unsigned)[self.index] = np.iinfo(unsigned).max
+            self.marked = True
 
     def repeats(self) -> bool:
         """Whether two elements share an address."""

@@ -78,6 +78,9 @@ class Processor:
         memory = self.memory
         for lines in p.hazard.values():
             memory.check_read(lines, cycle)
+        for role, piece in p.reads.items():
+            if not (p.i.gather and role == "a"):
+                memory.check_defined(piece)
         for role, lines in p.hazard.items():
             if role not in p.same:
                 memory.note_read(lines, cycle + beats)
@@ -89,7 +92,7 @@ class Processor:
         end = cycle + latency + beats
         if p.out is not None and result is not None:
             p.out.write(memory.data, result)
-            memory.note_write(p.out.lines, end)
+            memory.note_write(p.out, end)
         tally.moved(p)
         tally.end = max(tally.end, end)
 
@@ -206,6 +209,8 @@ class Processor:
         if isinstance(places, str):
             raise HazardError(places)
         piece = p.reads["a"]
+        if not (self.memory.shadow[places if piece.inside is None else places[piece.inside]] == 255).all():
+            raise HazardError("it reads memory that nothing has written")
         if piece.inside is None:
             return np.asarray(data.view(piece.dtype)[places // piece.dtype.itemsize])
         found = data.view(piece.dtype)[np.where(piece.inside, places // piece.dtype.itemsize, 0)]

@@ -1,0 +1,116 @@
+"""The reference page ``docs/compiler/isa.md``, made from the instruction table: ``python -m compiler.isa.reference``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from compiler.isa.binary import FORMAT, MAGIC, SECTIONS
+from compiler.isa.element import ELEMENTS, SIZE
+from compiler.isa.instruction import FIELDS, INSTRUCTION_DTYPE, REDUCERS, bit_range
+from compiler.isa.table import COMMON, TABLE, Spec
+from compiler.numerics.scalar import SCALAR
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compiler" / "isa.md"
+
+_INTRODUCTION = """\
+# The instruction set
+
+This page is made from the instruction table by `python -m compiler.isa.reference`; a test fails when it is not current.
+
+## Time
+
+An instruction that issues at cycle *s* keeps its unit busy for its **beats**: it reads memory in [s, s + beats). Its first
+result is written at s + **latency**, and everything it writes can be read from s + latency + beats. Beats are the most of
+the instruction's own cycles (below) and, for each of its streams, of line touches divided by the unit's ports for that
+stream. Touches follow from extents and strides, never from addresses: a run of adjacent elements along the innermost loop
+of `g2` or of `g1` (whichever is better, or both when the piece covers `g2` whole) costs its bytes in lines, rounded up,
+and what a stride of 0 repeats is fetched once. So a program's timing does not depend on where its tensors lie, nor on
+their values.
+
+## What a processor refuses
+
+Memory is watched in lines. In issue order (by cycle, then unit), each of these ends the run with the cycle, the unit, the
+instruction and the operation it comes from:
+
+1. an instruction on a unit that is still busy, or that the processor does not have;
+2. a read of a line before s has reached the end of the last write to it, or of one that nothing has written;
+3. a write that begins before an earlier instruction, or its own other operands, have finished reading the line (an operand
+   that is the result's very piece may be overwritten: a lane reads before it writes), or before an earlier write to it ends;
+4. an address outside the program's regions, a write into its constants, a result that puts two values in one place;
+5. a weight slot that is used before it is loaded, or reloaded while products still read it, or of another shape;
+6. a product that continues sums that are not in its accumulator rows, or starts on rows that still hold some;
+7. a tile larger than its unit's; a gathered index outside its dimension; an output sent twice or not completely.
+
+## Streams
+
+An operand is a stream: element type, base address, three nests of loops with byte strides, `g0` (batch), `g1` (rows), `g2`
+(inner), guards and a fill value. An instruction names one point of `g0` and a range of consecutive points of `g1` and `g2`,
+counted in row-major order. A group without loops is not used by the operand, which is repeated along it. A guard (extent,
+offset, one coefficient per loop) gives the fill value in place of memory wherever offset + sum(coefficient x loop) lies
+outside [0, extent): padding that is never stored.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join([_INTRODUCTION, *_word(), *_instructions(), *_programs(), *_container()]) + "\n"
+
+
+def _word() -> Iterator[str]:
+    yield f"## The instruction word\n\n{INSTRUCTION_DTYPE.itemsize} bytes, little-endian;"
+    yield "fields that an instruction does not use are 0."
+    yield "References to tables are 1 + position, 0 is none.\n\n| bits | field | meaning |\n| --- | --- | --- |"
+    for field in FIELDS:
+        low, high = bit_range(field.name)
+        yield f"| {low}-{high} | `{field.name}` | {field.text} |"
+    yield ""
+
+
+def _instructions() -> Iterator[str]:
+    yield "## Instructions\n"
+    for spec in TABLE.values():
+        yield from _instruction(spec)
+
+
+def _instruction(spec: Spec) -> Iterator[str]:
+    yield f"### {spec.op.name} ({int(spec.op)}), unit `{spec.unit}`\n\n{spec.text}\n"
+    yield f"- fields: {', '.join(f'`{name}`' for name in (*COMMON, *spec.fields))}"
+    for operand in spec.operands:
+        ranges = [f"g1 by range {operand.rows}"] + ([f"g2 by range {operand.inner}"] if operand.inner else [])
+        kind = "writes" if operand.write else "reads"
+        need = "" if operand.required else " (optional)"
+        yield f"- {kind} `{operand.field}`{need}: {', '.join(ranges)}, port `{operand.port}`"
+    yield f"- cycles: {spec.cycles_text}\n- why it exists: {spec.why}\n"
+
+
+def _programs() -> Iterator[str]:
+    yield "## Scalar programs\n"
+    yield "Straight-line steps, each an operator on earlier steps; the last is the result. `arg n` is operand n (-1: the sum or"
+    yield "the reduced value), `const` a literal, `index n` the coordinate of loop n; these three cost nothing. Every other step"
+    yield "is one operation per element, and as many passes through an arithmetic unit as the target's `passes` says (1 if it"
+    yield f"says nothing). Reducers: {', '.join(f'{code} {name}' for code, name in REDUCERS.items())}.\n"
+    yield "| code | operator | arguments | on | result |\n| --- | --- | --- | --- | --- |"
+    kinds = {"f": "float", "i": "signed", "u": "unsigned", "b": "bool"}
+    for op in SCALAR.values():
+        on = ", ".join(kinds[kind] for kind in op.kinds)
+        yield f"| {op.code} | `{op.name}` | {op.arity} | {on} | {op.result} |"
+    yield ""
+
+
+def _container() -> Iterator[str]:
+    sections = ", ".join(name for name, _, _ in SECTIONS)
+    yield f"## The container\n\nMagic `{MAGIC.decode().strip()}` and a line feed, format {FORMAT} as 4 bytes,"
+    yield f"then these sections, each an 8-byte length and its bytes: {sections}. Element types by number:"
+    yield ", ".join(f"{n} `{name}` ({SIZE[name]} bytes)" for n, name in enumerate(ELEMENTS)) + "."
+
+
+def main() -> None:
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"wrote {PAGE}\n")
+
+
+if __name__ == "__main__":
+    main()
