@@ -1,0 +1,273 @@
+"""How a quote is put together. One path for the live preview, the stored quote and its alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from apps.accounts.problems import Problem
+from apps.fleet.models import Pool
+from apps.fleet.selectors import host_measurement_latest
+from apps.pricing.rating import (
+    PriceBookDocument,
+    PriceClass,
+    Rating,
+    RatingError,
+    Terms,
+    decimal_text,
+    exact_sum,
+    payable_of,
+    rate,
+)
+from apps.sales.facts import ProgramFacts
+from apps.sales.limits import Limits, Window, limits_of, tariff_instant
+from apps.timetable.selectors import Slot, reservation_preview
+
+FORMAT = "takt-quote/1"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it."""
+
+    facts: ProgramFacts
+    executions: int
+    expected: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A priced line: the worst case, which is held, and what is expected."""
+
+    ask: Ask
+    worst: Rating
+    expected: Rating | None
+
+    def to_json(self, number: int) -> dict[str, Any]:
+        return {
+            "number": number,
+            "program": self.ask.facts.to_json(),
+            "executions": self.ask.executions,
+            "expected_executions": self.ask.expected,
+            "rating": self.worst.to_json(),
+            "expected_rating": self.expected.to_json() if self.expected else None,
+            "amount": decimal_text(self.worst.amount),
+            "expected_amount": decimal_text(self.expected.amount if self.expected else Decimal(0)),
+        }
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Everything about an offer that follows from what was asked; takes and stores nothing."""
+
+    book: PriceBookDocument
+    price_class: PriceClass
+    pool: Pool
+    window: Window
+    instant: datetime
+    lines: tuple[Line, ...]
+    duration: Fraction
+    setup: Fraction
+    limits: Limits
+
+    @property
+    def worst(self) -> Decimal:
+        """What is held and, when all is used, charged."""
+        return exact_sum(line.worst.amount for line in self.lines)
+
+    @property
+    def expected(self) -> Decimal:
+        """What is expected to be charged."""
+        return exact_sum(line.expected.amount for line in self.lines if line.expected)
+
+    def preview(self, *, now: datetime) -> list[Slot] | None:
+        """The windows that would be taken at this moment; None when there is no room."""
+        if self.limits.not_before >= self.limits.not_after:
+            return None
+        return reservation_preview(
+            pool=self.pool,
+            duration=self.duration,
+            not_before=self.limits.not_before,
+            not_after=self.limits.not_after,
+            allowed=self.limits.allowed,
+            now=now,
+            setup=self.setup,
+        )
+
+
+def price_asks(
+    *, asks: Sequence[Ask], book: PriceBookDocument, klass: str, pool: Pool, window: Window, now: datetime
+) -> Priced:
+    """Price what was asked. Raises Problem when it cannot be priced or run, with what to do."""
+    asks = _merged(asks)
+    for ask in asks:
+        _check_fits_pool(ask.facts, pool)
+    duration, setup = duration_of(asks, pool)
+    try:
+        price_class = book.price_class(klass)
+        instant = tariff_instant(book=book, price_class=price_class, window=window)
+        lines = tuple(_line(book, ask, pool, klass, instant) for ask in asks)
+    except RatingError as error:
+        raise Problem(422, "Not priced", str(error), kind="not-priced") from error
+    limits = limits_of(book=book, price_class=price_class, window=window, duration=duration, now=now)
+    return Priced(book, price_class, pool, window, instant, lines, duration, setup, limits)
+
+
+def duration_of(asks: Sequence[Ask], pool: Pool) -> tuple[Fraction, Fraction]:
+    """Seconds of device time for the worst case, and the part of them that comes once (the first result's latency).
+
+    On a host pool it is the measured 95th percentile of one execution, times the executions.
+    """
+    if not pool.is_host:
+        setup = max(ask.facts.first_seconds for ask in asks)
+        return sum((ask.executions * ask.facts.seconds for ask in asks), setup), setup
+    total = Fraction(0)
+    for ask in asks:
+        measured = host_measurement_latest(pool=pool, program_digest=ask.facts.digest)
+        if measured is None:
+            raise Problem(
+                409,
+                "Not measured yet",
+                f"{ask.facts.model} has not been measured on {pool.name} yet. This happens by itself within a minute; "
+                "try again then, or choose another pool.",
+                kind="not-measured",
+            )
+        total += ask.executions * measured.p95_seconds
+    return total, Fraction(0)
+
+
+def quote_document(
+    *, priced: Priced, identity: dict[str, Any], alternatives: list[dict[str, Any]], now: datetime
+) -> dict[str, Any]:
+    """The immutable document of a quote: lines x steps, totals, assumptions, validity, what it would take."""
+    book, slots = priced.book, priced.preview(now=now)
+    rounded = payable_of(priced.worst, exponent=book.currency.exponent)
+    return {
+        "format": FORMAT,
+        **identity,
+        "created_at": stamp(now),
+        "valid_until": stamp(now + timedelta(minutes=book.quote_validity_minutes)),
+        "book": {"version": book.version, "digest": book.digest},
+        "currency": book.currency.to_json(),
+        "class": {"name": priced.price_class.name, **priced.price_class.to_json()},
+        "pool": pool_json(priced.pool),
+        "window": {"start": stamp(priced.window.start), "end": stamp(priced.window.end)},
+        "tariff": {"instant": stamp(priced.instant), "zone": book.tariff.zone},
+        "lines": [line.to_json(number) for number, line in enumerate(priced.lines, 1)],
+        "net": decimal_text(priced.worst),
+        "expected": decimal_text(priced.expected),
+        "payable": decimal_text(rounded.payable),
+        "carried": decimal_text(rounded.carried),
+        "device_seconds": str(priced.duration),
+        "reservation": None
+        if slots is None
+        else [{"device": one.device.name, "start": stamp(one.start), "end": stamp(one.end)} for one in slots],
+        "assumptions": assumptions_of(priced),
+        "alternatives": alternatives,
+    }
+
+
+def assumptions_of(priced: Priced) -> list[str]:
+    """What the price rests on, in sentences."""
+    said = [
+        f"{priced.price_class.title}: {priced.price_class.promise}",
+        "Operations and cycles are those of the compiled program; running it does not change them.",
+        "Tax is not part of the net amount.",
+    ]
+    for line in priced.lines:
+        facts = line.ask.facts
+        if not facts.exact:
+            said.append(
+                f"{facts.model}: its cost depends on the data ({facts.reason}); the proven upper bound is priced."
+            )
+        if line.ask.expected != line.ask.executions:
+            said.append(
+                f"{facts.model}: {line.ask.expected:,} of {line.ask.executions:,} executions are expected; the worst "
+                "case is held, what is not used is not charged."
+            )
+    if priced.pool.is_host:
+        said.append("The latency on this pool is measured, not proven; the price rests on the compiled counts alone.")
+    return said
+
+
+def alternatives_of(*, asks: Sequence[Ask], chosen: Priced, now: datetime) -> list[dict[str, Any]]:
+    """The other classes on offer for the same work, cheapest first, with the moment at which each would begin."""
+    found: list[tuple[Decimal, dict[str, Any]]] = []
+    for name, price_class in chosen.book.classes.items():
+        if not price_class.offered or name == chosen.price_class.name:
+            continue
+        try:
+            other = price_asks(asks=asks, book=chosen.book, klass=name, pool=chosen.pool, window=chosen.window, now=now)
+        except Problem:
+            continue
+        slots = other.preview(now=now)
+        found.append((other.worst, {
+            "klass": name,
+            "title": price_class.title,
+            "promise": price_class.promise,
+            "amount": decimal_text(other.worst),
+            "share": str(Fraction(other.worst) / Fraction(chosen.worst)),
+            "start": stamp(min(one.start for one in slots)) if slots else None,
+            "end": stamp(max(one.end for one in slots)) if slots else None,
+        }))  # fmt: skip
+    return [document for _, document in sorted(found, key=lambda pair: pair[0])]
+
+
+def pool_json(pool: Pool) -> dict[str, Any]:
+    """A pool as documents name it."""
+    return {
+        "slug": pool.slug,
+        "name": pool.name,
+        "kind": pool.kind,
+        "processor_class": pool.processor_class,
+        "target": pool.target,
+    }
+
+
+def stamp(instant: datetime) -> str:
+    """An instant in documents: UTC, ISO 8601, to the microsecond where it has one."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: datetime) -> Line:
+    terms = Terms(pool.processor_class, ask.facts.precision, klass, instant=instant)
+    counts = ask.facts.counts
+    worst = rate(book=book, counts=counts, executions=ask.executions, terms=terms)
+    expected = worst
+    if ask.expected != ask.executions:
+        expected = rate(book=book, counts=counts, executions=ask.expected, terms=terms) if ask.expected else None
+    return Line(ask, worst, expected)
+
+
+def _merged(asks: Sequence[Ask]) -> list[Ask]:
+    """One line per program: asking twice for one program is asking for more of it."""
+    if not asks:
+        raise Problem(422, "Nothing to price", "Name at least one program and how often it shall run.")
+    by_digest: dict[str, Ask] = {}
+    for ask in asks:
+        known = by_digest.get(ask.facts.digest)
+        by_digest[ask.facts.digest] = (
+            ask if known is None else Ask(ask.facts, known.executions + ask.executions, known.expected + ask.expected)
+        )
+    for ask in by_digest.values():
+        if not 0 <= ask.expected <= ask.executions:
+            raise Problem(422, "Impossible volume", "No more can be expected than is the worst case.")
+    return list(by_digest.values())
+
+
+def _check_fits_pool(facts: ProgramFacts, pool: Pool) -> None:
+    if pool.is_host:
+        return
+    processor = pool.processor
+    if processor is None or (processor.name, processor.digest) != (facts.target, facts.target_digest):
+        raise Problem(
+            422,
+            "Another processor",
+            f"{facts.model} was compiled for {facts.target}; pool {pool.slug} runs {pool.target}. Choose a pool of "
+            f"{facts.target}, or compile for {pool.target}.",
+            kind="wrong-processor",
+        )

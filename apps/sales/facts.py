@@ -1,0 +1,89 @@
+"""What a quote says about a program: copied once, so that nothing that happens to the program later changes a price."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from apps.compilation.models import Program
+from apps.pricing.rating import Counts
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """A compiled program as a line of a quote names it. `cycles` is the initiation interval: how long one execution
+    keeps the device to itself; `latency_cycles` is how long its result takes."""
+
+    program_id: str
+    digest: str
+    model: str
+    model_sha256: str
+    project_id: str
+    project: str
+    target: str
+    target_digest: str
+    precision: str
+    dims: dict[str, Any]
+    constants: dict[str, Any]
+    compiler_version: str
+    operations: int
+    cycles: int
+    latency_cycles: int
+    clock_hz: int
+    exact: bool
+    reason: str
+
+    @property
+    def counts(self) -> Counts:
+        """What rating needs of one execution."""
+        return Counts(operations=self.operations, cycles=self.cycles)
+
+    @property
+    def seconds(self) -> Fraction:
+        """Device time of one execution in a stream of them."""
+        return Fraction(self.cycles, self.clock_hz)
+
+    @property
+    def first_seconds(self) -> Fraction:
+        """What the first execution of a stream takes beyond that."""
+        return Fraction(max(self.latency_cycles - self.cycles, 0), self.clock_hz)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; `from_json` gives back an equal object."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> ProgramFacts:
+        return ProgramFacts(**document)
+
+
+def facts_of(program: Program) -> ProgramFacts:
+    """The facts of a stored program."""
+    version = program.model_version
+    return ProgramFacts(
+        program_id=str(program.id),
+        digest=program.digest,
+        model=version.model.name,
+        model_sha256=version.sha256,
+        project_id=str(version.model.project_id),
+        project=version.model.project.name,
+        target=program.target,
+        target_digest=program.target_digest,
+        precision=program.precision,
+        dims=program.dims,
+        constants=program.constants,
+        compiler_version=program.compiler_version,
+        operations=int(program.operations),
+        cycles=int(program.interval_cycles),
+        latency_cycles=int(program.latency_cycles),
+        clock_hz=int(program.clock_hz),
+        exact=program.exact,
+        reason=program.reason,
+    )
+
+
+def project_uuid(facts: ProgramFacts) -> UUID:
+    """The project that usage of this program is filed under."""
+    return UUID(facts.project_id)

@@ -1,0 +1,171 @@
+"""What reads quotes and contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+
+from apps.accounts.models import Organisation
+from apps.accounts.problems import Problem
+from apps.ledger.models import Hold, UsageRow
+from apps.ledger.selectors import hold_of
+from apps.pricing.rating import PriceClass, exact_sum
+from apps.pricing.rating.decimals import subtract
+from apps.pricing.selectors import book_of_digest
+from apps.sales.documents import Ask, duration_of
+from apps.sales.facts import ProgramFacts
+from apps.sales.limits import Limits, Window, limits_of
+from apps.sales.models import Contract, ContractState, Quote
+
+
+@dataclass(frozen=True)
+class LineUsage:
+    """One line of a contract: bought, promised to jobs, used, and what that cost against what was quoted."""
+
+    number: int
+    facts: ProgramFacts
+    program_digest: str
+    executions: int
+    taken: int
+    used: int
+    quoted: Decimal
+    actual: Decimal
+    quoted_rating: dict[str, Any]
+
+    @property
+    def unused(self) -> int:
+        """Executions that were bought and not used."""
+        return self.executions - self.used
+
+    @property
+    def difference(self) -> Decimal:
+        """Actual minus quoted."""
+        return subtract(self.actual, self.quoted)
+
+
+@dataclass(frozen=True)
+class ContractUsage:
+    """A contract, quoted against actual."""
+
+    lines: tuple[LineUsage, ...]
+    quoted: Decimal
+    actual: Decimal
+    hold: Hold | None
+    breakage: Decimal
+
+    @property
+    def difference(self) -> Decimal:
+        """Actual minus quoted: 0, or explained by what is unused."""
+        return subtract(self.actual, self.quoted)
+
+    @property
+    def share_used(self) -> Fraction:
+        """Used executions of those bought, 0 to 1."""
+        bought = sum(line.executions for line in self.lines)
+        return Fraction(sum(line.used for line in self.lines), bought)
+
+
+def quotes_of(organisation: Organisation) -> QuerySet[Quote]:
+    """The organisation's quotes, newest first."""
+    return Quote.objects.filter(organisation=organisation).select_related("pool", "created_by", "contract")
+
+
+def contracts_of(organisation: Organisation) -> QuerySet[Contract]:
+    """The organisation's contracts, newest first."""
+    return Contract.objects.filter(organisation=organisation).select_related("pool", "quote")
+
+
+def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:
+    """Contracts under which a job may be submitted now."""
+    return contracts_of(organisation).filter(state=ContractState.ACTIVE, ends_at__gt=now).prefetch_related("lines")
+
+
+def quote_shared(token: str) -> Quote | None:
+    """The quote behind a share link."""
+    return Quote.objects.select_related("pool", "organisation").filter(share_token=token).first()
+
+
+def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
+    """The frozen line of a program. Raises Problem when the contract does not hold it."""
+    for line in contract.terms["lines"]:
+        if line["program"]["digest"] == program_digest:
+            found: dict[str, Any] = line
+            return found
+    raise Problem(
+        409,
+        "Not in the contract",
+        f"Program {program_digest[:12]} is not part of this contract.",
+        kind="not-in-contract",
+    )
+
+
+def contract_class(contract: Contract) -> PriceClass:
+    """The contract's class of service, in the book that it was sold by."""
+    return book_of_digest(contract.terms["book"]["digest"]).price_class(contract.klass)
+
+
+def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
+    """Where unused work of a contract may be placed from `now` on, by the rule that its quote was made with.
+
+    `duration` in seconds: of the work that is to be placed; without it, of the whole contract. Unpacks as
+    (not_before, not_after, allowed).
+    """
+    book = book_of_digest(contract.terms["book"]["digest"])
+    return limits_of(
+        book=book,
+        price_class=book.price_class(contract.klass),
+        window=Window(contract.starts_at, contract.ends_at),
+        duration=contract_duration(contract) if duration is None else duration,
+        now=now,
+    )
+
+
+def contract_duration(contract: Contract) -> Fraction:
+    """Seconds of device time of the whole contract."""
+    asks = [
+        Ask(ProgramFacts.from_json(line["program"]), line["executions"], line["expected_executions"])
+        for line in contract.terms["lines"]
+    ]
+    return duration_of(asks, contract.pool)[0]
+
+
+def contract_usage(contract: Contract) -> ContractUsage:
+    """What was bought, taken and used, and quoted against actual, line by line."""
+    rows = UsageRow.objects.filter(contract_id=contract.id)
+    metered = rows.exclude(rating__unused=True).values("program_digest").annotate(q=Sum("quantity"), a=Sum("amount"))
+    used = {row["program_digest"]: (int(row["q"]), row["a"]) for row in metered.order_by()}
+    breakage = rows.filter(rating__unused=True).aggregate(a=Sum("amount"))["a"] or Decimal(0)
+    taken = dict(contract.lines.values_list("program_digest", "taken"))
+    lines = tuple(_line_usages(contract, used, taken))
+    return ContractUsage(
+        lines=lines,
+        quoted=contract.net,
+        actual=exact_sum([*(line.actual for line in lines), breakage]),
+        hold=hold_of(contract.id),
+        breakage=breakage,
+    )
+
+
+def _line_usages(
+    contract: Contract, used: dict[str, tuple[int, Decimal]], taken: dict[str, int]
+) -> Iterator[LineUsage]:
+    for line in contract.terms["lines"]:
+        digest = line["program"]["digest"]
+        quantity, amount = used.get(digest, (0, Decimal(0)))
+        yield LineUsage(
+            number=line["number"],
+            facts=ProgramFacts.from_json(line["program"]),
+            program_digest=digest,
+            executions=line["executions"],
+            taken=taken.get(digest, 0),
+            used=quantity,
+            quoted=Decimal(line["amount"]),
+            actual=amount,
+            quoted_rating=line["rating"],
+        )

@@ -1,0 +1,26 @@
+"""What changes quotes and contracts."""
+
+from apps.sales.services.contracts import (
+    contract_close,
+    contract_end,
+    contract_executions_return,
+    contract_executions_take,
+    contract_lease_rate,
+    contracts_close_due,
+)
+from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, QuoteLine, offer_make, quote_accept, quote_create
+
+__all__ = [
+    "MOST_EXECUTIONS",
+    "Offer",
+    "QuoteLine",
+    "contract_close",
+    "contract_end",
+    "contract_executions_return",
+    "contract_executions_take",
+    "contract_lease_rate",
+    "contracts_close_due",
+    "offer_make",
+    "quote_accept",
+    "quote_create",
+]

@@ -1,0 +1,171 @@
+"""A contract while it lives: its volume, its frozen prices, its end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.ledger.models import Hold, HoldState
+from apps.ledger.services import hold_release, usage_post
+from apps.pricing.rating import Rating, Terms, rate
+from apps.pricing.selectors import book_of_digest
+from apps.sales.facts import ProgramFacts, project_uuid
+from apps.sales.models import Contract, ContractLine, ContractState
+from apps.sales.selectors import contract_usage, terms_line
+from apps.timetable.services import reservation_release
+
+
+def contract_lease_rate(
+    *, contract: Contract, program_digest: str, executions: int, first_instant: datetime, now: datetime
+) -> Rating:
+    """Price what a lease executed, by the contract's frozen terms.
+
+    The tariff was bound at acceptance, so `first_instant` (the first cycle of the first execution) never raises it: a
+    delay is the platform's. Raises KeyError for a program that is not in the contract.
+    """
+    line = terms_line(contract, program_digest)
+    return rate(
+        book=book_of_digest(contract.terms["book"]["digest"]),
+        counts=ProgramFacts.from_json(line["program"]).counts,
+        executions=executions,
+        terms=Terms.from_json(line["rating"]["terms"]),
+    )
+
+
+@transaction.atomic
+def contract_executions_take(*, contract_id: UUID, program_digest: str, count: int, now: datetime) -> ContractLine:
+    """Promise executions to a job, so that a contract's volume is never exceeded. Raises Problem with what is left."""
+    contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
+    if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
+        raise Problem(409, "Contract is over", "This contract has ended; ask for a new quote.", kind="contract-over")
+    line = _line_lock(contract, program_digest)
+    if count < 1:
+        raise Problem(422, "Impossible volume", "A job has at least one item.", kind="volume")
+    if count > line.left:
+        raise Problem(
+            409,
+            "Volume used up",
+            f"The contract has {line.left:,} of {line.executions:,} executions left, this needs {count:,}. Submit fewer "
+            "items, or accept another quote.",
+            kind="volume-used-up",
+        )
+    line.taken += count
+    line.save(update_fields=["taken"])
+    return line
+
+
+@transaction.atomic
+def contract_executions_return(*, contract_id: UUID, program_digest: str, count: int, now: datetime) -> None:
+    """Give back executions that a job was promised and did not use."""
+    contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
+    line = _line_lock(contract, program_digest)
+    if not 0 <= count <= line.taken:
+        raise ValueError(f"{count} executions cannot be returned, {line.taken} are taken")
+    line.taken -= count
+    line.save(update_fields=["taken"])
+
+
+@transaction.atomic
+def contract_end(*, contract_id: UUID, organisation: Organisation, actor: User, now: datetime) -> Contract:
+    """End a contract before its time at the customer's wish; what is unused is treated as its class says."""
+    contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
+    if contract.state != ContractState.ACTIVE:
+        raise Problem(409, "Contract is over", "This contract has ended already.", kind="contract-over")
+    if _in_flight(contract):
+        raise Problem(
+            409, "Jobs are running", "Jobs of this contract are not finished; cancel them or wait.", kind="jobs-open"
+        )
+    audit_record(
+        action="contract.end", subject=f"contract {contract.id}", actor=actor, organisation=organisation, now=now
+    )
+    return _close(contract, now)
+
+
+@transaction.atomic
+def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
+    """Close a contract that is used up, or whose time is over with nothing in flight. Otherwise leaves it. Repeatable."""
+    contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
+    if contract.state != ContractState.ACTIVE:
+        return contract
+    used_up = Hold.objects.filter(contract_id=contract_id, state=HoldState.POSTED).exists()
+    if used_up or (now >= contract.ends_at and not _in_flight(contract)):
+        return _close(contract, now)
+    return contract
+
+
+def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
+    """Close every contract that is due, one transaction each; returns how many were closed."""
+    posted = Hold.objects.filter(state=HoldState.POSTED).values("contract_id")
+    active = Contract.objects.filter(state=ContractState.ACTIVE)
+    due = active.filter(pk__in=posted) | active.filter(ends_at__lte=now)
+    closed = 0
+    for contract_id in due.order_by("ends_at").values_list("pk", flat=True)[:limit]:
+        closed += contract_close(contract_id=contract_id, now=now).state != ContractState.ACTIVE
+    return closed
+
+
+def _close(contract: Contract, now: datetime) -> Contract:
+    usage = contract_usage(contract)
+    for line in usage.lines:
+        if line.unused:
+            _unused_charge(contract, line.program_digest, line.unused, now)
+    reservation_release(reservation_id=contract.reservation_id, now=now)
+    hold_release(contract_id=contract.id, now=now)
+    contract.state = ContractState.ENDED if any(line.unused for line in usage.lines) else ContractState.USED
+    contract.closed_at = now
+    contract.save(update_fields=["state", "closed_at"])
+    return contract
+
+
+def _unused_charge(contract: Contract, program_digest: str, executions: int, now: datetime) -> None:
+    """Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
+    line = terms_line(contract, program_digest)
+    facts = ProgramFacts.from_json(line["program"])
+    rating = rate(
+        book=book_of_digest(contract.terms["book"]["digest"]),
+        counts=facts.counts,
+        executions=executions,
+        terms=Terms.from_json(line["rating"]["terms"]),
+        unused=True,
+    )
+    if rating.amount == 0:
+        return
+    usage_post(
+        organisation_id=contract.organisation_id,
+        contract_id=contract.id,
+        lease_id=None,
+        idempotency_key=f"unused:{contract.id}:{program_digest}",
+        quantity=executions,
+        operations=rating.counted_operations,
+        cycles=facts.cycles * executions,
+        program_digest=program_digest,
+        project_id=project_uuid(facts),
+        model_name=facts.model,
+        rating=rating,
+        amount=rating.amount,
+        occurred_from=contract.starts_at,
+        occurred_to=max(contract.starts_at, min(now, contract.ends_at)),
+        now=now,
+    )
+
+
+def _line_lock(contract: Contract, program_digest: str) -> ContractLine:
+    line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
+    if line is None:
+        raise Problem(
+            409,
+            "Not in the contract",
+            f"Program {program_digest[:12]} is not part of this contract.",
+            kind="not-in-contract",
+        )
+    return line
+
+
+def _in_flight(contract: Contract) -> bool:
+    """Whether executions are promised to jobs that have not been metered yet."""
+    return any(line.taken > line.used for line in contract_usage(contract).lines)
