@@ -19,6 +19,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"
 LOCK = ROOT / "requirements.lock"
+SERVER_LOCK = ROOT / "docker" / "requirements.lock"  # what the production image holds: no tests, no embedded servers
 VENDOR = ROOT / "static" / "vendor"
 ICON_NAMES = ROOT / "static" / "icons.txt"
 UV_VERSION = "uv>=0.8,<1"
@@ -49,22 +50,25 @@ def everything() -> float:
         _virtual_environment()
         _packages()
         _node_modules()
-        _vendor()
+        vendor_files()
     return time.monotonic() - started
 
 
 def lock() -> None:
     """Resolve both lock files again. The Python lock is universal, carries hashes and names no host."""
     _virtual_environment()
+    _compile(LOCK, "--upgrade", "--extra", "server", "--extra", "local", "--extra", "dev")
+    _compile(SERVER_LOCK, "--upgrade", "--extra", "server", "--constraint", LOCK)
+    _run([_npm(), "install", "--package-lock-only", "--ignore-scripts"], "resolving the browser packages")
+
+
+def _compile(target: Path, *options: str | Path) -> None:
+    command: list[str | Path] = [UV, "pip", "compile", "--universal", "--generate-hashes", "--no-config", "--quiet"]
     _run(
-        [
-            UV, "pip", "compile", "--universal", "--generate-hashes", "--no-config", "--upgrade", "--quiet",
-            "--extra", "server", "--extra", "dev", "--output-file", LOCK, ROOT / "pyproject.toml",
-        ],
+        [*command, *options, "--output-file", target, ROOT / "pyproject.toml"],
         "resolving the Python packages",
         extra={"UV_CUSTOM_COMPILE_COMMAND": "python3 bin/dev.py lock"},
-    )  # fmt: skip
-    _run([_npm(), "install", "--package-lock-only", "--ignore-scripts"], "resolving the browser packages")
+    )
 
 
 @contextlib.contextmanager
@@ -139,7 +143,8 @@ def _npm() -> str:
     return str(inside)
 
 
-def _vendor() -> None:
+def vendor_files() -> None:
+    """Copy the named files of node_modules into static/vendor."""
     names = ICON_NAMES.read_text().split()
     listing = "\n".join(f"{source} {target}" for source, target in VENDOR_FILES.items())
     versions = (ROOT / "package-lock.json").read_bytes()

@@ -107,10 +107,11 @@ def run() -> int:
         signal.signal(number, _interrupt)
     try:
         with running_services() as addresses, _stack(environment(addresses)) as stack:
+            _start_web(stack, port)  # beside the migrations: it is not ready before they are applied
             _prepare(stack.env)
             demo = json.loads(DEMO.read_text())
-            _start_all(stack, port, demo["pools"])
             _wait_until_ready(stack, url)
+            _start_workers(stack, demo["pools"])
             _greet(demo, time.monotonic() - began)
             while True:
                 time.sleep(1.0)
@@ -169,12 +170,15 @@ def _prepare(env: dict[str, str]) -> None:
         raise ServiceError(f"Migrations or demo data failed: {last[0]} (all of it: {log})")
 
 
-def _start_all(stack: Stack, port: int, pools: list[str]) -> None:
-    python = sys.executable
+def _start_web(stack: Stack, port: int) -> None:
     stack.start(
-        "web", python, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "2",
-        "--threads", "8", "--no-control-socket", "--worker-tmp-dir", str(VAR), "--access-logfile", "/dev/null",
+        "web", sys.executable, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "2",
+        "--threads", "8", "--preload", "--no-control-socket", "--worker-tmp-dir", str(VAR), "--access-logfile", "/dev/null",
     )  # fmt: skip
+
+
+def _start_workers(stack: Stack, pools: list[str]) -> None:
+    python = sys.executable
     celery = [python, "-m", "celery", "-A", "apps.config"]
     quiet = ["-c", "1", "-l", "INFO", "--without-gossip", "--without-mingle"]
     for queue in ("default", "compile"):

@@ -75,7 +75,7 @@ class AuditOut(Schema):
 def me(request: HttpRequest) -> dict[str, Any]:
     """Whom the token or the session stands for."""
     principal = principal_get(request)
-    organisation = Organisation.objects.filter(pk=principal.current).first()
+    organisation = Organisation.objects.filter(pk=principal.current).first() if principal.current else None
     return {
         "email": principal.user.email,
         "name": principal.user.name,

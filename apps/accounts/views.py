@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import AuthenticationForm, SetPasswordForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -57,7 +57,7 @@ class PasswordChange(PasswordChangeView):
     template_name = "accounts/password.html"
     success_url = reverse_lazy("accounts:organisation")
 
-    def form_valid(self, form: SetPasswordForm[User]) -> HttpResponse:
+    def form_valid(self, form: PasswordChangeForm[User]) -> HttpResponse:
         response = super().form_valid(form)
         services.audit_record(action="password.change", now=timezone.now(), principal=principal_get(self.request))
         messages.success(self.request, "Your password is changed.")
