@@ -1,0 +1,122 @@
+"""Contractions and accesses as the bounds see them: extents, and how many elements a box of points must read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Graph, Operand
+
+Box = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Extents:
+    """A contraction as a batch of matrix products, for one choice of the operand that stays in the plane.
+
+    ``batch`` loops index both operands, ``rows`` the moving one, ``columns`` the stationary one, ``inner`` is summed over.
+    ``share``: at least this part of the products meets data rather than padding.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    inner: int
+    share: Fraction
+
+
+def extents(node: Compute, graph: Graph, stationary: int, box: Box | None = None) -> Extents:
+    """``box``: points of the output along each parallel loop (all of them when None)."""
+    lengths = box if box is not None else node.loops[: node.parallel]
+    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+    batch = rows = columns = 1
+    for i, n in enumerate(lengths):
+        here, there = uses[stationary][i], uses[1 - stationary][i]
+        if here and there:
+            batch *= n
+        elif here:
+            columns *= n
+        else:
+            rows *= n
+    share = min(inside_share(node.operands[k], graph, node.loops) for k in (0, 1))
+    return Extents(batch, rows, columns, node.reduction, share)
+
+
+def used(operand: Operand, loops: int) -> list[bool]:
+    """Which loops an operand's address depends on."""
+    return [any(row[i] for row in operand.access.matrix) for i in range(loops)]
+
+
+def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Fraction:
+    """At least this part of the points reads data instead of the fill."""
+    if operand.fill is None:
+        return Fraction(1)
+    shape = graph.types[operand.value].shape
+    shares = [_inside(operand.access, j, loops, extent) for j, extent in enumerate(shape)]
+    guarded = [j for j, s in enumerate(shares) if s < 1]
+    seen = [i for j in guarded for i, c in enumerate(operand.access.matrix[j]) if c and loops[i] > 1]
+    if len(seen) == len(set(seen)):  # no loop moves two guarded coordinates: they are independent
+        return reduce(lambda a, b: a * b, shares, Fraction(1))
+    return max(Fraction(0), 1 - sum((1 - s for s in shares), Fraction(0)))
+
+
+def _inside(access: Access, j: int, loops: tuple[int, ...], extent: int) -> Fraction:
+    values = np.array([access.offset[j]], dtype=np.int64)
+    counts = np.ones(1, dtype=np.int64)
+    for coefficient, n in zip(access.matrix[j], loops, strict=True):
+        if coefficient and n > 1:
+            spread = (values[:, None] + coefficient * np.arange(n)).ravel()
+            values, place = np.unique(spread, return_inverse=True)
+            weights = np.repeat(counts, n)
+            counts = np.zeros(len(values), dtype=np.int64)
+            np.add.at(counts, place, weights)
+    good = int(counts[(values >= 0) & (values < extent)].sum())
+    return Fraction(good, int(counts.sum()))
+
+
+def always_reads(operand: Operand, graph: Graph, loops: tuple[int, ...], parallel: int) -> bool:
+    """Whether every output point reads data at least once (no output is made of padding alone)."""
+    if operand.fill is None:
+        return True
+    shape = graph.types[operand.value].shape
+    for offset, row, extent in zip(operand.access.offset, operand.access.matrix, shape, strict=True):
+        outer = [c * (n - 1) for c, n in zip(row[:parallel], loops[:parallel], strict=True)]
+        low, high = offset + sum(min(0, c) for c in outer), offset + sum(max(0, c) for c in outer)
+        steps = [abs(c) for c, n in zip(row[parallel:], loops[parallel:], strict=True) if c and n > 1]
+        inner = [c * (n - 1) for c, n in zip(row[parallel:], loops[parallel:], strict=True)]
+        reach = sum(max(0, c) for c in inner), sum(min(0, c) for c in inner)
+        gap = max(steps, default=0) > extent  # a window that could step over the whole tensor
+        if gap or low + reach[0] < 0 or high + reach[1] >= extent:
+            return False
+    return True
+
+
+def read_box(operand: Operand, graph: Graph, loops: tuple[int, ...], box: Box) -> Box:
+    """At least this many elements along each dimension that points ``box`` of the loops read together.
+
+    ``box``: points along every loop. Loops with gaps between their steps count as what is surely distinct.
+    """
+    shape = graph.types[operand.value].shape
+    return tuple(min(n, _distinct(row, box)) for n, row in zip(shape, operand.access.matrix, strict=True))
+
+
+def _distinct(row: tuple[int, ...], box: Box) -> int:
+    reach = 1
+    for coefficient, n in sorted((abs(c), n) for c, n in zip(row, box, strict=True) if c and n > 1):
+        if coefficient <= reach:  # steps no longer than what the finer loops cover: no gaps
+            reach = coefficient * (n - 1) + reach
+        else:
+            reach = max(reach, n)
+            break
+    return reach
+
+
+def read_operands(node: Compute) -> list[Operand]:
+    """The operands that the expressions really use."""
+    steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
+    used_at = {step.imm for step in steps if step.op == "arg"}
+    return [o for i, o in enumerate(node.operands) if i in used_at]

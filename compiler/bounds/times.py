@@ -1,0 +1,192 @@
+"""Earliest times and least remaining times of operations: the heads and tails of the latency bound.
+
+``first``: no element of a value can be read before. ``ready(box)``: no box of that many elements of a value is complete
+before. ``start``: no unit can work on an operation (on data, not on padding) before. ``tail``: after the last unit-cycle of
+an operation the program still lasts so long.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from math import prod
+
+from compiler.bounds.shape import Box, always_reads, read_box, read_operands
+from compiler.bounds.work import forms, on_planes
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.isa.machine import Machine
+from compiler.isa.timing import ceil_div
+
+
+class Times:
+    """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning."""
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self.graph, self.machine = graph, machine
+        self.makers = {node.output: node for node in graph.nodes}
+        self.resident = set(graph.constants) | {s.input for s in graph.states}
+        self._ready: dict[tuple[str, Box], int] = {}
+        self.start: dict[str, int] = {}
+        self.first: dict[str, int] = dict.fromkeys(self.resident, 0)
+        for name in graph.inputs:
+            self.first[name] = 1 + machine.link_in.latency
+        for node in graph.nodes:
+            self._head(node)
+        self.tail = self._tails()
+
+    # -- heads ----------------------------------------------------------------------------------------------------------
+
+    def latency(self, node: Node) -> int:
+        """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
+        if isinstance(node, Gather):
+            return self.machine.move.latency
+        if not isinstance(node, Compute) or self.is_name(node):
+            return 0
+        vector = self.machine.vector.latency
+        return min(vector, self.machine.matrix.latency) if on_planes(node, self.graph, self.machine) else vector
+
+    def is_name(self, node: Node) -> bool:
+        """Whether the output may be the same memory as an input: no unit needs to touch it."""
+        if isinstance(node, Compute):
+            return node.reducer is None and node.post is None and node.expr.is_identity
+        return not isinstance(node, Gather)
+
+    def _head(self, node: Node) -> None:
+        if self.is_name(node):
+            known = [self.first[v] for v, always in self._reads(node) if always]
+            none = not known or any(not always for _, always in self._reads(node))
+            self.first[node.output] = 0 if none else min(known)
+            self.start[node.output] = self.first[node.output]
+            return
+        start = max((self.first[v] for v, always in self._reads(node) if always), default=0)
+        if isinstance(node, Compute) and node.reducer and not on_planes(node, self.graph, self.machine):
+            start = max(start, *(self._operand_ready(node, o, (1,) * node.parallel) for o in self._pre(node)), 0)
+        self.start[node.output] = start
+        done = max((self._operand_ready(node, o, (1,) * self._rank(node)) for o in self._always(node)), default=0)
+        self.first[node.output] = max(start, done) + 1 + self.latency(node)
+
+    def _reads(self, node: Node) -> list[tuple[str, bool]]:
+        """Values that a node reads, and whether every output element depends on them."""
+        if isinstance(node, Compute):
+            return [(o.value, always_reads(o, self.graph, node.loops, node.parallel)) for o in read_operands(node)]
+        if isinstance(node, View):
+            return [(node.operand.value, node.operand.fill is None)]
+        return [(value, True) for value in reads_of(node)]
+
+    def _always(self, node: Node) -> list[Operand]:
+        if isinstance(node, Compute):
+            return [o for o in read_operands(node) if always_reads(o, self.graph, node.loops, node.parallel)]
+        return list(operands_of(node))
+
+    def _pre(self, node: Compute) -> list[Operand]:
+        wanted = {step.imm for step in node.expr.steps if step.op == "arg"}
+        return [o for i, o in enumerate(node.operands) if i in wanted and o in self._always(node)]
+
+    def _rank(self, node: Node) -> int:
+        return len(self.graph.types[node.output].shape)
+
+    def _operand_ready(self, node: Node, operand: Operand, box: Box) -> int:
+        """When what ``box`` output points read through an operand is complete."""
+        if operand.value in self.resident:
+            return 0
+        if isinstance(node, Compute):
+            loops, points = node.loops, (*box, *node.loops[node.parallel :])
+            if operand.fill is not None:  # at the border less is read
+                points = (*box, *(1,) * (len(node.loops) - node.parallel))
+        else:
+            loops, points = self.graph.types[node.output].shape, box
+        return self.ready(operand.value, read_box(operand, self.graph, loops, points))
+
+    def ready(self, value: str, box: Box) -> int:
+        """No ``box`` (elements along each dimension) of the value is complete before this cycle."""
+        key = (value, box)
+        if key not in self._ready:
+            self._ready[key] = max(self.first[value], self._complete(value, box))
+        return self._ready[key]
+
+    def _complete(self, value: str, box: Box) -> int:
+        graph, machine = self.graph, self.machine
+        if value in self.resident:
+            return 0
+        if value in graph.inputs:
+            size = prod(box) * graph.types[value].dtype.size
+            return ceil_div(size, machine.link_in.bytes_per_cycle * machine.link_in.instances) + machine.link_in.latency
+        node = self.makers[value]
+        if isinstance(node, Reshape):
+            whole = box == graph.types[value].shape
+            return self.ready(node.input, graph.types[node.input].shape) if whole else 0
+        if isinstance(node, Join):
+            whole = box == graph.types[value].shape
+            return max(self.ready(p, graph.types[p].shape) for p in node.parts) if whole else 0
+        inputs = max((self._operand_ready(node, o, box) for o in self._box_operands(node, box)), default=0)
+        if self.is_name(node):
+            return inputs
+        own = self.start[value] + self._quickest(node, box) + self.latency(node)
+        return max(own, inputs + 1 + self.latency(node))
+
+    def _box_operands(self, node: Node, box: Box) -> list[Operand]:
+        """Operands that a whole box surely reads; through a guard only when the box is the whole output."""
+        if isinstance(node, Gather):
+            return [o for o in node.indices if o is not None]
+        if isinstance(node, View) and node.operand.fill is not None:
+            return []
+        return self._always(node)
+
+    def _quickest(self, node: Node, box: Box) -> int:
+        """Cycles for a box with all units at work, the work split over the forms as well as can be."""
+        rate = Fraction(0)
+        for form in forms(node, self.graph, self.machine, box):
+            need = max((w / self.machine.unit(u).instances for u, w in form.items() if u != "weights"), default=Fraction(0))
+            if need == 0:
+                return 0
+            rate += 1 / need
+        return int(1 / rate) if rate else 0
+
+    # -- tails ----------------------------------------------------------------------------------------------------------
+
+    def _tails(self) -> dict[str, int]:
+        """By value: from the moment its last element can be read until the end of the program."""
+        after: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+        for name in self.graph.outputs:
+            after[name].append((1 + self.machine.link_out.latency, True))
+        tail: dict[str, int] = {}
+        for node in reversed(self.graph.nodes):
+            tail[node.output] = _combine(after[node.output])
+            step = 0 if self.is_name(node) else 1 + self.latency(node)
+            for value, whole in self._wholly(node):
+                after[value].append((tail[node.output] + step, whole))
+        return tail
+
+    def _wholly(self, node: Node) -> list[tuple[str, bool]]:
+        """Values that a node reads, and whether it surely reads every element of them."""
+        graph = self.graph
+        if isinstance(node, (Reshape, Join)):
+            return [(value, True) for value in reads_of(node)]
+        if isinstance(node, Gather):
+            data = [(node.data.value, False)]
+            return data + [(o.value, False) for o in node.indices if o is not None]
+        loops = node.loops if isinstance(node, Compute) else graph.types[node.output].shape
+        found = []
+        for o in read_operands(node) if isinstance(node, Compute) else operands_of(node):
+            whole = read_box(o, graph, loops, loops) == graph.types[o.value].shape and _independent(o)
+            found.append((o.value, whole and (o.fill is None or _covers(o, graph, loops))))
+        return found
+
+
+def _combine(paths: list[tuple[int, bool]]) -> int:
+    """The least that follows the last element: the longest way that takes every element, else the shortest way."""
+    whole = [length for length, all_of_it in paths if all_of_it]
+    return max(whole) if whole else min((length for length, _ in paths), default=0)
+
+
+def _independent(operand: Operand) -> bool:
+    """Whether no loop moves two coordinates (a diagonal reads less than its box)."""
+    columns = zip(*operand.access.matrix, strict=True) if operand.access.matrix else iter(())
+    return all(sum(1 for c in column if c) <= 1 for column in columns)
+
+
+def _covers(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> bool:
+    """Whether a guarded access reaches both ends of every dimension (its steps leave no gaps, as ``read_box`` found)."""
+    shape = graph.types[operand.value].shape
+    ends = [operand.access.range(j, loops) for j in range(len(shape))]
+    return all(low <= 0 and high >= n - 1 for (low, high), n in zip(ends, shape, strict=True))

@@ -1,0 +1,86 @@
+"""No program that this compiler makes beats its bound, and the bound says what it should on shapes worked out by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from compiler import targets
+from compiler.bounds import bounds
+from compiler.ir.access import Access
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Operand
+from compiler.ir.terms import arg, const
+from compiler.ir.types import DType, TensorType
+from compiler.schedule.build import build
+from tests.compiler.graphs import graphs
+
+F32 = DType.F32
+
+
+def product(rows, inner, columns, *, layers=1):
+    """A chain of matrix products with constant weights."""
+    b = Builder("product")
+    value = b.input("x", TensorType(F32, (rows, inner)))
+    rng = np.random.default_rng(0)
+    for _ in range(layers):
+        weights = b.constant(rng.standard_normal((inner, columns)).astype(np.float32))
+        loops = (rows, columns, inner)
+        left = Operand(value, Access((0, 0), ((1, 0, 0), (0, 0, 1))))
+        right = Operand(weights, Access((0, 0), ((0, 0, 1), (0, 1, 0))))
+        value = b.compute(loops, [left, right], arg(0, F32) * arg(1, F32), parallel=2, reducer="sum")
+    return b.finish({"y": value}, {}, {})
+
+
+@pytest.mark.parametrize("target", targets.names())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graph=graphs(max_nodes=6))
+def test_no_compiled_random_graph_beats_its_bound(target, graph):
+    machine = targets.load(target)
+    plan = build(graph, machine)
+    found = bounds(graph, machine)
+    assert found.latency <= plan.latency
+    assert found.interval <= plan.interval
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rows=st.integers(1, 600), inner=st.integers(1, 400), columns=st.integers(1, 400), layers=st.integers(1, 3)
+)
+def test_no_compiled_chain_of_products_beats_its_bound(rows, inner, columns, layers):
+    machine = targets.load("lpu")
+    graph = product(rows, inner, inner if layers > 1 else columns, layers=layers)
+    plan = build(graph, machine)
+    found = bounds(graph, machine)
+    assert found.latency <= plan.latency
+    assert found.interval <= plan.interval
+
+
+def test_a_product_that_fills_the_planes_is_bound_by_its_passes():
+    machine = targets.load("lpu")
+    found = bounds(product(4096, 320, 320), machine)
+    passes = 4096 * 4  # two tiles along K by two along N
+    link = 4096 * 320 * 4 // 32
+    assert found.interval == link  # 5 MB over a 32-byte link take longer than 4,096 cycles on four planes
+    assert found.interval_limit in {"the link_in port", "the link_out port"}
+    assert link < found.latency < link + passes
+
+
+def test_the_latency_of_a_chain_grows_with_every_layer_by_at_least_a_latency():
+    machine = targets.load("lpu")
+    one, four = (bounds(product(1, 160, 160, layers=n), machine).latency for n in (1, 4))
+    assert four >= one + 3 * (min(machine.vector.latency, machine.matrix.latency) + 1)
+
+
+def test_what_a_slice_hides_is_not_counted():
+    machine = targets.load("lpu")
+
+    def sliced(width):
+        b = Builder("sliced")
+        x = b.input("x", TensorType(F32, (64, 1024)))
+        y = b.compute((64, 1024), [Operand(x, Access.identity(2))], (arg(0, F32) + const(1.0, F32)).op("erf").op("erf"))
+        return b.finish({"y": b.view(y, (64, width), Access.identity(2))}, {}, {})
+
+    whole, narrow = (bounds(sliced(n), machine) for n in (1024, 8))
+    assert narrow.latency <= whole.latency
+    assert narrow.interval <= whole.interval
