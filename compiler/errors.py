@@ -15,3 +15,23 @@ class ModelError(Exception):
         self.message = message
         self.node = node
         self.problems = problems
+
+
+class DoesNotFit(ModelError):
+    """A program that is larger than its processor, as data: bytes asked, available, and what would close the gap.
+
+    ``levers``: each ``{"lever": name, "effect": bytes saved or made available, "text": sentence}``.
+    """
+
+    def __init__(self, message: str, *, asked: int, available: int, levers: list[dict[str, object]]) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.available = available
+        self.gap = asked - available
+        self.levers = levers
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "message": self.message, "asked": self.asked, "available": self.available, "gap": self.gap,
+            "levers": self.levers,
+        }  # fmt: skip

@@ -14,7 +14,7 @@ from compiler.isa.machine import Machine
 from compiler.isa.program import Program
 from compiler.isa.table import accesses, fetched
 from compiler.isa.tables import Tables, program_of, stream_of
-from compiler.isa.timing import ceil_div, lanes, widest
+from compiler.isa.timing import ceil_div, lanes, vector_passes, widest
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _vector(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     width = lanes(machine, widest(tables, i))
     points = i.count1 * i.count2
     alu = points * pre + i.count1 * post
-    executed = width * (ceil_div(points, width) * pre + ceil_div(i.count1, width) * post)
+    executed = width * (vector_passes(i, width) * pre + ceil_div(i.count1, width) * post)
     return Counts(operations=0 if i.flags & Flag.EXTRA else alu, executed=executed, alu=alu)
 
 

@@ -13,6 +13,9 @@ from compiler.isa.instruction import Flag, Instruction
 from compiler.isa.machine import Machine
 from compiler.isa.program import FREE, Program
 from compiler.isa.tables import Tables, program_of, stream_of
+from compiler.numerics.reduce import REDUCER_CODES
+
+CHAIN = REDUCER_CODES["chain"]
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -56,16 +59,23 @@ def matmul_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
     return i.count1 * max(1, ceil_div(steps, machine.matrix.alus))
 
 
+def vector_passes(i: Instruction, width: int) -> int:
+    """Times that the lanes are filled: elements packed densely, but a chain keeps each result in a lane of its own."""
+    if i.reducer == CHAIN:
+        return ceil_div(i.count1, width) * i.count2
+    return ceil_div(i.count1 * i.count2, width)
+
+
 def vector_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
     width = lanes(machine, widest(tables, i))
     pre = passes(program_of(tables, i.pre), machine.passes) + (1 if i.reducer else 0)
     post = passes(program_of(tables, i.post), machine.passes)
-    body = ceil_div(i.count1 * i.count2, width) * max(1, ceil_div(pre, machine.vector.alus))
+    body = vector_passes(i, width) * max(1, ceil_div(pre, machine.vector.alus))
     return body + ceil_div(i.count1, width) * ceil_div(post, machine.vector.alus)
 
 
 def vector_latency(machine: Machine, tables: Tables, i: Instruction) -> int:
-    return machine.vector.latency + (tree_depth(i.count2) if i.reducer else 0)
+    return machine.vector.latency + (tree_depth(i.count2) if i.reducer and i.reducer != CHAIN else 0)
 
 
 def one_beat(machine: Machine, tables: Tables, i: Instruction) -> int:

@@ -50,10 +50,18 @@ def emit(node: Compute, tiler: Tiler) -> None:
     for start, count in pieces(points, _size(node, points, depth, tiler)):
         i = Instruction(
             Op.VECTOR, 0, source=tiler.source, out=out, pre=pre, post=post,
-            reducer=REDUCER_CODES[node.reducer] if node.reducer else 0,
+            reducer=_reducer(node),
             start1=start, count1=count, count2=depth, **fields,
         )  # fmt: skip
         tiler.tiles.append(make(tiler.space, i, values, node.output))
+
+
+def _reducer(node: Compute) -> int:
+    """A contraction's sum is ascending by definition; integers are the same in any order, so they may use the tree."""
+    if node.reducer is None:
+        return 0
+    ordered = node.is_contraction and node.expr.dtype.is_float
+    return REDUCER_CODES["chain" if ordered else node.reducer]
 
 
 def _check(node: Compute, tile: int) -> None:

@@ -6,7 +6,7 @@ from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag
 from compiler.isa.program import Program
 from compiler.isa.resources import Counters, Io, Memory, Storage
-from compiler.isa.timing import lanes
+from compiler.isa.timing import CHAIN, lanes
 from compiler.simulator.memory import Memory as Sram
 from compiler.simulator.pieces import Array
 from compiler.simulator.prepare import Prepared
@@ -55,9 +55,8 @@ class Tally:
         per_element = _arithmetic(pre) + (1 if p.i.reducer else 0)
         alu = points * inner * per_element + points * _arithmetic(post)
         width = lanes(self.target, widest)
-        self.executed += -(-points * inner // width) * width * per_element + -(-points // width) * width * _arithmetic(
-            post
-        )
+        slots = -(-points // width) * inner if p.i.reducer == CHAIN else -(-points * inner // width)
+        self.executed += (slots * per_element + -(-points // width) * _arithmetic(post)) * width
         if not p.i.flags & Flag.EXTRA:
             self.operations += alu
         self.energy_fj += alu * self.target.energy["alu"]

@@ -1,0 +1,88 @@
+"""A compiled program and its face: resources, schedule, rows, bounds, bytes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from compiler import reporting, targets
+from compiler.errors import ModelError
+from compiler.isa.assembly import disassemble
+from compiler.isa.binary import Binary
+from compiler.isa.resources import Resources
+from compiler.reporting.timeline import Scheduled
+from compiler.reporting.whole import bounds_of, memory_map
+from compiler.targets import Target
+
+
+class Program:
+    """One exact program for one processor version. Equal when its bytes are; everything shown is computed from them."""
+
+    def __init__(self, binary: Binary) -> None:
+        self.binary = binary
+
+    @cached_property
+    def target(self) -> Target:
+        found = targets.load(self.binary.target)
+        if found.digest != self.binary.target_digest:
+            raise ModelError(f"the program was compiled for another description of {self.binary.target}; compile it again")
+        return found
+
+    @cached_property
+    def resources(self) -> Resources:
+        """Counts of one inference; equal to the simulator's counters when exact."""
+        return reporting.resources_of(self.binary, self.target)
+
+    @cached_property
+    def schedule(self) -> list[Scheduled]:
+        """Every instruction: unit, start cycle, duration (G2)."""
+        return reporting.scheduled(self.binary, self.target)
+
+    @cached_property
+    def per_operation(self) -> list[dict[str, Any]]:
+        """Rows by operation; every column of ``reporting.COLUMNS`` sums to the program's total."""
+        return reporting.per_operation(self.binary, self.target)
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """Latency, interval and memory: ours, the proven bound, their ratio, and what limits."""
+        return bounds_of(self.binary)
+
+    @property
+    def memory_map(self) -> list[dict[str, Any]]:
+        """Buffers with address, size, first and last cycle."""
+        return memory_map(self.binary)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the bytes."""
+        return self.binary.digest
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Dimensions bound when the model was loaded."""
+        found = reporting.rows.notes_of(self.binary.notes).get("dims", {})
+        return dict(found) if isinstance(found, dict) else {}
+
+    def report(self) -> dict[str, Any]:
+        return reporting.report(self.binary, self.target)
+
+    def chrome_trace(self) -> dict[str, Any]:
+        return reporting.chrome_trace(self.binary, self.target)
+
+    def disassemble(self) -> str:
+        return disassemble(self.binary)
+
+    def to_bytes(self) -> bytes:
+        return self.binary.to_bytes()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Program:
+        """The program in ``data``; ``ModelError`` when it is none."""
+        return Program(Binary.from_bytes(data))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self.binary == other.binary
+
+    def __hash__(self) -> int:
+        return hash(self.binary)

@@ -1,0 +1,33 @@
+"""Resources of one inference: sums over the instructions and the memory map (G4)."""
+
+from __future__ import annotations
+
+from compiler.isa.binary import Binary
+from compiler.isa.counting import Counts, counts
+from compiler.isa.resources import Io, Memory, Resources, Storage
+from compiler.isa.table import time
+from compiler.targets import Target
+
+
+def resources_of(binary: Binary, target: Target) -> Resources:
+    """What the simulator will count, from the instructions' own fields."""
+    total = Counts.total(counts(target, binary, i) for i in binary.rows)
+    cycles = max((i.cycle + time(target, binary, i).end for i in binary.rows), default=0)
+    m = binary.memory
+    instructions = binary.instruction_bytes
+    storage = Storage(
+        weights=m.constants, activations=m.activations, state=m.state, instructions=instructions, scratch=m.scratch,
+        total=m.total + instructions,
+    )  # fmt: skip
+    return Resources(
+        operations=total.operations,
+        executed_operations=total.executed,
+        storage=storage,
+        io=Io(bytes_in=total.bytes_in, bytes_out=total.bytes_out, external_in=0, external_out=0),
+        memory=Memory(read=total.read, written=total.written),
+        cycles=cycles,
+        interval=binary.interval,
+        energy_fj=total.energy_fj(dict(target.energy), cycles),
+        exact=binary.exact,
+        reason=binary.reason,
+    )

@@ -1,0 +1,112 @@
+"""The whole report of a program as plain data, for pages, JSON and CSV."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from compiler.isa.binary import Binary
+from compiler.isa.resources import Resources
+from compiler.reporting.resources import resources_of
+from compiler.reporting.rows import COLUMNS, notes_of, per_operation, totals
+from compiler.reporting.timeline import Scheduled, scheduled, segments
+from compiler.targets import Target
+
+
+def report(binary: Binary, target: Target) -> dict[str, Any]:
+    """Headline, resources, rows that sum to the totals, units, timeline, memory, bounds, graph, digests."""
+    found = notes_of(binary.notes)
+    resources = resources_of(binary, target)
+    rows = per_operation(binary, target)
+    plan = scheduled(binary, target)
+    return {
+        "headline": _headline(binary, target, resources, found),
+        "resources": resources.to_json(),
+        "columns": list(COLUMNS),
+        "per_operation": rows,
+        "totals": totals(rows),
+        "units": _units(plan, target, resources.cycles),
+        "timeline": segments(plan),
+        "memory": memory_map(binary),
+        "bounds": bounds_of(binary),
+        "graph": _graph(rows, found),
+        "ports": [
+            {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "output": p.output} for p in binary.ports
+        ],
+        "digests": {
+            "program": binary.digest, "target": binary.target_digest, "model": found.get("metadata", {}).get("digest", ""),
+        },
+    }  # fmt: skip
+
+
+def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any]) -> dict[str, Any]:
+    peak = max(rows * columns for rows, columns in [target.matrix.tiles["f32"]]) * 2 * target.matrix.instances
+    return {
+        "model": found.get("model", ""),
+        "target": target.name,
+        "version": target.version,
+        "title": target.title,
+        "price_class": target.price_class,
+        "precision": found.get("precision", "float32"),
+        "digest": binary.digest,
+        "target_digest": binary.target_digest,
+        "compiler_version": binary.compiler_version,
+        "clock_hz": target.clock_hz,
+        "latency_cycles": r.cycles,
+        "latency_us": microseconds(r.cycles, target.clock_hz),
+        "interval_cycles": r.interval,
+        "inferences_per_second": str(Fraction(target.clock_hz, r.interval)),
+        "operations": r.operations,
+        "peak_share": f"{r.operations / (peak * r.interval):.6f}" if r.interval else "0",
+        "exact": r.exact,
+        "reason": r.reason,
+    }
+
+
+def microseconds(cycles: int, clock_hz: int) -> str:
+    """Exact to the nanosecond, rounded half even."""
+    nano = round(Fraction(cycles * 10**9, clock_hz))
+    return f"{nano // 1000}.{nano % 1000:03d}"
+
+
+def _units(plan: list[Scheduled], target: Target, cycles: int) -> list[dict[str, Any]]:
+    busy: dict[tuple[str, int], int] = {}
+    for row in plan:
+        busy[row.unit, row.instance] = busy.get((row.unit, row.instance), 0) + row.duration
+    return [
+        {"name": f"{name}[{n}]", "class": name, "instance": n, "busy": busy.get((name, n), 0),
+         "share": f"{busy.get((name, n), 0) / cycles:.6f}" if cycles else "0"}
+        for name, n in target.instances()
+    ]  # fmt: skip
+
+
+def memory_map(binary: Binary) -> list[dict[str, Any]]:
+    """Buffers by address: bytes, and the cycles from the first write to the last use."""
+    names = ("buffer", "kind", "address", "size", "first", "last")
+    return [dict(zip(names, row, strict=True)) for row in notes_of(binary.notes).get("buffers", [])]
+
+
+def bounds_of(binary: Binary) -> dict[str, Any]:
+    """What is achieved beside what is proven to be the least: cycles per inference, per interval, bytes of the arena."""
+    found = notes_of(binary.notes)
+    proven = found.get("bounds", {})
+    result = {}
+    for name, ours in (("latency", binary.latency), ("interval", binary.interval)):
+        bound = proven.get(name, 0)
+        result[name] = {"ours": ours, "bound": bound, "ratio": _ratio(ours, bound), "limit": proven.get(f"{name}_limit", "")}
+    arena, bound = binary.memory.activations, found.get("arena_bound", 0)
+    result["memory"] = {"ours": arena, "bound": bound, "ratio": _ratio(arena, bound), "limit": "largest sum of live buffers"}
+    return result
+
+
+def _ratio(ours: int, bound: int) -> str:
+    return f"{ours / bound:.4f}" if bound else ""
+
+
+def _graph(rows: list[dict[str, Any]], found: dict[str, Any]) -> dict[str, Any]:
+    nodes = [
+        {"id": row["index"], "name": row["name"], "kind": row["kind"], "source": row["source"],
+         "operations": row["operations"], "cycles": row["cycles"]}
+        for row in rows[:-1]
+    ]  # fmt: skip
+    return {"nodes": nodes, "edges": found.get("edges", [])}

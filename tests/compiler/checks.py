@@ -1,0 +1,75 @@
+"""What must hold for every program, in one place."""
+
+import numpy as np
+
+from compiler import targets
+from compiler.codegen.emit import emit
+from compiler.codegen.notes import notes
+from compiler.ir.interpreter import run
+from compiler.isa.binary import Binary
+from compiler.reporting import COLUMNS, per_operation, resources_of, totals
+from compiler.schedule.build import build
+from compiler.simulator import simulate
+
+NO_BOUNDS = {"latency": 0, "interval": 0}
+
+
+def binary_of(graph, target):
+    """Plan and binary of a graph as it stands, without passes."""
+    plan = build(graph, target)
+    return plan, emit(plan, notes(plan, graph, NO_BOUNDS, "float32"))
+
+
+def same(a, b):
+    """Equal bits, a NaN equal to any NaN."""
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def check_program(graph, name, feeds):
+    """Results, counters, rows, memory and bytes of a graph compiled for one target; answers (plan, binary)."""
+    target = targets.load(name)
+    plan, binary = binary_of(graph, target)
+    data = binary.to_bytes()
+    assert Binary.from_bytes(data) == binary
+    state = {}
+    expected = [run(graph, f, state) for f in feeds]
+    outputs, counters = simulate(data, feeds)
+    for got, want in zip(outputs, expected, strict=True):
+        for key in want:
+            assert same(got[key], want[key]), f"{key} differs"
+    resources = resources_of(binary, target)
+    assert counters == resources
+    check_rows(binary, target, resources)
+    check_memory(plan)
+    return plan, binary
+
+
+def check_rows(binary, target, resources):
+    """Every column of the rows sums to the program's own total."""
+    rows = per_operation(binary, target)
+    assert all(row[c] >= 0 for row in rows for c in COLUMNS)
+    sums = totals(rows)
+    r = resources
+    assert sums == {
+        "operations": r.operations, "executed_operations": r.executed_operations, "cycles": r.cycles,
+        "weights": r.storage.weights, "activations": r.storage.activations, "state": r.storage.state,
+        "instructions": r.storage.instructions, "scratch": r.storage.scratch, "storage": r.storage.total,
+        "bytes_in": r.io.bytes_in, "bytes_out": r.io.bytes_out, "external_in": r.io.external_in,
+        "external_out": r.io.external_out, "read": r.memory.read, "written": r.memory.written,
+        "energy_fj": r.energy_fj,
+    }  # fmt: skip
+
+
+def check_memory(plan):
+    """No two buffers that are live in the same cycle share a byte, inferences repeating every interval included."""
+    lives = {life.name: life for life in plan.lifetimes}
+    spans = [(plan.address[b.number], b.size, lives[b.name]) for b in plan.space.buffers.values() if b.name in lives]
+    base = plan.map.constants + plan.map.state
+    assert all(base <= at and at + size <= plan.map.total for at, size, _ in spans)
+    for n, (at, size, a) in enumerate(spans):
+        assert a.end - a.start <= plan.interval
+        for low, length, b in spans[:n]:
+            if at < low + length and low < at + size:
+                turn = (b.start - a.start) % plan.interval
+                assert a.end - a.start <= turn, f"{a.name} and {b.name} share bytes"
+                assert turn + b.end - b.start <= plan.interval, f"{a.name} and {b.name} share bytes"
