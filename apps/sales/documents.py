@@ -237,7 +237,7 @@ def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: da
     terms = Terms(pool.processor_class, ask.facts.precision, klass, instant=instant)
     counts = ask.facts.counts
     worst = rate(book=book, counts=counts, executions=ask.executions, terms=terms)
-    expected = worst
+    expected: Rating | None = worst
     if ask.expected != ask.executions:
         expected = rate(book=book, counts=counts, executions=ask.expected, terms=terms) if ask.expected else None
     return Line(ask, worst, expected)

@@ -22,10 +22,16 @@ pytestmark = pytest.mark.django_db
 
 
 def _refused(sql: str, *values: object) -> str:
-    with pytest.raises(IntegrityError) as refusal, transaction.atomic(), connection.cursor() as cursor:
+    with pytest.raises(IntegrityError) as refusal:
+        _execute(sql, values)
+    return str(refusal.value)
+
+
+@transaction.atomic
+def _execute(sql: str, values: tuple[object, ...]) -> None:
+    with connection.cursor() as cursor:
         cursor.execute(sql, values)
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    return str(refusal.value)
 
 
 def test_a_hold_sets_aside_and_gives_back(cast: Cast) -> None:
@@ -174,10 +180,13 @@ def _tamper(sql: str, *values: object) -> None:
         cursor.execute("SET session_replication_role = origin")
 
 
+SECOND = "SELECT id FROM ledger_transaction WHERE sequence = 2"
+
+
 @pytest.mark.parametrize(
     ("sql", "broken_at"),
     [
-        ("UPDATE ledger_entry SET amount = amount * 2 WHERE transaction_id IN (SELECT id FROM ledger_transaction WHERE sequence = 2)", 2),
+        (f"UPDATE ledger_entry SET amount = amount * 2 WHERE transaction_id IN ({SECOND})", 2),
         ("UPDATE ledger_transaction SET at = at + interval '1 microsecond' WHERE sequence = 3", 3),
         ("UPDATE ledger_transaction SET subject = 'contract x' WHERE sequence = 1", 1),
         ("DELETE FROM ledger_chain", 5),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +42,6 @@ def test_an_hour_that_is_off_peak_in_part_says_so() -> None:
 def test_the_cells_of_a_week_follow_each_other_without_a_gap(zone: str, now: datetime) -> None:
     grid = tariff_grid(book=book(), zone=zone, now=now)
     cells = sorted((h for day in grid.days for column in day.columns for h in column), key=lambda h: h.start)
-    for left, right in zip(cells, cells[1:], strict=False):
+    for left, right in pairwise(cells):
         assert left.end == right.start
     assert timedelta(hours=166) <= cells[-1].end - cells[0].start <= timedelta(hours=170)

@@ -1,5 +1,6 @@
 """What changes quotes and contracts."""
 
+from apps.sales.selectors import contract_allowed
 from apps.sales.services.contracts import (
     contract_close,
     contract_end,
@@ -14,6 +15,7 @@ __all__ = [
     "MOST_EXECUTIONS",
     "Offer",
     "QuoteLine",
+    "contract_allowed",
     "contract_close",
     "contract_end",
     "contract_executions_return",

@@ -110,11 +110,12 @@ def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
 
 
 def _close(contract: Contract, now: datetime) -> Contract:
+    # Devices before the ledger's chain, as in quote_accept.
+    reservation_release(reservation_id=contract.reservation_id, now=now)
     usage = contract_usage(contract)
     for line in usage.lines:
         if line.unused:
             _unused_charge(contract, line.program_digest, line.unused, now)
-    reservation_release(reservation_id=contract.reservation_id, now=now)
     hold_release(contract_id=contract.id, now=now)
     contract.state = ContractState.ENDED if any(line.unused for line in usage.lines) else ContractState.USED
     contract.closed_at = now

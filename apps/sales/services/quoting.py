@@ -134,7 +134,7 @@ def quote_accept(*, quote_id: UUID, organisation: Organisation, actor: User | No
 
 @transaction.atomic
 def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Contract:
-    # The order of locks everywhere: organisation, devices by id, quote and contract, the ledger's chain.
+    # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
     _check_acceptable(quote, now)

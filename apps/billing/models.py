@@ -1,0 +1,144 @@
+"""Invoices. An issued invoice never changes; a usage row is on at most one."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.ledger.models import UsageRow
+from apps.sales.models import Contract
+
+
+def _amount() -> models.DecimalField[Any, Any]:
+    return models.DecimalField(max_digits=72, decimal_places=40)
+
+
+class BillingProfile(models.Model):
+    """Whom an invoice is addressed to, and the tax that applies; tax stands outside the net."""
+
+    organisation = models.OneToOneField(
+        Organisation, on_delete=models.PROTECT, primary_key=True, related_name="billing_profile"
+    )
+    legal_name = models.CharField(max_length=200, blank=True)
+    address = models.TextField(blank=True)
+    tax_id = models.CharField(max_length=40, blank=True)
+    tax_rate = models.DecimalField(max_digits=5, decimal_places=4, default=Decimal(0))
+    payment_days = models.PositiveSmallIntegerField(default=14)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(tax_rate__gte=0, tax_rate__lt=1), name="profile_tax_rate_share")
+        ]
+
+    def __str__(self) -> str:
+        return self.legal_name
+
+
+class InvoiceCounter(models.Model):
+    """The last number given in a year; numbers have no gap."""
+
+    year = models.PositiveSmallIntegerField(primary_key=True)
+    last = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.year}: {self.last}"
+
+
+class InvoiceState(models.TextChoices):
+    """Issued: to be paid. Paid: paid, or nothing was to pay."""
+
+    ISSUED = "issued", "Issued"
+    PAID = "paid", "Paid"
+
+
+class Invoice(models.Model):
+    """What an organisation is asked to pay for [period_start, period_end): net exact, rounded once into `payable`.
+
+    net + carried_in == payable + correction + carried_out, to the last digit. `due` is payable plus tax.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="invoices")
+    number = models.CharField(max_length=20, unique=True)
+    sequence = models.PositiveIntegerField()
+    period_start = models.DateTimeField()
+    period_end = models.DateTimeField()
+    currency = models.CharField(max_length=3)
+    net = _amount()
+    carried_in = _amount()
+    carried_out = _amount()
+    correction = _amount()
+    payable = _amount()
+    tax = _amount()
+    due = _amount()
+    document = models.JSONField()
+    digest = models.CharField(max_length=64)
+    provider = models.CharField(max_length=30)
+    state = models.CharField(max_length=10, choices=InvoiceState, default=InvoiceState.ISSUED)
+    issued_at = models.DateTimeField()
+    issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    due_at = models.DateTimeField()
+    paid_at = models.DateTimeField(null=True, blank=True)
+    payment_reference = models.CharField(max_length=120, blank=True)
+
+    class Meta:
+        ordering = ["-issued_at"]
+        constraints = [
+            models.UniqueConstraint(fields=["organisation", "sequence"], name="invoice_sequence_once"),
+            models.CheckConstraint(
+                condition=models.Q(period_end__gt=models.F("period_start")), name="invoice_period_half_open"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(state="issued", paid_at__isnull=True)
+                | models.Q(state="paid", paid_at__isnull=False),
+                name="invoice_paid_with_its_state",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    net=models.F("payable") + models.F("correction") + models.F("carried_out") - models.F("carried_in")
+                ),
+                name="invoice_loses_nothing",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.number
+
+
+class InvoiceLine(models.Model):
+    """One line: all usage of one program under one contract in the period, or what is charged for unused volume."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="lines")
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=12)
+    contract = models.ForeignKey(Contract, on_delete=models.PROTECT, related_name="invoice_lines")
+    quantity = models.DecimalField(max_digits=40, decimal_places=0)
+    amount = _amount()
+    share = _amount()
+
+    organisation_path: ClassVar[str] = "invoice__organisation"
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["invoice", "number"], name="invoiceline_number_once")]
+
+    def __str__(self) -> str:
+        return f"{self.number}. {self.amount}"
+
+
+class InvoicedUsage(models.Model):
+    """That a usage row is on an invoice, and on which line. At most once, for ever."""
+
+    usage = models.OneToOneField(UsageRow, on_delete=models.PROTECT, primary_key=True, related_name="invoiced")
+    line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="usages")
+
+    organisation_path: ClassVar[str] = "line__invoice__organisation"
+
+    def __str__(self) -> str:
+        return f"{self.usage_id} on {self.line_id}"

@@ -1,0 +1,72 @@
+"""How invoices are paid: an interface, and bank transfer as its first form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+from apps.accounts.problems import Problem
+from apps.billing.models import Invoice
+from apps.pricing.rating import amount_text
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What a customer is told: words, and the reference to give."""
+
+    title: str
+    text: str
+    reference: str
+    url: str | None = None
+
+
+class PaymentProvider(Protocol):
+    """What takes money for invoices. A provider never decides amounts; it is told them and answers with what came in."""
+
+    name: str
+
+    def instructions(self, invoice: Invoice) -> Instructions:
+        """How to pay this invoice."""
+        ...
+
+    def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
+        """The reference to store for money that came in. Raises Problem when it does not settle the invoice."""
+        ...
+
+
+class BankTransfer:
+    """The customer transfers, an administrator sees the money arrive and marks the invoice paid."""
+
+    name = "bank-transfer"
+
+    def instructions(self, invoice: Invoice) -> Instructions:
+        amount = amount_text(invoice.due, exponent=invoice.document["currency"]["exponent"])
+        return Instructions(
+            title="Pay by bank transfer",
+            text=f"Transfer {amount} {invoice.currency} by {invoice.due_at:%d %B %Y} and give the number as reference.",
+            reference=invoice.number,
+        )
+
+    def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
+        if amount != invoice.due:
+            due = amount_text(invoice.due, exponent=invoice.document["currency"]["exponent"])
+            came = amount_text(amount, exponent=invoice.document["currency"]["exponent"])
+            raise Problem(
+                409, "Another amount", f"Invoice {invoice.number} is about {due} {invoice.currency}, not {came}; enter "
+                "what arrived, and settle the difference with the customer first.", kind="payment-amount",
+            )  # fmt: skip
+        if not reference.strip():
+            raise Problem(
+                422, "Reference missing", "Enter the reference of the bank statement.", kind="payment-reference"
+            )
+        return reference.strip()[:120]
+
+
+PROVIDERS: dict[str, PaymentProvider] = {BankTransfer.name: BankTransfer()}
+DEFAULT_PROVIDER = BankTransfer.name
+
+
+def provider_of(invoice: Invoice) -> PaymentProvider:
+    """The provider that the invoice was issued with."""
+    return PROVIDERS[invoice.provider]

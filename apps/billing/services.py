@@ -1,0 +1,195 @@
+"""What changes invoices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.billing.drafting import Draft, document_of_draft, invoice_draft
+from apps.billing.models import (
+    BillingProfile,
+    Invoice,
+    InvoiceCounter,
+    InvoicedUsage,
+    InvoiceLine,
+    InvoiceState,
+)
+from apps.billing.payments import DEFAULT_PROVIDER, provider_of
+from apps.ledger.models import AccountKind, UsageRow
+from apps.ledger.posting import chain_lock, transaction_post
+from apps.ledger.selectors import month_of
+from apps.pricing.rating import decimal_text, digest_of
+from apps.pricing.rating.decimals import subtract
+from apps.sales.documents import stamp
+
+
+@transaction.atomic
+def invoice_issue(
+    *, organisation: Organisation, until: datetime | None = None, actor: User | None, now: datetime
+) -> Invoice:
+    """Issue the invoice over everything used before `until` (default: now) that is on none yet.
+
+    Raises Problem when there is nothing to invoice.
+    """
+    # Two invoices of one organisation are issued one after the other; usage waits for the chain, so none slips between.
+    chain_lock(organisation.id)
+    until = min(until or now, now)
+    draft = invoice_draft(organisation=organisation, until=until)
+    if draft is None:
+        raise Problem(
+            409, "Nothing to invoice", f"There is no usage before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
+            kind="nothing-to-invoice",
+        )  # fmt: skip
+    invoice = _store(draft, actor=actor, now=now)
+    _post(invoice, draft, now=now)
+    audit_record(
+        action="invoice.issue", subject=f"invoice {invoice.number}", actor=actor, organisation=organisation, now=now,
+        detail={"digest": invoice.digest, "net": decimal_text(draft.net), "due": decimal_text(draft.due)},
+    )  # fmt: skip
+    return invoice
+
+
+def invoices_issue_month(*, now: datetime) -> int:
+    """Issue last month's invoices, one transaction for each organisation that used something; returns how many."""
+    month_start, _ = month_of(now)
+    waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True)
+    issued = 0
+    for organisation in Organisation.objects.filter(pk__in=waiting.values("organisation")):
+        try:
+            invoice_issue(organisation=organisation, until=month_start, actor=None, now=now)
+        except Problem as refusal:  # somebody issued it on demand between the two statements
+            if refusal.kind != "nothing-to-invoice":
+                raise
+        else:
+            issued += 1
+    return issued
+
+
+@transaction.atomic
+def invoice_mark_paid(
+    *, invoice_id: UUID, amount: Decimal, reference: str, actor: User | None, now: datetime
+) -> Invoice:
+    """Record that the money of an invoice arrived. Raises Problem when it is paid, or when the amount is another."""
+    invoice = Invoice.objects.select_for_update(no_key=True).get(pk=invoice_id)
+    if invoice.state == InvoiceState.PAID:
+        raise Problem(409, "Paid already", f"Invoice {invoice.number} is paid.", kind="invoice-paid")
+    invoice.payment_reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
+    invoice.state, invoice.paid_at = InvoiceState.PAID, now
+    invoice.save(update_fields=["state", "paid_at", "payment_reference"])
+    transaction_post(
+        organisation_id=invoice.organisation_id,
+        kind="payment",
+        idempotency_key=f"invoice:{invoice.id}:paid",
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        amounts={AccountKind.BANK: invoice.due, AccountKind.RECEIVABLE: invoice.due.copy_negate()},
+        detail={"reference": invoice.payment_reference},
+        now=now,
+    )
+    audit_record(
+        action="invoice.paid", subject=f"invoice {invoice.number}", actor=actor, organisation=invoice.organisation,
+        now=now, detail={"amount": decimal_text(amount), "reference": invoice.payment_reference},
+    )  # fmt: skip
+    return invoice
+
+
+@transaction.atomic
+def profile_set(
+    *, organisation: Organisation, legal_name: str, address: str, tax_id: str, actor: User, now: datetime
+) -> BillingProfile:
+    """Whom invoices are addressed to. The tax rate is the administrator's to set."""
+    profile, _ = BillingProfile.objects.update_or_create(
+        organisation=organisation, defaults={"legal_name": legal_name, "address": address, "tax_id": tax_id}
+    )
+    audit_record(
+        action="billing.profile", subject=str(organisation.id), actor=actor, organisation=organisation, now=now
+    )
+    return profile
+
+
+def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
+    invoice_id, number = uuid4(), _number(now)
+    profile = BillingProfile.objects.filter(organisation=draft.organisation).first()
+    due_at = now + timedelta(days=profile.payment_days if profile else 14)
+    identity = {
+        "id": str(invoice_id),
+        "number": number,
+        "issued_at": stamp(now),
+        "due_at": stamp(due_at),
+        "addressee": {
+            "name": (profile and profile.legal_name) or draft.organisation.name,
+            "address": profile.address if profile else "",
+            "tax_id": profile.tax_id if profile else "",
+        },
+    }
+    document = document_of_draft(draft, identity=identity)
+    nothing_to_pay = draft.due == 0
+    invoice = Invoice.objects.create(
+        id=invoice_id,
+        organisation=draft.organisation,
+        number=number,
+        sequence=(draft.previous.sequence if draft.previous else 0) + 1,
+        period_start=draft.period_start,
+        period_end=draft.period_end,
+        currency=draft.currency,
+        net=draft.net,
+        carried_in=draft.carried_in,
+        carried_out=draft.rounded.carried,
+        correction=draft.rounded.correction,
+        payable=draft.rounded.payable,
+        tax=draft.tax,
+        due=draft.due,
+        document=document,
+        digest=digest_of(document),
+        provider=DEFAULT_PROVIDER,
+        issued_at=now,
+        issued_by=actor,
+        due_at=due_at,
+        state=InvoiceState.PAID if nothing_to_pay else InvoiceState.ISSUED,
+        paid_at=now if nothing_to_pay else None,
+        payment_reference="nothing to pay" if nothing_to_pay else "",
+    )
+    for index, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=True), 1):
+        stored = InvoiceLine.objects.create(
+            invoice=invoice, number=index, kind=line.kind, contract=line.contract, quantity=line.rating.executions,
+            amount=line.rating.amount, share=share,
+        )  # fmt: skip
+        InvoicedUsage.objects.bulk_create([InvoicedUsage(usage=row, line=stored) for row in line.rows])
+    return invoice
+
+
+def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
+    """Accrued becomes receivable; what is carried stays accrued, what rounding moved is written down."""
+    settled = subtract(draft.rounded.exact, draft.rounded.carried)
+    if settled == 0:
+        return
+    transaction_post(
+        organisation_id=invoice.organisation_id,
+        kind="invoice",
+        idempotency_key=f"invoice:{invoice.id}:issue",
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        amounts={
+            AccountKind.RECEIVABLE: invoice.due,
+            AccountKind.TAX: invoice.tax.copy_negate(),
+            AccountKind.ACCRUED: settled.copy_negate(),
+            AccountKind.ROUNDING: draft.rounded.correction,
+        },
+        detail={"digest": invoice.digest},
+        now=now,
+    )
+
+
+def _number(now: datetime) -> str:
+    year = now.astimezone(UTC).year
+    InvoiceCounter.objects.bulk_create([InvoiceCounter(year=year)], ignore_conflicts=True)
+    counter = InvoiceCounter.objects.select_for_update().get(year=year)
+    counter.last += 1
+    counter.save(update_fields=["last"])
+    return f"T-{year}-{counter.last:06d}"

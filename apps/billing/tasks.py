@@ -1,0 +1,12 @@
+"""Periodic work of the billing room."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.billing.services import invoices_issue_month
+
+
+@shared_task(name="apps.billing.tasks.month_invoices", queue="default")
+def month_invoices() -> int:
+    """Issue the invoices of the month that is over; does nothing when they are issued."""
+    return invoices_issue_month(now=timezone.now())
