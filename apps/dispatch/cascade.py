@@ -1,0 +1,35 @@
+"""A cascade: a cheap program looks at every item, a dearer one at those that the first was unsure about (G10). Pure."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def confidences(output: Array) -> Array:
+    """The largest value of each item's output, [items]: its probability when the output is one."""
+    largest: Array = output.reshape(len(output), -1).max(axis=1)
+    return largest
+
+
+def unsure_items(output: Array, threshold: Decimal) -> Array:
+    """Items whose confidence is below the threshold, the least sure first; NaN is as unsure as can be."""
+    sure = np.nan_to_num(confidences(output).astype(np.float64), nan=-np.inf)
+    order = np.argsort(sure, kind="stable")
+    unsure: Array = order[sure[order] < float(threshold)]
+    return unsure
+
+
+def overrule(outputs: dict[str, Array], decided: Array, items: Array, second: dict[str, Array], chosen: Array) -> None:
+    """Writes the second program's rows over the first's, in place, output by output where name and shape agree."""
+    rows = np.searchsorted(items, chosen)
+    for name, values in second.items():
+        if name in outputs and outputs[name].shape[1:] == values.shape[1:]:
+            outputs[name][rows] = values
+        else:
+            outputs[f"second_{name}"] = values
+    decided[rows] = 1

@@ -1,0 +1,93 @@
+"""What dispatch reads of a contract and of the programs that it names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.dispatch.devicetime import Pace
+from apps.dispatch.feeds import TensorType
+from apps.fleet.models import Pool
+from apps.fleet.selectors import host_measurement_latest
+from apps.pricing.rating import Counts
+from apps.sales.limits import Limits
+from apps.sales.models import Contract
+from apps.sales.selectors import contract_allowed
+
+NANOSECONDS = 1_000_000_000
+
+
+class Line(NamedTuple):
+    """A program of a contract, how many executions were bought and how many are not promised to jobs yet."""
+
+    program: Program
+    executions: int
+    left: int
+
+
+class Cascade(NamedTuple):
+    """Items whose `output` has no value of at least `threshold` under `first` go to `second`."""
+
+    first: Program
+    second: Program
+    output: str
+    threshold: Decimal
+
+
+def counts_of(program: Program) -> Counts:
+    """What one execution is billed by."""
+    return Counts(operations=program.operations, cycles=program.interval_cycles)
+
+
+def inputs_of(program: Program) -> list[TensorType]:
+    """The inputs of one execution."""
+    return [TensorType(one["name"], one["dtype"], tuple(one["shape"])) for one in program.inputs]
+
+
+def pace_of(pool: Pool, program: Program) -> Pace:
+    """How fast the pool runs the program: proven cycles, or on a host pool the newest measured 95th percentile."""
+    if not pool.is_host:
+        return Pace(program.latency_cycles, program.interval_cycles, program.clock_hz)
+    measured = host_measurement_latest(pool=pool, program_digest=program.digest)
+    if measured is None:
+        detail = f"{program} has not been measured on {pool.slug} yet; that takes a few seconds. Try again in a minute."
+        raise Problem(409, "Not measured yet", detail, kind="not-measured")
+    return Pace(measured.p95_ns, measured.p95_ns, NANOSECONDS)
+
+
+def lines_of(contract: Contract) -> list[Line]:
+    """The contract's programs in the order of its lines."""
+    rows = contract.lines.select_related("program__model_version__model").order_by("number")
+    return [Line(row.program, row.executions, row.left) for row in rows]
+
+
+def line_of(contract: Contract, program: Program) -> Line:
+    """The line of one program, as it stands now. Raises KeyError."""
+    for line in lines_of(contract):
+        if line.program.digest == program.digest:
+            return line
+    raise KeyError(program.digest)
+
+
+def cascade_of(contract: Contract) -> Cascade | None:
+    """The cascade that the contract's plan chose; None for plain contracts."""
+    if contract.plan_id is None:
+        return None
+    from apps.planner.models import Plan
+
+    plan = Plan.objects.filter(pk=contract.plan_id).first()
+    chosen = (plan.chosen or {}) if plan else {}
+    if chosen.get("kind") != "cascade":
+        return None
+    programs = {str(line.program.pk): line.program for line in lines_of(contract)}
+    first, second = (programs[str(pk)] for pk in chosen["programs"])
+    return Cascade(first, second, chosen["output"], Decimal(chosen["threshold"]))
+
+
+def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:
+    """Where `duration` seconds of the contract's work may lie from now on: the same rule as when the quote was made."""
+    return contract_allowed(contract, now, duration)

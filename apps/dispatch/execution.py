@@ -1,0 +1,137 @@
+"""What a worker does with a lease: take it, run the block, store the outputs, complete. Nothing is kept in the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self
+from uuid import UUID
+
+import numpy as np
+import structlog
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import DatabaseError, connection
+
+from apps.accounts.problems import Problem
+from apps.dispatch import services
+from apps.dispatch.feeds import arrays_pack, arrays_unpack
+from apps.dispatch.models import JobStage, Lease
+from apps.dispatch.runners import host as host_runner
+from apps.dispatch.runners import simulator
+from apps.dispatch.runners.block import Outcome, Progress, feeds_of
+from apps.dispatch.services.leases import CountersDiffer, LeaseLost
+from compiler.errors import ModelError
+
+RENEW_SECONDS = 3.0
+
+log = structlog.get_logger("dispatch")
+Clock = Callable[[], datetime]
+
+
+def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> bool:
+    """Runs one lease from taking to billing. False when it was not ours to run, or was lost on the way.
+
+    What a repetition would not mend (a model that fails, counters that differ) fails the job; anything else is raised,
+    and the lease is offered anew once its heartbeat has been silent.
+    """
+    try:
+        services.lease_take(lease_id=lease_id, epoch=epoch, host=host, now=clock())
+    except LeaseLost as lost:
+        log.info("lease not taken", reason=str(lost))
+        return False
+    lease = Lease.objects.select_related("stage__program__model_version", "stage__job", "device__pool").get(pk=lease_id)
+    try:
+        with Heartbeat(lease_id, epoch, clock) as heart:
+            outcome = _run(lease, heart.progress, clock)
+            key = _outputs_store(lease, epoch, outcome)
+        services.lease_complete(
+            lease_id=lease_id,
+            epoch=epoch,
+            outputs_key=key,
+            counters=outcome.counters,
+            wall_ns=outcome.wall_ns,
+            measured=outcome.measured,
+            now=clock(),
+        )
+    except LeaseLost as lost:
+        log.warning("lease lost", reason=str(lost))
+        return False
+    except (ModelError, CountersDiffer, simulator.WrongBinary, Problem, ValueError, KeyError) as error:
+        services.lease_fail(lease_id=lease_id, epoch=epoch, reason=_sentence(error), now=clock())
+        return False
+    return True
+
+
+def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
+    feeds = feeds_of(_inputs(lease), _items(lease.stage)[lease.from_item : lease.from_item + lease.count])
+    program = lease.stage.program
+    if lease.device.pool.is_host:
+        return host_runner.run(program, feeds, progress, clock)
+    return simulator.run(program, feeds, progress)
+
+
+def _inputs(lease: Lease) -> dict[str, np.ndarray]:
+    with default_storage.open(lease.stage.job.inputs_key) as file:
+        return arrays_unpack(file.read())
+
+
+def _items(stage: JobStage) -> np.ndarray:
+    """The job's items that the stage works on, in order."""
+    if not stage.selection_key:
+        return np.arange(stage.count)
+    with default_storage.open(stage.selection_key) as file:
+        return arrays_unpack(file.read())["items"]
+
+
+def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
+    """Stores the block's outputs under the epoch, so that a worker that was given up cannot write over another's."""
+    name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
+    return default_storage.save(name, ContentFile(arrays_pack(outcome.outputs)))
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Problem):
+        return error.detail
+    if isinstance(error, (ModelError, CountersDiffer, simulator.WrongBinary)):
+        return str(error)
+    return f"The program cannot run on these inputs ({type(error).__name__}: {error})."
+
+
+class Heartbeat:
+    """Renews a lease from a thread of its own while the block runs, and tells the runner when it is lost."""
+
+    def __init__(self, lease_id: UUID, epoch: int, clock: Clock) -> None:
+        self.lease_id, self.epoch, self.clock = lease_id, epoch, clock
+        self.done = 0
+        self._over, self._lost = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"lease-{lease_id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def progress(self, done: int) -> None:
+        """Called by the runner after items; raises LeaseLost when it works for nobody any more."""
+        self.done = done
+        if self._lost.is_set():
+            raise LeaseLost(f"lease {self.lease_id} was given to another or its job has ended")
+
+    def _beat(self) -> None:
+        try:
+            while not self._over.wait(RENEW_SECONDS):
+                try:
+                    services.lease_renew(lease_id=self.lease_id, epoch=self.epoch, progress=self.done, now=self.clock())
+                except LeaseLost:
+                    self._lost.set()
+                    return
+                except DatabaseError as error:
+                    log.warning("no heartbeat", lease=str(self.lease_id), error=str(error))
+                    connection.close()
+        finally:
+            connection.close()

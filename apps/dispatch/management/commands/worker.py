@@ -1,0 +1,67 @@
+"""`manage.py worker --pool lpu-a`: makes this machine a host of a pool.
+
+It needs DATABASE_URL, REDIS_URL and a storage URL, and keeps nothing of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+import structlog
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from apps.accounts.problems import Problem
+from apps.fleet.selectors import devices_of, pool_get
+from apps.fleet.services import workerhost_seen
+
+BEAT_SECONDS = 5.0
+
+log = structlog.get_logger("worker")
+
+
+class Command(BaseCommand):
+    help = "Serve a pool's queue from this machine; as many at once as the pool has devices, unless told otherwise."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug, for example lpu-a")
+        parser.add_argument("--concurrency", type=int, default=None)
+        parser.add_argument("--name", default=None, help="how the host is called on the fleet page")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            pool = pool_get(options["pool"])
+        except Problem as problem:
+            raise CommandError(problem.detail) from problem
+        concurrency = options["concurrency"] or max(1, len(devices_of(pool)))
+        name = options["name"] or f"{socket.gethostname()}-{os.getpid()}"
+        connection.close()
+        beat = threading.Thread(target=heartbeat, args=(name, pool.slug, concurrency), daemon=True, name="heartbeat")
+        beat.start()
+        from apps.config.celery import app
+
+        app.worker_main(
+            ["worker", "--queues", pool.queue, "--concurrency", str(concurrency), "--hostname", f"{name}@%h",
+             "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]
+        )  # fmt: skip
+
+
+def heartbeat(name: str, pool_slug: str, concurrency: int) -> None:
+    """Tells the fleet every few seconds that this host is there, for as long as the process lives."""
+    is_start, rest = True, threading.Event()
+    while True:
+        try:
+            workerhost_seen(
+                name=name, pool_slug=pool_slug, concurrency=concurrency, is_start=is_start, now=timezone.now()
+            )
+            is_start = False
+        except (DatabaseError, Problem) as error:
+            log.warning("heartbeat failed", error=str(error))
+        finally:
+            connection.close()
+        rest.wait(BEAT_SECONDS)

@@ -1,0 +1,208 @@
+"""Jobs, their stages and leases. A lease is a block of a job's items on one device's timetable."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import ClassVar
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import RangeOperators
+from django.db import models
+from django.db.models import F, Func
+
+from apps.accounts.models import Organisation, User
+from apps.compilation.models import Program
+from apps.dispatch.devicetime import Pace
+from apps.fleet.models import Device
+from apps.sales.models import Contract
+from apps.timetable.models import Window
+
+
+class JobState(models.TextChoices):
+    """Queued until the first lease runs; the last three are final."""
+
+    QUEUED = "queued", "Queued"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+
+
+class Job(models.Model):
+    """Items to run under a contract. Inputs and outputs are .npz artefacts with the items along the leading axis."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="jobs")
+    contract = models.ForeignKey(Contract, on_delete=models.PROTECT, related_name="jobs")
+    submitted_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    items = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
+    threshold = models.DecimalField(max_digits=12, decimal_places=10, null=True)
+    confidence_output = models.CharField(max_length=200, blank=True)
+    inputs_key = models.CharField(max_length=200)
+    outputs_key = models.CharField(max_length=200, blank=True)
+    problem = models.TextField(blank=True)
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["organisation", "-submitted_at"], name="job_of_organisation"),
+            models.Index(fields=["state"], name="job_open", condition=models.Q(state__in=["queued", "running"])),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(items__gt=0), name="job_has_items"),
+            models.CheckConstraint(
+                condition=models.Q(state__in=["queued", "running"], finished_at__isnull=True)
+                | models.Q(state__in=["done", "failed", "cancelled"], finished_at__isnull=False),
+                name="job_finished_with_its_state",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.items} items, {self.state}"
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing will change any more."""
+        return self.state in FINAL
+
+
+class StageState(models.TextChoices):
+    """`waiting`: no room in the timetable was found yet; tried again until there is."""
+
+    WAITING = "waiting", "Waiting for room"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+
+
+class JobStage(models.Model):
+    """One program over some of a job's items. A cascade has two: the second takes what the first was unsure about.
+
+    The pace is frozen here: cycles of one execution, cycles between two, cycles per second. On a host pool a cycle is
+    a nanosecond and the pace a measured percentile.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="stages")
+    position = models.PositiveSmallIntegerField()
+    program = models.ForeignKey(Program, on_delete=models.PROTECT, related_name="+")
+    count = models.PositiveIntegerField()
+    selection_key = models.CharField(max_length=200, blank=True)
+    unsure_left = models.PositiveIntegerField(default=0)
+    latency_cycles = models.BigIntegerField()
+    interval_cycles = models.BigIntegerField()
+    clock_hz = models.BigIntegerField()
+    state = models.CharField(max_length=10, choices=StageState, default=StageState.RUNNING)
+    waiting_reason = models.CharField(max_length=400, blank=True)
+
+    organisation_path: ClassVar[str] = "job__organisation"
+
+    class Meta:
+        ordering = ["job", "position"]
+        constraints = [models.UniqueConstraint(fields=["job", "position"], name="jobstage_once")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} stage {self.position}"
+
+    @property
+    def pace(self) -> Pace:
+        """The frozen pace."""
+        return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz)
+
+
+class LeaseState(models.TextChoices):
+    """Planned until its device time comes; offered until a worker takes it; revoked and failed ones run no more."""
+
+    PLANNED = "planned", "Planned"
+    OFFERED = "offered", "Offered"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    REVOKED = "revoked", "Revoked"
+    FAILED = "failed", "Failed"
+
+
+LIVE = (LeaseState.PLANNED, LeaseState.OFFERED, LeaseState.RUNNING)
+HOLDING = (*LIVE, LeaseState.DONE)
+
+
+class Lease(models.Model):
+    """Items [from_item, from_item + count) of a stage, issuing from `first_cycle` of a window on.
+
+    `epoch` is the fencing token: every time the lease is offered anew it grows, and only the worker that holds the
+    present one may renew or complete. `device_from` and `device_to` are the exact instants rounded down to microseconds;
+    `wall_ns` is how long the execution took here, which is shown apart and never billed on a deterministic device.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    stage = models.ForeignKey(JobStage, on_delete=models.PROTECT, related_name="leases")
+    window = models.ForeignKey(Window, on_delete=models.PROTECT, related_name="leases")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="leases")
+    from_item = models.PositiveIntegerField()
+    count = models.PositiveIntegerField()
+    first_cycle = models.BigIntegerField()
+    next_cycle = models.BigIntegerField()
+    epoch = models.PositiveIntegerField(default=1)
+    state = models.CharField(max_length=10, choices=LeaseState, default=LeaseState.PLANNED)
+    device_from = models.DateTimeField()
+    device_to = models.DateTimeField()
+    offered_at = models.DateTimeField(null=True, blank=True)
+    taken_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    host = models.CharField(max_length=120, blank=True)
+    progress = models.PositiveIntegerField(default=0)
+    counters = models.JSONField(null=True, blank=True)
+    outputs_key = models.CharField(max_length=200, blank=True)
+    wall_ns = models.BigIntegerField(null=True, blank=True)
+
+    organisation_path: ClassVar[str] = "stage__job__organisation"
+
+    class Meta:
+        ordering = ["stage", "from_item"]
+        constraints = [
+            ExclusionConstraint(
+                name="lease_cycle_once",
+                expressions=[
+                    (F("window"), RangeOperators.EQUAL),
+                    (Func(F("first_cycle"), F("next_cycle"), function="int8range"), RangeOperators.OVERLAPS),
+                ],
+                condition=models.Q(state__in=[state.value for state in HOLDING]),
+            ),
+            ExclusionConstraint(
+                name="lease_item_once",
+                expressions=[
+                    (F("stage"), RangeOperators.EQUAL),
+                    (
+                        Func(F("from_item"), F("from_item") + F("count"), function="int4range"),
+                        RangeOperators.OVERLAPS,
+                    ),
+                ],
+                condition=models.Q(state__in=[state.value for state in HOLDING]),
+            ),
+            models.CheckConstraint(
+                condition=models.Q(count__gt=0, first_cycle__gte=0, next_cycle__gt=F("first_cycle")),
+                name="lease_is_something",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["state", "device_from"],
+                name="lease_due",
+                condition=models.Q(state__in=[state.value for state in LIVE]),
+            ),
+            models.Index(fields=["device", "device_from"], name="lease_of_device"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.from_item}+{self.count} {self.state}"
+
+    def is_silent(self, *, now: datetime, after_seconds: float) -> bool:
+        """Running, and not heard of for that long."""
+        heard = self.heartbeat_at or self.taken_at
+        return self.state == LeaseState.RUNNING and heard is not None and (now - heard).total_seconds() > after_seconds

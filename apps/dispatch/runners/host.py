@@ -1,0 +1,107 @@
+"""Runs a model on this machine's own CPU with ONNX Runtime: measured, not proven (T8)."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apps.compilation.models import Program
+from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
+from apps.registry.selectors import modelversion_bytes
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+WARM_UP = 3
+SAMPLES = 40
+SECONDS_MAX = 10.0
+NUMPY_OF_ONNX = {
+    "tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16", "tensor(int64)": "int64",
+    "tensor(int32)": "int32", "tensor(int16)": "int16", "tensor(int8)": "int8", "tensor(uint8)": "uint8",
+    "tensor(uint16)": "uint16", "tensor(uint32)": "uint32", "tensor(uint64)": "uint64", "tensor(bool)": "bool",
+}  # fmt: skip
+
+
+def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Callable[[], datetime]) -> Outcome:
+    """Executes the model once for each feed, one after another, on one thread."""
+    session, constants, outputs = _prepared(program)
+    durations: list[int] = []
+    results: list[Feeds] = []
+    started, began = clock(), time.perf_counter_ns()
+    for number, feed in enumerate(feeds, start=1):
+        before = time.perf_counter_ns()
+        values = session.run(outputs, {**feed, **constants})
+        durations.append(time.perf_counter_ns() - before)
+        results.append(dict(zip(outputs, values, strict=True)))
+        progress(number)
+    wall_ns = time.perf_counter_ns() - began
+    counters = {"durations_ns": durations, "hardware": hardware()}
+    return Outcome(stack(results), counters, wall_ns, (started, max(started, clock())))
+
+
+def measure(program: Program) -> list[int]:
+    """Durations of single executions in nanoseconds on seeded inputs, after a warm-up; at most ten seconds of them."""
+    session, constants, outputs = _prepared(program)
+    feed = {**_seeded(program), **constants}
+    for _ in range(WARM_UP):
+        session.run(outputs, feed)
+    durations: list[int] = []
+    deadline = time.perf_counter() + SECONDS_MAX
+    while len(durations) < SAMPLES and (len(durations) < 3 or time.perf_counter() < deadline):
+        before = time.perf_counter_ns()
+        session.run(outputs, feed)
+        durations.append(time.perf_counter_ns() - before)
+    return durations
+
+
+@lru_cache(maxsize=1)
+def hardware() -> str:
+    """The CPU's own name and the runtime, as stored beside what was measured on it."""
+    import onnxruntime
+
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, one thread, ONNX Runtime {onnxruntime.__version__}"
+
+
+def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
+    """The model's session, the inputs that the program was compiled with as constants, and the outputs' names."""
+    session = _session(str(program.model_version_id), modelversion_bytes(program.model_version))
+    constants: Feeds = {}
+    for wanted in session.get_inputs():
+        if wanted.name in program.constants:
+            dtype = NUMPY_OF_ONNX[wanted.type]
+            constants[wanted.name] = np.array(program.constants[wanted.name], dtype=dtype)
+    return session, constants, [one["name"] for one in program.outputs]
+
+
+@lru_cache(maxsize=4)
+def _session(version_id: str, data: bytes) -> InferenceSession:
+    """A session on one thread, kept while this worker lives: loading a model takes longer than running it."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def _seeded(program: Program) -> dict[str, Any]:
+    """Inputs of the program's types and shapes: small positive numbers, the same every time."""
+    random = np.random.default_rng(0)
+    feed: dict[str, Any] = {}
+    for one in program.inputs:
+        dtype = np.dtype(one["dtype"])
+        values = random.random(one["shape"]) if dtype.kind == "f" else random.integers(0, 2, one["shape"])
+        feed[one["name"]] = np.asarray(values, dtype)
+    return feed

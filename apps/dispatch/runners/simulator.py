@@ -1,0 +1,43 @@
+"""Runs a program's binary on the simulator: the bytes and the target that they name, nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+
+import compiler
+from apps.compilation.models import Program
+from apps.compilation.selectors import program_bytes
+from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
+
+
+class WrongBinary(Exception):
+    """The stored binary is not the one that was sold."""
+
+
+def run(program: Program, feeds: Sequence[Feeds], progress: Progress) -> Outcome:
+    """Executes the block back to back, as the device does. The counters are those of one execution."""
+    data = _binary(program)
+    began = time.perf_counter_ns()
+    results, counters = compiler.simulate(data, list(feeds))
+    wall_ns = time.perf_counter_ns() - began
+    progress(len(feeds))
+    return Outcome(stack(results), counters.to_json(), wall_ns)
+
+
+def _binary(program: Program) -> bytes:
+    return _bytes_of(program.digest, program.pk.hex)
+
+
+@lru_cache(maxsize=8)
+def _bytes_of(digest: str, program_hex: str) -> bytes:
+    """The binary from storage, checked against the digest that the contract pins."""
+    from hashlib import sha256
+    from uuid import UUID
+
+    data = program_bytes(Program.objects.get(pk=UUID(program_hex)))
+    found = sha256(data).hexdigest()
+    if found != digest:
+        raise WrongBinary(f"The stored binary has the digest {found[:12]}, but {digest[:12]} was sold.")
+    return data

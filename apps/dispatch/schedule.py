@@ -1,0 +1,19 @@
+"""What the scheduler asks of dispatch. A message that nobody took in time is dropped: the next one asks the same."""
+
+SCHEDULE = {
+    "dispatch-offer-due": {
+        "task": "apps.dispatch.tasks.offer_due",
+        "schedule": 1.0,
+        "options": {"queue": "default", "expires": 1.0},
+    },
+    "dispatch-sweep": {
+        "task": "apps.dispatch.tasks.sweep",
+        "schedule": 5.0,
+        "options": {"queue": "default", "expires": 5.0},
+    },
+    "dispatch-measure-due": {
+        "task": "apps.dispatch.tasks.measure_due",
+        "schedule": 5.0,
+        "options": {"queue": "default", "expires": 5.0},
+    },
+}

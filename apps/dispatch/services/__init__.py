@@ -1,0 +1,37 @@
+"""What changes jobs and leases.
+
+`jobs` takes and ends jobs, `stages` finds them room in the timetable and moves them on, `leases` holds the five verbs
+(offer, lease, renew, complete, revoke) behind which Celery stays replaceable.
+"""
+
+from apps.dispatch.services.jobs import job_cancel, job_create, job_fail
+from apps.dispatch.services.leases import (
+    LeaseLost,
+    lease_complete,
+    lease_fail,
+    lease_offer,
+    lease_renew,
+    lease_revoke,
+    lease_take,
+    leases_offer_due,
+    leases_reoffer_silent,
+)
+from apps.dispatch.services.stages import job_advance, jobs_advance_due, stage_place
+
+__all__ = [
+    "LeaseLost",
+    "job_advance",
+    "job_cancel",
+    "job_create",
+    "job_fail",
+    "jobs_advance_due",
+    "lease_complete",
+    "lease_fail",
+    "lease_offer",
+    "lease_renew",
+    "lease_revoke",
+    "lease_take",
+    "leases_offer_due",
+    "leases_reoffer_silent",
+    "stage_place",
+]

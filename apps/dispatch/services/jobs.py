@@ -1,0 +1,142 @@
+"""Taking a job, cancelling it, ending it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.dispatch import contracts
+from apps.dispatch.feeds import InputError, arrays_pack, items_check, items_match
+from apps.dispatch.feeds.check import Array, TensorType
+from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
+from apps.dispatch.services.leases import lease_revoke
+from apps.dispatch.services.stages import outputs_assemble, stage_create, stage_place
+from apps.sales.models import Contract
+from apps.sales.services import contract_executions_return, contract_executions_take
+from apps.timetable.services import CapacityTaken, refusal_record
+
+log = structlog.get_logger("dispatch")
+
+
+def inputs_problem(error: InputError) -> Problem:
+    """The refusal that lists every fault of the inputs."""
+    errors = [{"message": sentence} for sentence in error.problems]
+    return Problem(422, "The inputs do not fit", " ".join(error.problems), kind="inputs-do-not-fit", errors=errors)
+
+
+def program_choose(contract: Contract, arrays: dict[str, Array]) -> tuple[Program, list[TensorType]]:
+    """The contract's program whose input shapes these arrays have: the bucket that fits, or a cascade's first.
+
+    Raises Problem with what each program takes.
+    """
+    plan = contracts.cascade_of(contract)
+    programs = [plan.first] if plan else [line.program for line in contracts.lines_of(contract)]
+    candidates = [(program, contracts.inputs_of(program)) for program in programs]
+    for program, types in candidates:
+        if items_match(arrays, types):
+            return program, types
+    if len(candidates) == 1:
+        return candidates[0]
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    taken = "; or ".join(", ".join(str(one) for one in types) for _, types in candidates)
+    detail = f"No program of this contract takes inputs of these shapes: {shapes}. It takes, for each item: {taken}."
+    raise Problem(422, "No program fits the inputs", detail, kind="inputs-do-not-fit")
+
+
+def job_create(*, contract: Contract, arrays: dict[str, Array], actor: User | None, now: datetime) -> Job:
+    """Takes a job: its items against the contract's volume, its leases into the timetable.
+
+    `arrays` are the inputs by name, items along the leading axis. Raises Problem: inputs that do not fit (422), volume
+    used up, contract ended or capacity taken (409).
+    """
+    program, types = program_choose(contract, arrays)
+    try:
+        checked = items_check(arrays, types)
+    except InputError as error:
+        raise inputs_problem(error) from error
+    job_id = uuid.uuid4()
+    key = default_storage.save(f"jobs/{job_id}/inputs.npz", ContentFile(arrays_pack(checked)))
+    items = len(next(iter(checked.values())))
+    try:
+        return _job_store(job_id, key, contract, program, items, actor, now)
+    except BaseException as refused:
+        default_storage.delete(key)
+        if isinstance(refused, CapacityTaken):
+            _refusal_record(contract, program, items, refused, now)
+        raise
+
+
+def _refusal_record(contract: Contract, program: Program, items: int, refused: CapacityTaken, now: datetime) -> None:
+    refusal_record(
+        organisation_id=contract.organisation_id,
+        pool=contract.pool,
+        klass=contract.klass,
+        duration=contracts.pace_of(contract.pool, program).duration(items),
+        reason=refused.detail,
+        now=now,
+    )
+
+
+@transaction.atomic
+def _job_store(
+    job_id: UUID, key: str, contract: Contract, program: Program, items: int, actor: User | None, now: datetime
+) -> Job:
+    contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=items, now=now)
+    plan = contracts.cascade_of(contract)
+    job = Job.objects.create(
+        id=job_id,
+        organisation_id=contract.organisation_id,
+        contract=contract,
+        submitted_by=actor,
+        items=items,
+        threshold=plan.threshold if plan else None,
+        confidence_output=plan.output if plan else "",
+        inputs_key=key,
+        submitted_at=now,
+    )
+    stage_place(stage=stage_create(job=job, position=0, program=program, count=items), now=now)
+    return job
+
+
+@transaction.atomic
+def job_cancel(*, job_id: UUID, now: datetime) -> Job:
+    """Stops a job: what has not been done is taken back and given back to the contract, what has is kept and billed."""
+    job = Job.objects.select_for_update().get(pk=job_id)
+    if job.is_final:
+        raise Problem(409, "Nothing to cancel", f"This job is {job.get_state_display().lower()} already.")
+    job_end(job=job, state=JobState.CANCELLED, problem="", now=now)
+    return job
+
+
+@transaction.atomic
+def job_fail(*, job_id: UUID, problem: str, now: datetime) -> Job:
+    """Ends an open job with a sentence that says why."""
+    job = Job.objects.select_for_update().get(pk=job_id)
+    if not job.is_final:
+        job_end(job=job, state=JobState.FAILED, problem=problem, now=now)
+    return job
+
+
+def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
+    """Ends a job early, under its lock: live leases are revoked, undone executions go back to the contract."""
+    for lease in Lease.objects.select_for_update().filter(stage__job=job, state__in=LIVE):
+        lease_revoke(lease=lease, now=now)
+    for stage in job.stages.select_related("program"):
+        done = sum(stage.leases.filter(state=LeaseState.DONE).values_list("count", flat=True))
+        if done < stage.count:
+            contract_executions_return(
+                contract_id=job.contract_id, program_digest=stage.program.digest, count=stage.count - done, now=now
+            )
+    job.state, job.problem, job.finished_at = state, problem, now
+    job.outputs_key = outputs_assemble(job)
+    job.save(update_fields=["state", "problem", "finished_at", "outputs_key"])
+    log.info("job ended", job=str(job.pk), state=state.value, problem=problem)

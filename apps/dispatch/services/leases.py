@@ -1,0 +1,237 @@
+"""The five verbs of a lease: offer, lease (take), renew, complete, revoke; and what happens when a worker falls silent.
+
+Whoever changes a lease locks its job first and the lease second. A lease is offered through the Celery queue of its
+pool; the message holds nothing but id and epoch, and a stale or doubled message finds an epoch or a state that is no
+longer its own and does nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from celery import current_app
+from django.db import transaction
+from django.db.models import F, Q
+
+from apps.accounts.problems import Problem
+from apps.dispatch import contracts
+from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
+from apps.ledger.services import usage_post
+from apps.sales.services import contract_lease_rate
+from compiler.isa.resources import Resources
+
+SILENT_AFTER = timedelta(seconds=15)
+OFFER_AGAIN_AFTER = timedelta(seconds=60)
+EPOCHS_MAX = 5
+OFFERS_AT_ONCE = 200
+
+log = structlog.get_logger("dispatch")
+
+
+class LeaseLost(Exception):
+    """The lease is no longer this worker's: another epoch holds it, or its job has ended."""
+
+
+def leases_offer_due(*, now: datetime) -> int:
+    """Offers every planned lease whose device time has come, and again those that no worker took. Returns how many."""
+    due = Q(state=LeaseState.PLANNED, device_from__lte=now)
+    lost = Q(state=LeaseState.OFFERED, offered_at__lt=now - OFFER_AGAIN_AFTER)
+    with transaction.atomic():
+        rows = list(
+            Lease.objects.select_for_update(skip_locked=True, of=("self",))
+            .filter(due | lost)
+            .select_related("device__pool")
+            .order_by("device_from", "id")[:OFFERS_AT_ONCE]
+        )
+        for lease in rows:
+            lease_offer(lease=lease, now=now)
+    return len(rows)
+
+
+def lease_offer(*, lease: Lease, now: datetime) -> None:
+    """Puts the lease's present epoch on its pool's queue once the transaction has committed."""
+    lease.state, lease.offered_at = LeaseState.OFFERED, now
+    lease.save(update_fields=["state", "offered_at"])
+    message = {"lease_id": str(lease.pk), "epoch": lease.epoch}
+    queue = lease.device.pool.queue
+    transaction.on_commit(lambda: current_app.send_task("apps.dispatch.tasks.run_lease", kwargs=message, queue=queue))
+
+
+@transaction.atomic
+def lease_take(*, lease_id: UUID, epoch: int, host: str, now: datetime) -> Lease:
+    """Takes an offered lease for a worker on `host`. Raises LeaseLost when it is not there to be taken."""
+    job = _job_lock(lease_id)
+    lease = Lease.objects.select_for_update().get(pk=lease_id)
+    if lease.state != LeaseState.OFFERED or lease.epoch != epoch or job.is_final:
+        raise LeaseLost(f"lease {lease_id}: {lease.state} at epoch {lease.epoch}, not offered at {epoch}")
+    lease.state, lease.host, lease.taken_at, lease.heartbeat_at, lease.progress = LeaseState.RUNNING, host, now, now, 0
+    lease.save(update_fields=["state", "host", "taken_at", "heartbeat_at", "progress"])
+    if job.state == JobState.QUEUED:
+        job.state, job.started_at = JobState.RUNNING, now
+        job.save(update_fields=["state", "started_at"])
+    return lease
+
+
+def lease_renew(*, lease_id: UUID, epoch: int, progress: int, now: datetime) -> None:
+    """The holder's sign of life, with how many items it has done. Raises LeaseLost."""
+    held = Lease.objects.filter(pk=lease_id, epoch=epoch, state=LeaseState.RUNNING)
+    if not held.update(heartbeat_at=now, progress=progress):
+        raise LeaseLost(f"lease {lease_id} is no longer held at epoch {epoch}")
+
+
+@transaction.atomic
+def lease_complete(
+    *,
+    lease_id: UUID,
+    epoch: int,
+    outputs_key: str,
+    counters: dict[str, Any],
+    wall_ns: int,
+    measured: tuple[datetime, datetime] | None = None,
+    now: datetime,
+) -> Lease:
+    """THE transaction: fence by epoch, check the counters, rate by the frozen terms, post the usage, finish the lease.
+
+    On a deterministic device `counters` must equal the program's resources in every field (raises `CountersDiffer`, and
+    nothing is posted). `measured` are the wall-clock instants of a host pool's execution, whose device time is that
+    clock. Raises LeaseLost for an old epoch; the same completion again is refused the same way, so that a lease is
+    finished and billed once.
+    """
+    job = _job_lock(lease_id)
+    lease = Lease.objects.select_for_update().get(pk=lease_id)
+    if lease.state != LeaseState.RUNNING or lease.epoch != epoch or job.is_final:
+        raise LeaseLost(f"lease {lease_id}: {lease.state} at epoch {lease.epoch}, completion came for {epoch}")
+    if not lease.device.pool.is_host:
+        counters_check(expected=lease.stage.program.resources, counted=counters)
+    if measured is not None:
+        lease.device_from, lease.device_to = measured
+    _usage_post(lease=lease, job=job, now=now)
+    lease.state, lease.outputs_key, lease.counters = LeaseState.DONE, outputs_key, counters
+    lease.wall_ns, lease.finished_at, lease.progress, lease.heartbeat_at = wall_ns, now, lease.count, now
+    lease.save()
+    is_last = not Lease.objects.filter(stage__job=job, state__in=LIVE).exists()
+    if is_last:
+        transaction.on_commit(lambda: advance_send(job.pk))
+    return lease
+
+
+class CountersDiffer(Exception):
+    """The execution did not cost what the compiler proved; the job fails, nothing is billed for the lease."""
+
+
+def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None:
+    """Raises CountersDiffer unless every counted quantity equals the program's; a bound may only be undercut."""
+    proven, seen = Resources.from_json(expected).to_json(), Resources.from_json(counted).to_json()
+    is_exact = proven["exact"]
+    differences = [
+        f"{name}: compiled {want}, counted {got}"
+        for name, want, got in _leaves(proven, seen)
+        if (got != want if is_exact else got > want)
+    ]
+    if differences:
+        raise CountersDiffer("The processor did not do what the program says. " + "; ".join(differences) + ".")
+
+
+def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> list[tuple[str, int, int]]:
+    """Every number by its path; the two words `exact` and `reason` are no quantities."""
+    found: list[tuple[str, int, int]] = []
+    for name, want in proven.items():
+        if isinstance(want, dict):
+            found += _leaves(want, seen[name], f"{path}{name}.")
+        elif name not in {"exact", "reason"}:
+            found.append((f"{path}{name}", want, seen[name]))
+    return found
+
+
+@transaction.atomic
+def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
+    """The holder gives up for good: the lease and its job fail with `reason`, nothing is billed for it."""
+    from apps.dispatch.services.jobs import job_end
+
+    job = _job_lock(lease_id)
+    lease = Lease.objects.select_for_update().get(pk=lease_id)
+    if lease.state not in LIVE or lease.epoch != epoch or job.is_final:
+        return
+    lease.state, lease.finished_at = LeaseState.FAILED, now
+    lease.save(update_fields=["state", "finished_at"])
+    log.error("lease failed", lease=str(lease_id), job=str(job.pk), reason=reason)
+    job_end(job=job, state=JobState.FAILED, problem=reason, now=now)
+
+
+def lease_revoke(*, lease: Lease, now: datetime) -> None:
+    """Takes the lease back for good; its holder learns of it at its next sign of life. Called under the job's lock."""
+    lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
+    lease.save(update_fields=["state", "finished_at", "epoch"])
+
+
+def leases_reoffer_silent(*, now: datetime) -> int:
+    """Offers anew, at the next epoch, every running lease whose worker has fallen silent. Returns how many."""
+    silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
+    found = list(silent.values_list("pk", "epoch"))
+    for lease_id, epoch in found:
+        _reoffer(lease_id, epoch, now=now)
+    return len(found)
+
+
+@transaction.atomic
+def _reoffer(lease_id: UUID, epoch: int, *, now: datetime) -> None:
+    _job_lock(lease_id)
+    lease = Lease.objects.select_for_update(of=("self",)).select_related("device__pool").get(pk=lease_id)
+    is_silent = lease.is_silent(now=now, after_seconds=SILENT_AFTER.total_seconds())
+    if lease.epoch != epoch or not is_silent:
+        return
+    log.warning("lease expired", lease=str(lease_id), epoch=epoch, host=lease.host)
+    if epoch >= EPOCHS_MAX:
+        reason = f"A block of this job was given to {EPOCHS_MAX} workers in turn and every one fell silent."
+        lease_fail(lease_id=lease_id, epoch=epoch, reason=reason, now=now)
+        return
+    Lease.objects.filter(pk=lease_id).update(epoch=F("epoch") + 1)
+    lease.refresh_from_db(fields=["epoch"])
+    lease_offer(lease=lease, now=now)
+
+
+def _usage_post(*, lease: Lease, job: Job, now: datetime) -> None:
+    """Rates the lease by the contract's frozen terms and posts it; the key is the lease, whatever its epoch."""
+    stage = lease.stage
+    program = stage.program
+    rating = contract_lease_rate(
+        contract=job.contract,
+        program_digest=program.digest,
+        executions=lease.count,
+        first_instant=lease.device_from,
+        now=now,
+    )
+    model = program.model_version.model
+    _, is_new = usage_post(
+        organisation_id=job.organisation_id,
+        contract_id=job.contract_id,
+        lease_id=lease.pk,
+        idempotency_key=f"lease:{lease.pk}",
+        quantity=lease.count,
+        operations=rating.counted_operations,
+        cycles=contracts.counts_of(program).cycles * lease.count,
+        program_digest=program.digest,
+        project_id=model.project_id,
+        model_name=model.name,
+        rating=rating,
+        amount=rating.amount,
+        occurred_from=lease.device_from,
+        occurred_to=lease.device_to,
+        now=now,
+    )
+    if not is_new:
+        raise Problem(409, "Already billed", f"Lease {lease.pk} was billed before it was completed.")
+
+
+def _job_lock(lease_id: UUID) -> Job:
+    """The lease's job, locked: always before the lease itself."""
+    job_id = Lease.objects.values_list("stage__job_id", flat=True).get(pk=lease_id)
+    return Job.objects.select_for_update().get(pk=job_id)
+
+
+def advance_send(job_id: UUID) -> None:
+    """Asks a worker of the default queue to move the job on."""
+    current_app.send_task("apps.dispatch.tasks.advance_job", kwargs={"job_id": str(job_id)}, queue="default")

@@ -1,0 +1,245 @@
+"""Finding room for a job's stages in the timetable, and moving a job from stage to stage to its outputs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+import numpy as np
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.dispatch import cascade, contracts
+from apps.dispatch.devicetime import Cut, Pace, Room, cursor_after, cursor_at, cut_leases, cycles_between, instant_at
+from apps.dispatch.feeds import arrays_pack, arrays_unpack
+from apps.dispatch.models import HOLDING, LIVE, Job, JobStage, JobState, Lease, LeaseState, StageState
+from apps.dispatch.services.leases import lease_offer
+from apps.fleet.models import Pool
+from apps.sales.models import Contract
+from apps.sales.services import contract_executions_take
+from apps.timetable import services as timetable
+from apps.timetable.models import Window
+from apps.timetable.selectors import windows_of
+
+# A lease is a block of items: large enough to be worth a message, small enough to be done again after a crash.
+LEASE_ITEMS_MAX = 256
+LEASE_OPERATIONS = 400_000_000
+WINDOWS_MAX = 16
+FORGOTTEN_AFTER = timedelta(seconds=5)
+
+
+def stage_create(*, job: Job, position: int, program: Program, count: int, selection_key: str = "") -> JobStage:
+    """A stage at the pace at which the contract's pool runs the program."""
+    pace = contracts.pace_of(job.contract.pool, program)
+    return JobStage.objects.create(
+        job=job,
+        position=position,
+        program=program,
+        count=count,
+        selection_key=selection_key,
+        latency_cycles=pace.latency,
+        interval_cycles=pace.interval,
+        clock_hz=pace.clock_hz,
+        state=StageState.WAITING,
+    )
+
+
+def stage_place(*, stage: JobStage, now: datetime) -> None:
+    """Lays the stage's items into the contract's windows, and into new ones when those have passed.
+
+    Called in a transaction that holds the contract's row, so that two jobs never lay leases at once. Leases whose time
+    has come are offered. Raises `CapacityTaken`.
+    """
+    contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
+    pool = contract.pool
+    block = lease_block(stage.program)
+    cuts, left = cut_leases(stage.count, stage.pace, _rooms(contract, stage, now), block=block)
+    windows = {str(window.pk): window for window in windows_of(contract.pk)}
+    if left:
+        added = _windows_more(contract, stage.pace, left, now=now)
+        windows |= {str(window.pk): window for window in added}
+        rooms = [_room(window, stage.pace, cursor=0, now=now) for window in added]
+        more, still = cut_leases(left, stage.pace, rooms, block=block, first_item=stage.count - left)
+        assert not still, "a window of the stated duration holds what it was taken for"
+        cuts += more
+    leases = Lease.objects.bulk_create(_lease_of(stage, cut, windows[cut.window]) for cut in cuts)
+    stage.state, stage.waiting_reason = StageState.RUNNING, ""
+    stage.save(update_fields=["state", "waiting_reason"])
+    _offer_due(leases, pool, now=now)
+
+
+def lease_block(program: Program) -> int:
+    """Items of one lease."""
+    return max(1, min(LEASE_ITEMS_MAX, LEASE_OPERATIONS // max(1, program.operations)))
+
+
+def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
+    """What the contract's own windows have left for this stage from `now` on, in the order of time."""
+    windows = [window for window in windows_of(contract.pk) if window.end > now]
+    taken = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
+    rooms = []
+    for window in windows:
+        mine = [
+            (lease.first_cycle, lease.count, lease.stage.pace, lease.stage.program_id == stage.program_id)
+            for lease in taken
+            if lease.window_id == window.pk
+        ]
+        rooms.append(_room(window, stage.pace, cursor=cursor_after(mine), now=now))
+    return rooms
+
+
+def _room(window: Window, pace: Pace, *, cursor: int, now: datetime) -> Room:
+    return Room(
+        window=str(window.pk),
+        device=str(window.device_id),
+        start=window.start,
+        cycles=cycles_between(window.start, window.end, pace.clock_hz),
+        cursor=max(cursor, cursor_at(window.start, now, pace.clock_hz)),
+    )
+
+
+def _windows_more(contract: Contract, pace: Pace, count: int, *, now: datetime) -> list[Window]:
+    """New windows for work whose own have passed, by the rules of the contract's class."""
+    duration = pace.duration(count)
+    limits = contracts.limits_of(contract, duration, now=now)
+    replace = partial(
+        timetable.reservation_replace,
+        reservation_id=contract.reservation_id,
+        duration=duration,
+        not_before=limits.not_before,
+        not_after=limits.not_after,
+        allowed=limits.allowed,
+        setup=pace.setup,
+        quantum=pace.each,
+        now=now,
+    )
+    try:
+        return replace(windows_max=1)
+    except timetable.CapacityTaken:
+        # In one piece it fits nowhere; cut between executions it may.
+        return replace(windows_max=WINDOWS_MAX)
+
+
+def _lease_of(stage: JobStage, cut: Cut, window: Window) -> Lease:
+    pace = stage.pace
+    return Lease(
+        stage=stage,
+        window=window,
+        device_id=UUID(cut.device),
+        from_item=cut.first_item,
+        count=cut.count,
+        first_cycle=cut.first_cycle,
+        next_cycle=cut.first_cycle + cut.count * pace.interval,
+        device_from=instant_at(window.start, cut.first_cycle, pace.clock_hz),
+        device_to=instant_at(window.start, cut.first_cycle + pace.span(cut.count), pace.clock_hz),
+    )
+
+
+def _offer_due(leases: list[Lease], pool: Pool, *, now: datetime) -> None:
+    for lease in leases:
+        if lease.device_from <= now and lease.state == LeaseState.PLANNED:
+            lease.device.pool = pool
+            lease_offer(lease=lease, now=now)
+
+
+def jobs_advance_due(*, now: datetime) -> int:
+    """Moves on every open job that waits for nothing: its message was lost, or a stage found no room before."""
+    open_jobs = Job.objects.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
+    idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - FORGOTTEN_AFTER)
+    jobs = list(idle.values_list("pk", flat=True)[:50])
+    for job_id in jobs:
+        job_advance(job_id=job_id, now=now)
+    return len(jobs)
+
+
+@transaction.atomic
+def job_advance(*, job_id: UUID, now: datetime) -> None:
+    """Places a stage that waits, starts the next one, or finishes the job with its outputs. Safe to repeat."""
+    job = Job.objects.select_for_update().get(pk=job_id)
+    if job.is_final or Lease.objects.filter(stage__job=job, state__in=LIVE).exists():
+        return
+    stage = job.stages.order_by("-position")[0]
+    if stage.state == StageState.WAITING:
+        _place_or_wait(stage, now=now)
+        return
+    if stage.state == StageState.RUNNING:
+        stage.state = StageState.DONE
+        stage.save(update_fields=["state"])
+    following = _stage_next(job, stage, now=now)
+    if following is not None:
+        _place_or_wait(following, now=now)
+        return
+    job.outputs_key = outputs_assemble(job)
+    job.state, job.finished_at = JobState.DONE, now
+    job.save(update_fields=["outputs_key", "state", "finished_at"])
+
+
+def _place_or_wait(stage: JobStage, *, now: datetime) -> None:
+    """Places the stage, or notes why it must wait; the next sweep tries again."""
+    try:
+        with transaction.atomic():
+            stage_place(stage=stage, now=now)
+    except Problem as refused:
+        stage.waiting_reason = refused.detail[:400]
+        stage.save(update_fields=["waiting_reason"])
+
+
+def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
+    """The second stage of a cascade: the items that the first was unsure about, the least sure first."""
+    plan = contracts.cascade_of(job.contract)
+    if plan is None or job.threshold is None or stage.position > 0:
+        return None
+    outputs = stage_outputs(stage)
+    unsure = cascade.unsure_items(outputs[job.confidence_output], job.threshold)
+    line = contracts.line_of(job.contract, plan.second)
+    chosen = np.sort(unsure[: line.left])
+    stage.unsure_left = len(unsure) - len(chosen)
+    stage.save(update_fields=["unsure_left"])
+    if not len(chosen):
+        return None
+    contract_executions_take(contract_id=job.contract_id, program_digest=plan.second.digest, count=len(chosen), now=now)
+    key = default_storage.save(f"jobs/{job.pk}/unsure.npz", ContentFile(arrays_pack({"items": chosen})))
+    return stage_create(job=job, position=1, program=plan.second, count=len(chosen), selection_key=key)
+
+
+def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
+    """The outputs of the stage's finished leases, joined in the order of the items."""
+    parts = []
+    for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
+        with default_storage.open(key) as file:
+            parts.append(arrays_unpack(file.read()))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def stage_items(stage: JobStage) -> np.ndarray:
+    """Which of the job's items the stage's finished leases stand for."""
+    ranges = stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("from_item", "count")
+    local = np.concatenate([np.arange(start, start + count) for start, count in ranges] or [np.arange(0)])
+    if not stage.selection_key:
+        return local
+    with default_storage.open(stage.selection_key) as file:
+        return arrays_unpack(file.read())["items"][local]
+
+
+def outputs_assemble(job: Job) -> str:
+    """Stores the job's outputs as one .npz and returns its key; empty when nothing was finished.
+
+    A job that ended early adds `takt_items`, the items that the rows stand for; a cascade adds `takt_stage`, 1 where the
+    second program decided.
+    """
+    first, *others = list(job.stages.order_by("position"))
+    outputs, items = stage_outputs(first), stage_items(first)
+    if not len(items):
+        return ""
+    decided = np.zeros(len(items), np.uint8)
+    for stage in others:
+        cascade.overrule(outputs, decided, items, stage_outputs(stage), stage_items(stage))
+    if others or job.threshold is not None:
+        outputs["takt_stage"] = decided
+    if len(items) < job.items:
+        outputs["takt_items"] = items
+    return default_storage.save(f"jobs/{job.pk}/outputs.npz", ContentFile(arrays_pack(outputs)))

@@ -1,0 +1,50 @@
+"""Celery's side of dispatch: every task calls one service. A task may come twice; services claim by state and epoch."""
+
+from __future__ import annotations
+
+import socket
+from uuid import UUID
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.dispatch import execution, measurement, services
+
+LEASE_SECONDS_MAX = 1800
+
+
+@shared_task(name="apps.dispatch.tasks.run_lease", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
+def run_lease(*, lease_id: str, epoch: int) -> None:
+    """Run one lease on this worker."""
+    execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=socket.gethostname(), clock=timezone.now)
+
+
+@shared_task(name="apps.dispatch.tasks.advance_job", ignore_result=True)
+def advance_job(*, job_id: str) -> None:
+    """Move a job on whose leases are all done."""
+    services.job_advance(job_id=UUID(job_id), now=timezone.now())
+
+
+@shared_task(name="apps.dispatch.tasks.offer_due", ignore_result=True)
+def offer_due() -> None:
+    """Offer the leases whose device time has come."""
+    services.leases_offer_due(now=timezone.now())
+
+
+@shared_task(name="apps.dispatch.tasks.sweep", ignore_result=True)
+def sweep() -> None:
+    """Find what was forgotten: silent workers, lost messages, stages that wait for room."""
+    services.leases_reoffer_silent(now=timezone.now())
+    services.jobs_advance_due(now=timezone.now())
+
+
+@shared_task(name="apps.dispatch.tasks.measure_due", ignore_result=True)
+def measure_due() -> None:
+    """Ask the host pools to measure what they have not run yet."""
+    measurement.measurements_request_due(now=timezone.now())
+
+
+@shared_task(name="apps.dispatch.tasks.measure_host", ignore_result=True, time_limit=120)
+def measure_host(*, program_id: str, pool_slug: str) -> None:
+    """Measure one program on this host."""
+    measurement.host_measure(program_id=UUID(program_id), pool_slug=pool_slug, now=timezone.now())
