@@ -1,3 +1,177 @@
-from ninja import Router
+"""Compile jobs, programs and their reports over JSON."""
 
-router = Router(tags=["compilation"])
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.pagination import paginate
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor
+from apps.accounts.roles import ENGINEERING, Scope
+from apps.compilation import selectors, services
+from apps.compilation.models import CompileJob, Program
+from apps.registry.selectors import versions_present
+from compiler import targets
+
+router = Router(tags=["compiles"])
+BUILD = requires(Scope.BUILD, roles=ENGINEERING)
+
+
+class TargetOut(Schema):
+    name: str
+    digest: str
+
+
+class CompileIn(Schema):
+    version_id: UUID
+    target: str = Field(max_length=60)
+    precision: str = "float32"
+    dims: dict[str, int | list[int]] = {}
+    constants: dict[str, Any] = {}
+
+
+class CompileOut(Schema):
+    id: UUID
+    version_id: UUID
+    target: str
+    precision: str
+    dims: dict[str, Any]
+    state: CompileJob.State
+    stage: str
+    stages: list[dict[str, Any]]
+    error: dict[str, Any] | None
+    comparison: dict[str, Any] | None
+    program_ids: list[UUID]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @staticmethod
+    def resolve_version_id(row: CompileJob) -> UUID:
+        return row.model_version_id
+
+
+class ProgramOut(Schema):
+    id: UUID
+    version_id: UUID
+    target: str
+    target_digest: str
+    precision: str
+    dims: dict[str, Any]
+    digest: str
+    binary_bytes: int
+    compiler_version: str
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    resources: dict[str, Any]
+    bounds: dict[str, Any]
+    exact: bool
+    reason: str
+    latency_cycles: int
+    interval_cycles: int
+    clock_hz: int
+    operations: int
+    executed_operations: int
+    created_at: datetime
+
+    @staticmethod
+    def resolve_version_id(row: Program) -> UUID:
+        return row.model_version_id
+
+
+@router.get("/targets", response=list[TargetOut], summary="Processor versions that can be compiled for")
+def target_list(request: HttpRequest) -> list[dict[str, str]]:
+    return [{"name": name, "digest": targets.load(name).digest} for name in selectors.target_names()]
+
+
+@router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a version for a target")
+@idempotent
+def compile_create(request: HttpRequest, payload: CompileIn) -> tuple[int, CompileJob]:
+    """Open lengths take a number or a list (buckets: one program each). Poll the job until its state is final."""
+    version = org_object_get(request, versions_present(), roles=ENGINEERING, pk=payload.version_id)
+    job = services.job_create(
+        version=version,
+        target=payload.target,
+        precision=payload.precision,
+        dims=dict(payload.dims),
+        constants=payload.constants,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
+    return 201, job
+
+
+@router.get("/compiles", response=list[CompileOut], summary="Compile jobs, newest first")
+@paginate(Cursor, ordering=("-created_at", "-id"))
+def compile_list(request: HttpRequest) -> QuerySet[CompileJob]:
+    return selectors.jobs_list(organisation=organisation_get(request))
+
+
+@router.get("/compiles/{uuid:pk}", response=CompileOut, summary="One compile job with its stages")
+def compile_get(request: HttpRequest, pk: UUID) -> CompileJob:
+    return org_object_get(request, CompileJob, pk=pk)
+
+
+@router.post("/compiles/{uuid:pk}/cancel", auth=BUILD, response=CompileOut, summary="Stop a compile")
+def compile_cancel(request: HttpRequest, pk: UUID) -> CompileJob:
+    job = org_object_get(request, CompileJob, roles=ENGINEERING, pk=pk)
+    return services.job_cancel(job=job, actor=principal_get(request).user, now=timezone.now())
+
+
+@router.post("/compiles/{uuid:pk}/retry", auth=BUILD, response=CompileOut, summary="Start a failed compile again")
+def compile_retry(request: HttpRequest, pk: UUID) -> CompileJob:
+    job = org_object_get(request, CompileJob, roles=ENGINEERING, pk=pk)
+    return services.job_retry(job=job, actor=principal_get(request).user, now=timezone.now())
+
+
+@router.get("/programs", response=list[ProgramOut], summary="Programs, newest first")
+@paginate(Cursor, ordering=("-created_at", "-id"))
+def program_list(request: HttpRequest, version_id: UUID | None = None) -> QuerySet[Program]:
+    rows = Program.objects.filter(organisation=organisation_get(request))
+    return rows.filter(model_version_id=version_id) if version_id else rows
+
+
+@router.get("/programs/{uuid:pk}", response=ProgramOut, summary="One program: counts, cycles, digests")
+def program_get(request: HttpRequest, pk: UUID) -> Program:
+    return org_object_get(request, Program, pk=pk)
+
+
+@router.get("/programs/{uuid:pk}/report", response=dict[str, Any], summary="The whole resource report")
+def program_report(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+    return selectors.program_report(org_object_get(request, Program, pk=pk))
+
+
+@router.get("/programs/{uuid:pk}/binary", response={200: bytes}, summary="The executable binary")
+def program_binary(request: HttpRequest, pk: UUID) -> HttpResponse:
+    program = org_object_get(request, Program, pk=pk)
+    response = HttpResponse(selectors.program_bytes(program), content_type="application/octet-stream")
+    response["Content-Disposition"] = f'attachment; filename="{program.digest[:16]}.bin"'
+    return response
+
+
+@router.get("/programs/{uuid:pk}/trace", response=dict[str, Any], summary="The schedule as trace events")
+def program_trace(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+    return selectors.program_trace(org_object_get(request, Program, pk=pk))
+
+
+@router.get("/programs/{uuid:pk}/disassembly", response={200: str}, summary="The binary as text")
+def program_disassembly(request: HttpRequest, pk: UUID) -> HttpResponse:
+    text = selectors.program_disassembly(org_object_get(request, Program, pk=pk))
+    return HttpResponse(text, content_type="text/plain; charset=utf-8")
+
+
+@router.post("/programs/{uuid:pk}/compare", auth=BUILD, response={201: CompileOut}, summary="Compile again and compare")
+@idempotent
+def program_compare(request: HttpRequest, pk: UUID) -> tuple[int, CompileJob]:
+    program = org_object_get(request, Program, roles=ENGINEERING, pk=pk)
+    return 201, services.job_compare(program=program, actor=principal_get(request).user, now=timezone.now())

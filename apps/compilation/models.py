@@ -6,6 +6,7 @@ import uuid
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
@@ -22,8 +23,9 @@ class Precision(models.TextChoices):
 class CompileJob(models.Model):
     """A model version to be compiled for one target: one program, or one for each bucket of its open lengths.
 
-    `dims`: {"batch": 1} or {"batch": [1, 8]}; `stages`: what was done, [{"bucket", "name", "state", "seconds"}], so that
-    progress survives a reload; `error`: {"kind", "message", "problems", ...}, data rather than prose where it is known.
+    `dims`: {"batch": 1} or {"batch": [1, 8]}; `stages`: a list of buckets, each {"dims", "program", "stages": [{"name",
+    "state", "seconds"}]}, so that progress survives a reload; `program_ids`: what it made, or found made already;
+    `error`: {"kind", "message", "problems", ...}, data rather than prose where it is known.
     `epoch` fences: a worker that was thought dead and comes back can no longer change the row.
     """
 
@@ -48,7 +50,7 @@ class CompileJob(models.Model):
     epoch = models.PositiveIntegerField(default=0)
     attempts = models.PositiveIntegerField(default=0)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
-    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    program_ids = ArrayField(models.UUIDField(), default=list)
     error = models.JSONField(null=True, blank=True)
     compares_with = models.ForeignKey("Program", on_delete=models.PROTECT, null=True, blank=True, related_name="comparisons")
     comparison = models.JSONField(null=True, blank=True)

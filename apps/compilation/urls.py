@@ -1,5 +1,14 @@
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
+
+from apps.compilation import views
 
 app_name = "compilation"
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("versions/<uuid:pk>", views.version_detail, name="version_detail"),
+    path("compiles", views.job_list, name="job_list"),
+    path("compiles/<uuid:pk>", views.job_detail, name="job_detail"),
+    path("compiles/<uuid:pk>/cancel", views.job_cancel, name="job_cancel"),
+    path("compiles/<uuid:pk>/retry", views.job_retry, name="job_retry"),
+    path("programs/<uuid:pk>/compare", views.compare, name="compare"),
+]

@@ -1,3 +1,233 @@
-from ninja import Router
+"""Uploads, models, versions and evaluations over JSON."""
 
-router = Router(tags=["registry"])
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.pagination import paginate
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ENGINEERING, Scope
+from apps.registry import selectors, services
+from apps.registry.models import Evaluation, ModelVersion, Upload
+
+router = Router(tags=["models"])
+BUILD = requires(Scope.BUILD, roles=ENGINEERING)
+BIG_INTEGER = 2**63 - 1
+
+
+class UploadIn(Schema):
+    filename: str = Field(min_length=1, max_length=200)
+    size: int = Field(ge=0, le=BIG_INTEGER)
+    sha256: str = ""
+    name: str = Field(default="", max_length=120)
+    project: str = Field(default="Default", max_length=80)
+
+
+class UploadOut(Schema):
+    id: UUID
+    filename: str
+    size: int
+    received: int
+    state: Upload.State
+    expires_at: datetime
+    chunk_bytes_max: int
+
+    @staticmethod
+    def resolve_chunk_bytes_max(_row: Upload) -> int:
+        return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+class CompleteIn(Schema):
+    sha256: str = ""
+
+
+class EvaluationOut(Schema):
+    family_id: UUID
+    dataset_name: str
+    dataset_digest: str
+    metric: str
+    correct: int
+    total: int
+    lower_bound: str
+
+    @staticmethod
+    def resolve_lower_bound(row: Evaluation) -> str:
+        return str(row.lower_bound)
+
+
+class VersionOut(Schema):
+    id: UUID
+    model_id: UUID
+    model: str
+    project: str
+    number: int
+    sha256: str
+    size: int
+    filename: str
+    state: ModelVersion.State
+    opset: int
+    producer: str
+    parameters: int
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    symbolic_dims: list[dict[str, Any]]
+    operators: dict[str, int]
+    created_at: datetime
+    evaluations: list[EvaluationOut]
+
+    @staticmethod
+    def resolve_model(row: ModelVersion) -> str:
+        return row.model.name
+
+    @staticmethod
+    def resolve_project(row: ModelVersion) -> str:
+        return row.model.project.name
+
+
+class SampleOut(Schema):
+    slug: str
+    title: str
+    text: str
+
+
+def _upload(request: HttpRequest, pk: UUID) -> Upload:
+    return org_object_get(request, Upload, roles=ENGINEERING, pk=pk)
+
+
+def _version(request: HttpRequest, pk: UUID, **access: Any) -> ModelVersion:
+    return org_object_get(request, selectors.versions_present().prefetch_related("evaluations"), pk=pk, **access)
+
+
+@router.post("/uploads", auth=BUILD, response={201: UploadOut}, summary="Announce a file")
+@idempotent
+def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
+    """Then PUT its pieces in order and complete it. A digest that the organisation already has is refused with 409."""
+    organisation = organisation_get(request, roles=ENGINEERING)
+    if payload.sha256:
+        known = selectors.version_of_digest(organisation=organisation, sha256=payload.sha256)
+        if known is not None:
+            found = [{"version_id": str(known.pk), "name": str(known)}]
+            raise Problem(409, "You already have this one", f"These bytes are {known}.", kind="already-here", errors=found)
+    upload = services.upload_open(
+        organisation=organisation,
+        actor=principal_get(request).user,
+        filename=payload.filename,
+        size=payload.size,
+        sha256=payload.sha256,
+        name=payload.name,
+        project_name=payload.project,
+        now=timezone.now(),
+    )
+    return 201, upload
+
+
+@router.get("/uploads/{uuid:pk}", auth=BUILD, response=UploadOut, summary="How much has arrived")
+def upload_get(request: HttpRequest, pk: UUID) -> Upload:
+    return _upload(request, pk)
+
+
+@router.put("/uploads/{uuid:pk}/chunks/{int:offset}", auth=BUILD, response=UploadOut, summary="Send the next piece")
+def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
+    """The body is the bytes themselves. `Upload-Chunk-SHA256` may state their digest. A repeated piece does no harm."""
+    upload = _upload(request, pk)
+    limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    stated = request.headers.get("Content-Length", "")
+    if not stated.isdigit() or int(stated) > limit:
+        raise Problem(413, "The piece is too large", f"Send pieces of at most {limit:,} bytes, with a Content-Length.")
+    return services.upload_chunk_put(
+        organisation=upload.organisation,
+        upload_id=upload.pk,
+        offset=offset,
+        data=request.body,
+        sha256=request.headers.get("Upload-Chunk-SHA256", ""),
+        now=timezone.now(),
+    )
+
+
+@router.post(
+    "/uploads/{uuid:pk}/complete", auth=BUILD, response={200: VersionOut, 201: VersionOut}, summary="Check and keep the file"
+)
+def upload_complete(request: HttpRequest, pk: UUID, payload: CompleteIn) -> tuple[int, ModelVersion]:
+    """201 with the new version, 200 with the one that has these bytes already, 422 with every problem of the file."""
+    upload = _upload(request, pk)
+    version, new = services.upload_complete(
+        organisation=upload.organisation,
+        actor=principal_get(request).user,
+        upload_id=upload.pk,
+        sha256=payload.sha256,
+        now=timezone.now(),
+    )
+    return (201 if new else 200), version
+
+
+@router.delete("/uploads/{uuid:pk}", auth=BUILD, response={204: None}, summary="Forget an upload")
+def upload_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    upload = _upload(request, pk)
+    services.upload_cancel(organisation=upload.organisation, upload_id=upload.pk, now=timezone.now())
+    return HttpResponse(status=204)
+
+
+@router.get("/samples", response=list[SampleOut], summary="The sample models")
+def sample_list(request: HttpRequest) -> list[selectors.Sample]:
+    return list(selectors.SAMPLES)
+
+
+@router.post("/samples/{slug}", auth=BUILD, response={201: VersionOut}, summary="Add a sample model")
+@idempotent
+def sample_add(request: HttpRequest, slug: str) -> tuple[int, ModelVersion]:
+    organisation = organisation_get(request, roles=ENGINEERING)
+    actor = principal_get(request).user
+    return 201, services.sample_add(organisation=organisation, actor=actor, slug=slug, now=timezone.now())
+
+
+@router.get("/versions", response=list[VersionOut], summary="Every model version, newest first")
+@paginate(Cursor, ordering=("-created_at", "-id"))
+def version_list(request: HttpRequest) -> QuerySet[ModelVersion]:
+    organisation = organisation_get(request)
+    return selectors.versions_present().prefetch_related("evaluations").filter(organisation=organisation)
+
+
+@router.get("/versions/{uuid:pk}", response=VersionOut, summary="One model version")
+def version_get(request: HttpRequest, pk: UUID) -> ModelVersion:
+    return _version(request, pk)
+
+
+@router.get("/versions/{uuid:pk}/file", summary="The model file", response={200: bytes})
+def version_file(request: HttpRequest, pk: UUID) -> FileResponse:
+    return file_response(_version(request, pk))
+
+
+@router.delete("/versions/{uuid:pk}", auth=BUILD, response={204: None}, summary="Delete the file of a version")
+def version_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
+    version = _version(request, pk, roles=ENGINEERING)
+    services.version_delete(version=version, actor=principal_get(request).user, now=timezone.now())
+    return HttpResponse(status=204)
+
+
+@router.put("/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="State what a version can do")
+def evaluation_put(request: HttpRequest, pk: UUID, payload: dict[str, Any]) -> Evaluation:
+    """The document that the guide "Evaluations" describes: answers and confidences on items kept for the purpose."""
+    version = _version(request, pk, roles=ENGINEERING)
+    actor = principal_get(request).user
+    return services.evaluation_record(version=version, document=payload, actor=actor, now=timezone.now())
+
+
+def file_response(version: ModelVersion) -> FileResponse:
+    """The stored model as a download."""
+    from io import BytesIO
+
+    data = selectors.modelversion_bytes(version)
+    return FileResponse(BytesIO(data), as_attachment=True, filename=version.filename, content_type="application/octet-stream")

@@ -6,7 +6,6 @@ A bound is a multiple of 1/10^6, rounded away from the observed share, so that i
 from __future__ import annotations
 
 from fractions import Fraction
-from math import comb
 
 GRID = 1_000_000
 
@@ -37,12 +36,22 @@ def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
     """Whether P(X >= successes) <= error for X binomial with share p/10^6; the shorter tail is summed."""
     q = GRID - p
-    whole = GRID**trials
+    whole: int = GRID**trials
     if trials - successes < successes:
-        upper = sum(comb(trials, i) * p**i * q ** (trials - i) for i in range(successes, trials + 1))
+        upper = _first_terms(trials, trials - successes + 1, q, p)
     else:
-        upper = whole - sum(comb(trials, i) * p**i * q ** (trials - i) for i in range(successes))
-    return bool(upper * error.denominator <= error.numerator * whole)
+        upper = whole - _first_terms(trials, successes, p, q)
+    return upper * error.denominator <= error.numerator * whole
+
+
+def _first_terms(trials: int, count: int, p: int, q: int) -> int:
+    """The sum of C(trials, i) p^i q^(trials - i) over i < count; each term comes exactly from the one before."""
+    term: int = q**trials
+    total = 0
+    for i in range(count):
+        total += term
+        term = term * (trials - i) * p // ((i + 1) * q)
+    return total
 
 
 def _check(successes: int, trials: int, error: Fraction) -> None:

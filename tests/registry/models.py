@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOAT = TensorProto.FLOAT
 
 
-def model(nodes: list[NodeProto], *, weights: list[TensorProto] | None = None, shape: list[int | str] | None = None) -> ModelProto:
+def model(
+    nodes: list[NodeProto], *, weights: list[TensorProto] | None = None, shape: list[int | str] | None = None
+) -> ModelProto:
     """Nodes from the input `x` to the output `y`, both of `shape` (default [1, 4])."""
     x = helper.make_tensor_value_info("x", FLOAT, shape or [1, 4])
     y = helper.make_tensor_value_info("y", FLOAT, shape or [1, 4])

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import comb
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -15,6 +15,7 @@ from apps.registry.confidence import GRID, lower_bound, upper_bound
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
+@settings(deadline=None)
 @given(counts, st.sampled_from([Fraction(1, 20), Fraction(1, 60), Fraction(1, 100)]))
 def test_it_is_clopper_and_pearsons_bound_rounded_down(count: tuple[int, int], error: Fraction) -> None:
     successes, trials = count
@@ -23,12 +24,14 @@ def test_it_is_clopper_and_pearsons_bound_rounded_down(count: tuple[int, int], e
     assert -1e-9 <= expected - float(bound) <= 1 / GRID + 1e-9
 
 
+@settings(deadline=None)
 @given(counts)
 def test_the_two_bounds_enclose_what_was_seen(count: tuple[int, int]) -> None:
     successes, trials = count
     assert lower_bound(successes, trials) <= Fraction(successes, trials) <= upper_bound(successes, trials)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 25), st.integers(1, 99))
 def test_it_is_wrong_at_most_as_often_as_it_says(trials: int, percent: int) -> None:
     """Summed exactly over every outcome: the bound exceeds the true share with probability at most five percent."""

@@ -75,13 +75,13 @@ def test_a_file_cut_anywhere_is_never_taken_for_whole(length: int) -> None:
     assert kinds(models.sample()[:length]) in (["truncated"], ["not-a-model"])
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=400))
 def test_no_bytes_make_it_fall_over(data: bytes) -> None:
     assert isinstance(inspect(data, KNOWN)["problems"], list)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_change_to_a_model_makes_it_fall_over(data: st.DataObject) -> None:
     changed = bytearray(models.small())

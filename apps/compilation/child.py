@@ -1,0 +1,140 @@
+"""The limited process that compiles: `python -m apps.compilation.child <folder>`.
+
+Reads `model.onnx` and the request (target, precision, dims, constants) of the folder; writes `program.bin`,
+`report.json.gz`, `trace.json.gz` and `program.asm.gz` into it, and a line into `progress` at the start of every stage.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from apps.registry.child import child_main
+
+SEED = 20250711
+
+
+class Mismatch(Exception):
+    """The execution of the binary did not count what the compiler had counted."""
+
+
+def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """The answer is {"program": facts} or {"error": {"kind", "message", ...}}."""
+    import compiler
+
+    try:
+        return {"program": _compile(compiler, folder, request)}
+    except compiler.DoesNotFit as error:
+        return {"error": {**error.to_json(), "kind": "does-not-fit", "message": str(error)}}
+    except compiler.ModelError as error:
+        problems = [{"message": str(problem), "node": problem.node} for problem in error.problems or (error,)]
+        return {"error": {"kind": "model", "message": str(error), "node": error.node, "problems": problems}}
+    except Mismatch as error:
+        return {"error": {"kind": "not-reproduced", "message": str(error)}}
+
+
+def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+    progress = (folder / "progress").open("a", buffering=1)
+
+    def on_stage(name: str) -> None:
+        progress.write(f"{name} {time.time():.6f}\n")
+
+    on_stage("read")
+    data = (folder / "model.onnx").read_bytes()
+    constants = _constants(data, request["constants"])
+    graph = compiler.load(data, dims=request["dims"], constants=constants, on_stage=on_stage)
+    program = compiler.compile(graph, target=request["target"], precision=request["precision"], on_stage=on_stage)
+    binary: bytes = program.to_bytes()
+    on_stage("verify")
+    values = verify(compiler, graph, program, binary)
+    report = compiler.report(program)
+    (folder / "program.bin").write_bytes(binary)
+    _write(folder / "report.json.gz", json.dumps(report, separators=(",", ":")))
+    _write(folder / "trace.json.gz", json.dumps(compiler.chrome_trace(program), separators=(",", ":")))
+    _write(folder / "program.asm.gz", compiler.disassemble(binary))
+    return facts(program, report, len(binary), values)
+
+
+def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
+    """Stated constants as arrays of the inputs' own element types."""
+    if not stated:
+        return {}
+    import numpy as np
+    import onnx
+
+    graph = onnx.load_model_from_string(data).graph
+    kinds = {value.name: value.type.tensor_type.elem_type for value in graph.input}
+    return {
+        name: np.array(value, dtype=onnx.helper.tensor_dtype_to_np_dtype(kinds[name]) if name in kinds else None)
+        for name, value in stated.items()
+    }
+
+
+def verify(compiler: Any, graph: Any, program: Any, binary: bytes) -> dict[str, list[dict[str, Any]]]:
+    """Execute the bytes on one seeded feed; raises Mismatch unless the counters are the resources in every field.
+
+    Returns the program's inputs and outputs as [{"name", "dtype", "shape"}].
+    """
+    feeds = seeded_feeds(graph)
+    outputs, counters = compiler.simulate(binary, feeds)
+    counted, stated = counters.to_json(), program.resources.to_json()
+    different = sorted(name for name in stated if counted.get(name) != stated[name] and name != "reason")
+    if different:
+        name = different[0]
+        raise Mismatch(
+            f"The execution of the binary counts {name} = {counted.get(name)}, the compiler {stated[name]}. "
+            "This is a defect of ours; the program was not kept."
+        )
+    return {"inputs": _described(feeds), "outputs": _described(outputs)}
+
+
+def seeded_feeds(graph: Any) -> dict[str, Any]:
+    """One value for each input: normal numbers for floats, 0 or 1 for whole numbers and truth values."""
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    feeds = {}
+    for name in graph.inputs:
+        kind = graph.types[name]
+        if kind.dtype.is_float:
+            feeds[name] = rng.standard_normal(kind.shape).astype(kind.dtype.numpy)
+        else:
+            feeds[name] = rng.integers(0, 2, kind.shape).astype(kind.dtype.numpy)
+    return feeds
+
+
+def _described(arrays: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": name, "dtype": str(array.dtype), "shape": list(array.shape)} for name, array in arrays.items()]
+
+
+def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any]) -> dict[str, Any]:
+    """What the row of a program stores."""
+    resources, headline = program.resources, report["headline"]
+    return {
+        "digest": program.digest,
+        "target_digest": headline["target_digest"],
+        "compiler_version": headline["compiler_version"],
+        "binary_bytes": size,
+        "resources": resources.to_json(),
+        "bounds": report["bounds"],
+        "exact": resources.exact,
+        "reason": resources.reason[:400],
+        "latency_cycles": resources.cycles,
+        "interval_cycles": resources.interval,
+        "clock_hz": headline["clock_hz"],
+        "operations": resources.operations,
+        "executed_operations": resources.executed_operations,
+        **values,
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    """Compressed, with no time stamp, so that the same text is the same file."""
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    child_main(work)

@@ -1,0 +1,99 @@
+"""What is known of compile jobs and programs; reads only."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.core.files.storage import default_storage
+from django.db.models import QuerySet
+
+from apps.accounts.models import Organisation
+from apps.compilation.models import CompileJob, Program
+from apps.registry.models import ModelVersion
+from compiler import targets
+
+# A room above says what a thousand executions cost: {"amount", "currency", "book", "klass"}, or None without a price.
+PRICERS: list[Callable[[Program, datetime], dict[str, Any] | None]] = []
+
+BINARY, REPORT, TRACE, ASSEMBLY = "program.bin", "report.json.gz", "trace.json.gz", "program.asm.gz"
+
+
+def target_names() -> list[str]:
+    """Processor versions that can be compiled for."""
+    return sorted(targets.names())
+
+
+def program_bytes(program: Program) -> bytes:
+    """The binary, as it runs."""
+    return _stored(program.binary_key)
+
+
+def program_report(program: Program) -> dict[str, Any]:
+    """The compiler's report on the program."""
+    report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
+    return report
+
+
+def program_trace(program: Program) -> dict[str, Any]:
+    """The schedule as trace events, for common trace viewers."""
+    trace: dict[str, Any] = json.loads(gzip.decompress(_stored(_sibling(program, TRACE))))
+    return trace
+
+
+def program_disassembly(program: Program) -> str:
+    """The binary as text."""
+    return gzip.decompress(_stored(_sibling(program, ASSEMBLY))).decode()
+
+
+def _sibling(program: Program, name: str) -> str:
+    return f"{program.binary_key.rpartition('/')[0]}/{name}"
+
+
+def _stored(key: str) -> bytes:
+    with default_storage.open(key, "rb") as file:
+        data: bytes = file.read()
+    return data
+
+
+def price_preview(program: Program, *, now: datetime) -> dict[str, Any] | None:
+    """What a thousand executions cost in class standard; None when nothing has a price for it."""
+    for pricer in PRICERS:
+        found = pricer(program, now)
+        if found is not None:
+            return found
+    return None
+
+
+def jobs_list(*, organisation: Organisation) -> QuerySet[CompileJob]:
+    """The organisation's compile jobs, newest first."""
+    return (
+        CompileJob.objects.filter(organisation=organisation).select_related("model_version__model").order_by("-created_at", "-id")
+    )
+
+
+def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
+    """The version's newest compile jobs."""
+    return list(CompileJob.objects.filter(model_version=version).order_by("-created_at")[:20])
+
+
+def programs_of_version(version: ModelVersion) -> list[Program]:
+    """The version's programs by target and lengths, newest first."""
+    rows = Program.objects.filter(model_version=version).select_related("model_version__model")
+    return list(rows.order_by("target", "-created_at"))
+
+
+def programs_of_job(job: CompileJob) -> list[Program]:
+    """The programs of a job, in the order of its buckets."""
+    found: dict[UUID, Program] = Program.objects.select_related("model_version__model").in_bulk(job.program_ids)
+    return [found[pk] for pk in job.program_ids if pk in found]
+
+
+def programs_of_versions(versions: list[UUID]) -> list[Program]:
+    """Every program of these versions, newest first."""
+    rows = Program.objects.filter(model_version_id__in=versions).select_related("model_version__model")
+    return list(rows.order_by("-created_at"))

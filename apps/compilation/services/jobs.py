@@ -1,0 +1,150 @@
+"""Asking for a compile: create, cancel, retry, compare."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.compilation import selectors, stages
+from apps.compilation.models import CompileJob, Precision, Program
+from apps.registry.models import ModelVersion
+
+UNFINISHED_MAX = 50
+
+
+@transaction.atomic
+def job_create(
+    *,
+    version: ModelVersion,
+    target: str,
+    actor: User,
+    now: datetime,
+    precision: str = Precision.FLOAT32,
+    dims: dict[str, Any] | None = None,
+    constants: dict[str, Any] | None = None,
+    compares_with: Program | None = None,
+) -> CompileJob:
+    """Queue the compile of a version for a target; open lengths take a number or a list of numbers (buckets).
+
+    The work starts when the transaction has ended. Raises Problem(422) naming every length that is missing or impossible,
+    Problem(429) when too much is queued already.
+    """
+    chosen = dims_checked(version, dims or {})
+    if target not in selectors.target_names():
+        raise Problem(422, "No such target", f"Choose one of: {', '.join(selectors.target_names())}.")
+    if precision not in Precision.values:
+        raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.")
+    _constants_check(version, constants or {})
+    organisation: Organisation = version.organisation
+    unfinished = CompileJob.objects.filter(
+        organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
+    ).count()
+    if unfinished >= UNFINISHED_MAX:
+        raise Problem(429, "Too many compiles", f"{unfinished} compiles are waiting; cancel some or let them finish.")
+    job = CompileJob.objects.create(
+        organisation=organisation,
+        model_version=version,
+        created_by=actor,
+        target=target,
+        precision=precision,
+        dims=chosen,
+        constants=constants or {},
+        stages=[stages.waiting(bucket) for bucket in stages.buckets_of(chosen)],
+        compares_with=compares_with,
+        heartbeat_at=now,
+        created_at=now,
+    )
+    audit_record(
+        action="compile.request", now=now, actor=actor, organisation=organisation, subject=f"{version} for {target}"[:120]
+    )
+    _send(job)
+    return job
+
+
+def _send(job: CompileJob) -> None:
+    from apps.compilation.tasks import compile_run
+
+    transaction.on_commit(lambda: compile_run.delay(job_id=str(job.pk)))
+
+
+def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
+    """The stated lengths, checked and sorted; raises Problem(422) with one error for each that is wrong."""
+    wanted = [row["name"] for row in version.symbolic_dims]
+    errors = [
+        {"field": name, "message": f"State the length {name!r}: a whole number, or several separated by commas."}
+        for name in wanted
+        if name not in stated
+    ]
+    errors += [{"field": name, "message": f"The model has no open length {name!r}."} for name in stated if name not in wanted]
+    for name in wanted:
+        values = stated.get(name)
+        for value in values if isinstance(values, list) and values else [values]:
+            if name in stated and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= stages.LENGTH_MAX):
+                text = f"The length {name!r} must be a whole number from 1 to {stages.LENGTH_MAX:,}; it is {value!r}."
+                errors.append({"field": name, "message": text})
+    if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
+        errors.append({"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of lengths at once."})
+    if errors:
+        detail = " ".join(error["message"] for error in errors)
+        raise Problem(422, "Lengths are missing or impossible", detail, errors=errors)
+    return {name: sorted(set(value)) if isinstance(value, list) else value for name, value in sorted(stated.items())}
+
+
+def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
+    unknown = sorted(set(constants) - {value["name"] for value in version.inputs})
+    if unknown:
+        raise Problem(422, "No such input", f"The model has no input {unknown[0]!r}; constants name inputs.")
+
+
+@transaction.atomic
+def job_cancel(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
+    """Stop a compile; the worker notices within a second. A finished job stays as it is."""
+    locked = CompileJob.objects.select_for_update().get(pk=job.pk)
+    if locked.is_finished:
+        return locked
+    locked.state, locked.finished_at = CompileJob.State.CANCELLED, now
+    locked.save(update_fields=["state", "finished_at"])
+    audit_record(
+        action="compile.cancel", now=now, actor=actor, organisation=locked.organisation, subject=f"compile {locked.pk}"
+    )
+    return locked
+
+
+@transaction.atomic
+def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
+    """Queue a failed or cancelled compile again; programs of finished buckets are kept. Raises Problem(409) otherwise."""
+    locked = CompileJob.objects.select_for_update().get(pk=job.pk)
+    if locked.state not in {CompileJob.State.FAILED, CompileJob.State.CANCELLED}:
+        raise Problem(409, "Nothing to retry", "Only a failed or cancelled compile can be started again.")
+    if locked.model_version.deleted_at is not None:
+        raise Problem(409, "The file is gone", "The model was deleted; upload it again.")
+    locked.state, locked.error, locked.stage, locked.attempts = CompileJob.State.QUEUED, None, "", 0
+    locked.epoch, locked.heartbeat_at, locked.finished_at, locked.started_at = locked.epoch + 1, now, None, None
+    locked.stages = [bucket if bucket["program"] else stages.waiting(bucket["dims"]) for bucket in locked.stages]
+    locked.save()
+    audit_record(
+        action="compile.retry", now=now, actor=actor, organisation=locked.organisation, subject=f"compile {locked.pk}"
+    )
+    _send(locked)
+    return locked
+
+
+def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
+    """Compile a program's model again from the start; the job's `comparison` says whether the bytes are the same."""
+    if program.model_version.deleted_at is not None:
+        raise Problem(409, "The file is gone", "The model was deleted; upload it again to compare.")
+    return job_create(
+        version=program.model_version,
+        target=program.target,
+        precision=program.precision,
+        dims=program.dims,
+        constants=program.constants,
+        compares_with=program,
+        actor=actor,
+        now=now,
+    )

@@ -1,0 +1,102 @@
+"""Keeping what a compile made: artefacts in storage, then the row; and comparing it with what was made before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from apps.compilation import selectors
+from apps.compilation.models import CompileJob, Program
+
+
+class NotDeterministic(Exception):
+    """The same model, options and compiler gave other bytes than before: a defect that stops everything (`error`: data)."""
+
+    def __init__(self, program: Program, digest: str) -> None:
+        text = (
+            f"This compile gave the digest {digest[:16]}, an earlier one of the same model {program.digest[:16]}. "
+            "Equal inputs must give equal bytes; this is a defect of ours, and the new program was not kept."
+        )
+        super().__init__(text)
+        self.error = {"kind": "not-deterministic", "message": text, "expected": program.digest, "digest": digest}
+
+
+def options_digest(dims: dict[str, int], constants: dict[str, Any]) -> str:
+    """Names what a program was made from, besides model, target, precision and compiler."""
+    text = json.dumps({"constants": constants, "dims": dims}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def program_keep(
+    *, job: CompileJob, epoch: int, dims: dict[str, int], folder: Path, facts: dict[str, Any], now: datetime
+) -> Program | None:
+    """Store the artefacts of `folder` and the program's row; the row that exists already when it is the same program.
+
+    Returns None when the job was fenced. Raises NotDeterministic when an earlier compile gave other bytes.
+    """
+    binary = (folder / selectors.BINARY).read_bytes()
+    if hashlib.sha256(binary).hexdigest() != facts["digest"]:
+        raise ValueError("The binary's bytes are not those of the digest that the compiler stated.")
+    place = f"programs/{job.organisation_id}/{job.pk}-{epoch}-{options_digest(dims, {})[:12]}"
+    names = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY)
+    keys: dict[str, str] = {}
+    kept = False
+    try:
+        for name in names:
+            keys[name] = default_storage.save(f"{place}/{name}", ContentFile((folder / name).read_bytes()))
+        program, kept = _row(job, epoch, dims, facts, keys, now)
+        return program
+    finally:
+        if not kept:
+            for key in keys.values():
+                default_storage.delete(key)
+
+
+@transaction.atomic
+def _row(
+    job: CompileJob, epoch: int, dims: dict[str, int], facts: dict[str, Any], keys: dict[str, str], now: datetime
+) -> tuple[Program | None, bool]:
+    """(the program, whether it is new); (None, False) when the job was fenced."""
+    owned = CompileJob.objects.select_for_update().filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
+    if not owned.exists():
+        return None, False
+    stated = dict(facts)
+    program, new = Program.objects.select_for_update().get_or_create(
+        model_version=job.model_version,
+        target_digest=stated.pop("target_digest"),
+        precision=job.precision,
+        options_digest=options_digest(dims, job.constants),
+        compiler_version=stated.pop("compiler_version"),
+        defaults={
+            **stated,
+            "organisation_id": job.organisation_id,
+            "compile_job": job,
+            "target": job.target,
+            "dims": dims,
+            "constants": job.constants,
+            "binary_key": keys[selectors.BINARY],
+            "report_key": keys[selectors.REPORT],
+            "created_at": now,
+        },
+    )
+    if program.digest != facts["digest"]:
+        raise NotDeterministic(program, facts["digest"])
+    return program, new
+
+
+def program_compare(*, program: Program, facts: dict[str, Any], binary: bytes) -> dict[str, Any]:
+    """Whether a second compile gave the same bytes: {"equal", "digest", "expected", "compiler_version"}."""
+    digest = hashlib.sha256(binary).hexdigest()
+    return {
+        "equal": digest == program.digest and binary == selectors.program_bytes(program),
+        "digest": digest,
+        "expected": program.digest,
+        "compiler_version": facts["compiler_version"],
+    }

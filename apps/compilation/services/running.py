@@ -1,0 +1,187 @@
+"""Running a compile in a limited child, fenced by epoch, with a heartbeat, so that whatever is killed finishes once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+
+from apps.compilation import selectors, stages
+from apps.compilation.models import CompileJob, Program
+from apps.compilation.services.keeping import NotDeterministic, program_compare, program_keep
+from apps.registry.child import Child, ChildFailed, Limits, child_start
+from apps.registry.selectors import modelversion_bytes
+
+LIMITS = Limits(memory=8 * 2**30, cpu=540, wall=570)
+SILENT_AFTER = timedelta(seconds=15)
+WAITING_AFTER = timedelta(seconds=60)
+ATTEMPTS_MAX = 3
+POLL_SECONDS = 0.25
+BEAT_SECONDS = 0.5
+
+Clock = Callable[[], datetime]
+log = structlog.get_logger("compilation")
+
+_ENDINGS = {
+    "memory": f"Compiling took more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller lengths or a smaller model.",
+    "time": f"Compiling took longer than {LIMITS.wall} seconds. Choose smaller lengths or a smaller model.",
+    "killed": "The compile was ended by the system. Start it again; nothing was lost.",
+    "defect": "The compiler failed in a way that we did not expect; it is in our log. Nothing was lost.",
+}
+
+
+class Fenced(Exception):
+    """The job was cancelled or taken over; whoever sees this stops without another write."""
+
+
+class Failed(Exception):
+    """The compile has an answer, and it is an error: data for the page."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error.get("message", ""))
+        self.error = error
+
+
+def job_run(*, job_id: UUID, clock: Clock) -> None:
+    """Compile every bucket of a job that is not done yet. Safe to call twice at once: the second call does nothing."""
+    epoch = _claim(job_id, clock())
+    if epoch is None:
+        return
+    job = CompileJob.objects.select_related("model_version", "compares_with").get(pk=job_id)
+    try:
+        data = modelversion_bytes(job.model_version)
+        for index, bucket in enumerate(job.stages):
+            if not bucket["program"]:
+                _bucket_run(job, epoch, index, data, clock)
+        _finish(job, epoch, CompileJob.State.DONE, clock())
+    except Fenced:
+        log.info("compile_fenced", job=str(job_id), epoch=epoch)
+    except (Failed, NotDeterministic) as error:
+        _finish(job, epoch, CompileJob.State.FAILED, clock(), error.error)
+    except FileNotFoundError:
+        _finish(job, epoch, CompileJob.State.FAILED, clock(), {"kind": "deleted", "message": "The model file was deleted."})
+
+
+@transaction.atomic
+def _claim(job_id: UUID, now: datetime) -> int | None:
+    """The new epoch; None when the job is finished or somebody is at it."""
+    job = CompileJob.objects.select_for_update().filter(pk=job_id).first()
+    if job is None or job.is_finished:
+        return None
+    if job.state == CompileJob.State.RUNNING and job.heartbeat_at is not None and now < job.heartbeat_at + SILENT_AFTER:
+        return None
+    job.epoch += 1
+    job.attempts += 1
+    if job.attempts > ATTEMPTS_MAX:
+        job.state, job.finished_at = CompileJob.State.FAILED, now
+        text = f"The compile was interrupted {ATTEMPTS_MAX} times. Start it again; if it happens again, the model is too large."
+        job.error = {"kind": "interrupted", "message": text}
+        job.save(update_fields=["epoch", "attempts", "state", "finished_at", "error"])
+        return None
+    job.state, job.heartbeat_at, job.started_at = CompileJob.State.RUNNING, now, job.started_at or now
+    job.save(update_fields=["epoch", "attempts", "state", "heartbeat_at", "started_at"])
+    return job.epoch
+
+
+def _write(job: CompileJob, epoch: int, **fields: Any) -> None:
+    """Change the row if this run still owns it; raises Fenced otherwise."""
+    rows = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
+    if rows.update(**fields) == 0:
+        raise Fenced
+
+
+def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clock) -> None:
+    bucket = job.stages[index]
+    request = {
+        "target": job.target,
+        "precision": job.precision,
+        "dims": bucket["dims"],
+        "constants": job.constants,
+    }
+    with child_start("apps.compilation.child", request=request, files={"model.onnx": data}, limits=LIMITS) as child:
+        try:
+            _watch(job, epoch, index, child, clock)
+            answer = child.answer()
+        except ChildFailed as error:
+            log.warning("compile_child_failed", job=str(job.pk), reason=error.reason, stderr=error.stderr)
+            _show(job, epoch, index, child.folder, clock, ended="failed")
+            raise Failed({"kind": error.reason, "message": _ENDINGS[error.reason]}) from error
+        if "error" in answer:
+            _show(job, epoch, index, child.folder, clock, ended="failed")
+            raise Failed(answer["error"])
+        _keep(job, epoch, index, child.folder, answer["program"], clock)
+
+
+def _watch(job: CompileJob, epoch: int, index: int, child: Child, clock: Clock) -> None:
+    """Until the child ends: show its stage and beat."""
+    shown = 0.0
+    while not child.poll():
+        if time.monotonic() - shown >= BEAT_SECONDS:
+            shown = time.monotonic()
+            _show(job, epoch, index, child.folder, clock)
+        time.sleep(POLL_SECONDS)
+
+
+def _show(job: CompileJob, epoch: int, index: int, folder: Path, clock: Clock, *, ended: str = "") -> None:
+    bucket = stages.advance(job.stages[index], _marks(folder), time.time(), ended=ended)
+    job.stages[index] = bucket
+    _write(job, epoch, stages=job.stages, stage=stages.current(bucket), heartbeat_at=clock())
+
+
+def _marks(folder: Path) -> list[tuple[str, float]]:
+    """What the child has written of its progress; a half-written last line is left for the next look."""
+    path = folder / "progress"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [(name, float(at)) for name, _, at in (line.partition(" ") for line in lines)]
+
+
+def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str, Any], clock: Clock) -> None:
+    """Store the bucket's program, or compare it; then its last stage, the price."""
+    marks = [*_marks(folder), ("price", time.time())]
+    bucket = stages.advance(job.stages[index], marks, time.time())
+    job.stages[index] = bucket
+    _write(job, epoch, stages=job.stages, stage="price", heartbeat_at=clock())
+    if job.compares_with is not None:
+        program: Program | None = job.compares_with
+        binary = (folder / selectors.BINARY).read_bytes()
+        _write(job, epoch, comparison=program_compare(program=job.compares_with, facts=facts, binary=binary))
+    else:
+        program = program_keep(job=job, epoch=epoch, dims=bucket["dims"], folder=folder, facts=facts, now=clock())
+    if program is None:
+        raise Fenced
+    price = selectors.price_preview(program, now=clock())
+    bucket = stages.advance(bucket, marks, time.time(), ended="done")
+    job.stages[index] = {**bucket, "program": str(program.pk), "price": price}
+    job.program_ids = [*job.program_ids, program.pk]
+    _write(job, epoch, stages=job.stages, program_ids=job.program_ids, heartbeat_at=clock())
+
+
+def _finish(job: CompileJob, epoch: int, state: CompileJob.State, now: datetime, error: dict[str, Any] | None = None) -> None:
+    rows = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
+    rows.update(state=state, error=error, finished_at=now)
+
+
+@transaction.atomic
+def jobs_sweep(*, now: datetime, send: Callable[[UUID], None]) -> list[UUID]:
+    """Hand out again what no worker has been heard of for a while, whether its task or its worker was lost.
+
+    The row goes back to the queue, which fences a worker that is merely slow.
+    """
+    state = CompileJob.State
+    silent = Q(state=state.RUNNING, heartbeat_at__lte=now - SILENT_AFTER) | Q(
+        state=state.QUEUED, heartbeat_at__lte=now - WAITING_AFTER
+    )
+    rows = CompileJob.objects.select_for_update(skip_locked=True).filter(silent).order_by("created_at")
+    found = list(rows.values_list("pk", flat=True)[:100])
+    CompileJob.objects.filter(pk__in=found).update(state=state.QUEUED, heartbeat_at=now)
+    for pk in found:
+        transaction.on_commit(partial(send, pk))
+    return found

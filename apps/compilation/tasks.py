@@ -1,0 +1,22 @@
+"""Celery tasks of compilation; each calls one service."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.compilation import services
+
+
+@shared_task(name="apps.compilation.tasks.compile_run", queue="compile")
+def compile_run(*, job_id: str) -> None:
+    """Compile one job; may be delivered twice, the service lets one run."""
+    services.job_run(job_id=UUID(job_id), clock=timezone.now)
+
+
+@shared_task(name="apps.compilation.tasks.jobs_sweep")
+def jobs_sweep() -> int:
+    """Hand out again what was lost."""
+    return len(services.jobs_sweep(now=timezone.now(), send=lambda pk: compile_run.delay(job_id=str(pk))))

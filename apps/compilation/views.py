@@ -1,0 +1,106 @@
+"""The page of a model version, the pages of compile jobs. Each view: fetch and authorise, one service call, one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ANY_ROLE, ENGINEERING
+from apps.compilation import selectors, services
+from apps.compilation.forms import CompileForm
+from apps.compilation.models import CompileJob, Program
+from apps.registry import selectors as registry
+from apps.registry.models import ModelVersion
+
+JOB_PAGE = "compilation:job_detail"
+PAGE_ROWS = 30
+
+
+@require_http_methods(["GET", "POST"])
+def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A version, its programs and jobs; POST asks for compiles."""
+    roles = ENGINEERING if request.method == "POST" else ANY_ROLE
+    version = org_object_get(request, registry.versions_present(), roles=roles, pk=pk)
+    form = CompileForm(version, request.POST if request.method == "POST" else None)
+    refusal: Problem | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            jobs = _jobs_create(request, version, form.cleaned_data)
+        except Problem as problem:
+            refusal = problem
+        else:
+            return redirect(JOB_PAGE, pk=jobs[0].pk) if len(jobs) == 1 else redirect("compilation:version_detail", pk=pk)
+    refused = refusal is not None or bool(form.errors and form.is_bound)
+    context = {**_version_context(version), "form": form, "refusal": refusal}
+    return render(request, "compilation/version_detail.html", context, status=422 if refused else 200)
+
+
+@transaction.atomic
+def _jobs_create(request: HttpRequest, version: ModelVersion, chosen: dict[str, Any]) -> list[CompileJob]:
+    """One job for each target, all or none."""
+    actor, now = principal_get(request).user, timezone.now()
+    return [
+        services.job_create(
+            version=version, target=target, precision=chosen["precision"], dims=chosen["dims"], actor=actor, now=now
+        )
+        for target in chosen["targets"]
+    ]
+
+
+def _version_context(version: ModelVersion) -> dict[str, Any]:
+    now = timezone.now()
+    programs = selectors.programs_of_version(version)
+    return {
+        "version": version,
+        "evaluation": registry.evaluation_of(version),
+        "others": registry.versions_present().filter(model=version.model).exclude(pk=version.pk).order_by("-number"),
+        "programs": [(program, selectors.price_preview(program, now=now)) for program in programs],
+        "jobs": selectors.jobs_of_version(version),
+        "api_body": {"version_id": str(version.pk), "target": "lpu", "dims": {r["name"]: 1 for r in version.symbolic_dims}},
+    }
+
+
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    rows = selectors.jobs_list(organisation=organisation_get(request))
+    page = Paginator(rows, PAGE_ROWS).get_page(request.GET.get("page"))
+    return render(request, "compilation/job_list.html", {"page": page})
+
+
+@require_GET
+def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Stages with their times; htmx asks for the part `progress` every second while the job runs."""
+    job = org_object_get(request, CompileJob.objects.select_related("model_version__model", "compares_with"), pk=pk)
+    context = {"job": job, "programs": selectors.programs_of_job(job), "buckets": job.stages}
+    part = request.headers.get("HX-Request") == "true"
+    return render(request, "compilation/_progress.html" if part else "compilation/job_detail.html", context)
+
+
+@require_POST
+def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    job = org_object_get(request, CompileJob, roles=ENGINEERING, pk=pk)
+    services.job_cancel(job=job, actor=principal_get(request).user, now=timezone.now())
+    return redirect(JOB_PAGE, pk=pk)
+
+
+@require_POST
+def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+    job = org_object_get(request, CompileJob, roles=ENGINEERING, pk=pk)
+    services.job_retry(job=job, actor=principal_get(request).user, now=timezone.now())
+    return redirect(JOB_PAGE, pk=pk)
+
+
+@require_POST
+def compare(request: HttpRequest, pk: UUID) -> HttpResponse:
+    program = org_object_get(request, Program, roles=ENGINEERING, pk=pk)
+    job = services.job_compare(program=program, actor=principal_get(request).user, now=timezone.now())
+    return redirect(JOB_PAGE, pk=job.pk)

@@ -1,0 +1,14 @@
+"""The registry's forms."""
+
+from __future__ import annotations
+
+from django import forms
+
+
+class UploadForm(forms.Form):
+    """A whole file at once, for browsers without JavaScript."""
+
+    file = forms.FileField(allow_empty_file=True, label="Model file (.onnx)")
+    name = forms.CharField(max_length=120, required=False, label="Name", help_text="Left empty: the file's name.")
+    project = forms.CharField(max_length=80, required=False, initial="Default", label="Project")
+
