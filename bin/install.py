@@ -22,7 +22,7 @@ LOCK = ROOT / "requirements.lock"
 SERVER_LOCK = ROOT / "docker" / "requirements.lock"  # what the production image holds: no tests, no embedded servers
 VENDOR = ROOT / "static" / "vendor"
 ICON_NAMES = ROOT / "static" / "icons.txt"
-UV_VERSION = "uv>=0.8,<1"
+UV_VERSION = "uv==0.13.8"
 
 # What the browser gets: source under node_modules -> name under static/vendor.
 VENDOR_FILES = {
@@ -184,7 +184,8 @@ def _digest(*parts: bytes) -> str:
 
 def _run(command: Sequence[str | Path], what: str, extra: dict[str, str] | None = None) -> None:
     """Run a set-up step; its own words go to the terminal, ours say which step it was."""
-    environment = {**os.environ, **(extra or {})}
+    # Certificates of the system, so that a company's own authority is trusted where the system trusts it.
+    environment = {"UV_SYSTEM_CERTS": "1", **os.environ, **(extra or {})}
     try:
         subprocess.run([str(part) for part in command], check=True, cwd=ROOT, env=environment)
     except (OSError, subprocess.CalledProcessError) as error:
