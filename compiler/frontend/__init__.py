@@ -1,0 +1,195 @@
+"""From an ONNX model to a graph of primitives (G1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto
+
+from compiler.errors import ModelError
+from compiler.frontend.limits import DEFAULT, Limits
+from compiler.frontend.lower import Lowering
+from compiler.frontend.operators import RULES
+from compiler.frontend.reader import Source, opsets, read_model
+from compiler.frontend.tensors import element_type
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Graph
+from compiler.ir.types import DType, TensorType
+from compiler.ir.verifier import verify
+
+__all__ = ["load", "operators", "symbolic_dims"]
+
+Array = np.ndarray[Any, Any]
+_NAMELESS = ("", "?", "None", "unk")
+
+
+def operators() -> tuple[str, ...]:
+    """Names of the operators with a lowering rule of their own (functions of the standard come on top)."""
+    return tuple(sorted(RULES))
+
+
+def symbolic_dims(model: Source) -> dict[str, list[str]]:
+    """Dimensions to choose before compiling: name -> where it stands (``"input[axis]"``). Nameless ones get ``input.axis``."""
+    proto, _ = read_model(model)
+    found: dict[str, list[str]] = {}
+    for value in _inputs(proto):
+        for axis, dim in enumerate(_dims(value)):
+            if isinstance(dim, str):
+                found.setdefault(dim, []).append(f"{value.name}[{axis}]")
+    return found
+
+
+def load(
+    model: Source,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    limits: Limits = DEFAULT,
+) -> Graph:
+    """The graph of an ONNX model given as path, bytes or parsed proto.
+
+    ``dims`` binds symbolic dimensions by name, ``constants`` binds graph inputs that must be known at compile time. Raises
+    ``ModelError`` whose ``problems`` lists everything that is wrong, each with the operation and what to change.
+    """
+    proto, digest = read_model(model, limits)
+    if len(proto.graph.node) > limits.model_nodes:
+        raise ModelError(f"The model has {len(proto.graph.node)} operations; the limit is {limits.model_nodes}.")
+    builder = Builder(proto.graph.name[:200] or "model", max_bytes=limits.tensor_bytes, max_nodes=limits.graph_nodes)
+    lowering = Lowering(builder, opsets(proto), proto.functions, limits)
+    lowering.problems += lowering.unsupported(proto.graph)
+    scope: dict[str, str | None] = {}
+    _bind_inputs(proto, dims or {}, constants or {}, lowering, scope)
+    _stop(lowering)
+    lowering.graph(proto.graph, scope)
+    outputs = _outputs(proto, lowering, scope)
+    _stop(lowering)
+    builder.source = ()
+    for value, name in ((v, n) for n, v in scope.items() if v is not None):
+        lowering.names.setdefault(value, name)
+    versions = opsets(proto)
+    metadata = {
+        "opset": ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(versions.items())),
+        "producer": f"{proto.producer_name} {proto.producer_version}".strip()[:200],
+        "sha256": digest,
+        "dims": ", ".join(f"{k}={v}" for k, v in sorted((dims or {}).items())),
+    }
+    return verify(builder.finish(outputs, lowering.names, metadata))
+
+
+def _stop(lowering: Lowering) -> None:
+    """One error for all problems found so far."""
+    problems = lowering.problems
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        shown = "\n".join(f"- {p}" for p in problems[:50])
+        more = f"\n- and {len(problems) - 50} more" if len(problems) > 50 else ""
+        raise ModelError(
+            f"The model cannot be compiled for {len(problems)} reasons:\n{shown}{more}", problems=tuple(problems)
+        )
+
+
+def _inputs(proto: ModelProto) -> list[ValueInfoProto]:
+    """The graph's real inputs: weights that old files list as inputs are none."""
+    stored = {t.name for t in proto.graph.initializer}
+    return [v for v in proto.graph.input if v.name not in stored]
+
+
+def _dims(value: ValueInfoProto) -> list[int | str]:
+    """Each dimension as its size, or the name under which ``dims`` gives it."""
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise ModelError(
+            f"The input {value.name!r} is a {(kind or 'value without type').removesuffix('_type')}; only tensors are supported."
+        )
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        raise ModelError(f"The input {value.name!r} has no shape. Export the model with the number of its dimensions.")
+    found: list[int | str] = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            found.append(int(dim.dim_value))
+        else:
+            named = dim.dim_param if dim.dim_param not in _NAMELESS else ""
+            found.append(named or f"{value.name}.{axis}")
+    return found
+
+
+def _bind_inputs(
+    proto: ModelProto,
+    dims: Mapping[str, int],
+    constants: Mapping[str, Array],
+    lowering: Lowering,
+    scope: dict[str, str | None],
+) -> None:
+    known = symbolic_dims(proto)
+    problems = lowering.problems
+    open_dims = [d for d in known if d not in dims and not all(w.rsplit("[", 1)[0] in constants for w in known[d])]
+    if open_dims:
+        where = "; ".join(f"{d!r} ({', '.join(known[d][:3])})" for d in open_dims)
+        example = ", ".join(f"{d!r}: 1" for d in open_dims)
+        problems.append(
+            ModelError(
+                f"The model leaves dimensions open: {where}. Choose a size for each, such as dims={{{example}}}."
+            )
+        )
+    for name, size in dims.items():
+        if name not in known:
+            listed = f"it has {', '.join(map(repr, known))}" if known else "all of its dimensions are fixed"
+            problems.append(ModelError(f"The model has no open dimension {name!r}; {listed}."))
+        elif not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 31:
+            problems.append(ModelError(f"The dimension {name!r} needs a whole number of at least 1, not {size!r}."))
+    names = [v.name for v in _inputs(proto)]
+    for name in constants:
+        if name not in names:
+            problems.append(
+                ModelError(f"The model has no input {name!r} to make constant; it has {', '.join(map(repr, names))}.")
+            )
+    if len(set(names)) < len(names):
+        problems.append(ModelError("Two inputs have the same name. Export the model anew."))
+    if problems:
+        return
+    for value in _inputs(proto):
+        lowering._collect(lambda value=value: _bind(value, dims, constants, lowering, scope))
+
+
+def _bind(
+    value: ValueInfoProto,
+    dims: Mapping[str, int],
+    constants: Mapping[str, Array],
+    lowering: Lowering,
+    scope: dict[str, str | None],
+) -> None:
+    scope[value.name] = None
+    dtype = element_type(value.type.tensor_type.elem_type, f"The input {value.name!r}")
+    given = constants.get(value.name)
+    shape = tuple(
+        given.shape[axis]
+        if isinstance(d, str) and d not in dims and given is not None and given.ndim > axis
+        else int(dims.get(d, 0) if isinstance(d, str) else d)
+        for axis, d in enumerate(_dims(value))
+    )
+    kind = TensorType(dtype, shape)
+    if given is None:
+        scope[value.name] = lowering.b.input(value.name, kind)
+        return
+    if TensorType(DType.of(given.dtype), given.shape) != kind:
+        raise ModelError(
+            f"The constant for {value.name!r} is {given.dtype}{list(given.shape)}, but the input is {kind}."
+        )
+    scope[value.name] = lowering.b.constant(given)
+
+
+def _outputs(proto: ModelProto, lowering: Lowering, scope: Mapping[str, str | None]) -> dict[str, str]:
+    outputs = {}
+    for value in proto.graph.output:
+        if value.name not in scope:
+            lowering.problems.append(
+                ModelError(f"Nothing computes the output {value.name[:80]!r}. Export the model anew.")
+            )
+        elif scope[value.name] is not None:
+            outputs[value.name] = scope[value.name] or ""
+    if len(outputs) < len(proto.graph.output) and not lowering.problems:
+        lowering.problems.append(ModelError("An output is listed twice or cannot be computed. Export the model anew."))
+    return outputs

@@ -1,0 +1,296 @@
+"""The walk over a model's operations: names, known values, functions, and every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx.defs
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+
+from compiler.errors import ModelError
+from compiler.frontend.limits import DEFAULT, Limits
+from compiler.frontend.op import Op
+from compiler.frontend.operators import RULES
+from compiler.frontend.tensors import tensor_array
+from compiler.ir.builder import Builder
+
+_DOMAINS = ("", "ai.onnx")
+_REMEDY = {
+    "ai.onnx.ml": "Export the numeric part of the model only; classical learners and text handling are not offered.",
+    "com.microsoft": "Export the model without the optimisations of one runtime (standard operators only).",
+}
+
+
+class Lowering:
+    """Lowers graphs into one builder. Values are looked up in scopes: a dictionary from ONNX name to value."""
+
+    def __init__(
+        self, b: Builder, opsets: Mapping[str, int], functions: Iterable[FunctionProto] = (), limits: Limits = DEFAULT
+    ) -> None:
+        self.b, self.opsets, self.limits = b, dict(opsets), limits
+        self.functions = {(_domain(f.domain), f.name): f for f in functions}
+        self.problems: list[ModelError] = []
+        self.names: dict[str, str] = {}  # value -> what the model calls it
+        self._sources: set[str] = set()
+        self._depth = 0
+        self._walked = 0
+
+    # -- what is there at all -------------------------------------------------------------------------------------------
+
+    def unsupported(self, graph: GraphProto) -> list[ModelError]:
+        """One problem per unsupported operator, with how often and where it stands."""
+        where: dict[tuple[str, str], list[str]] = {}
+        for node in _every_node(graph.node, self.limits.depth):
+            if self._rule(node) is None and self._body(node) is None:
+                where.setdefault((_domain(node.domain), node.op_type), []).append(node.name or node.op_type)
+        return [self._refusal(domain, kind, names) for (domain, kind), names in where.items()]
+
+    def _refusal(self, domain: str, kind: str, names: list[str]) -> ModelError:
+        shown = ", ".join(n[: self.limits.text] for n in names[:3]) + (", ..." if len(names) > 3 else "")
+        title = f"{domain}.{kind}" if domain else kind
+        known = not domain and onnx.defs.has(kind)
+        reason = "is not supported yet" if known else "is not an operator of the ONNX standard"
+        remedy = _REMEDY.get(domain, "Replace it by other operators, or tell us that you need it.")
+        return ModelError(f"{title} {reason} ({len(names)} x: {shown}). {remedy}", node=names[0][: self.limits.text])
+
+    def _rule(self, node: NodeProto) -> object | None:
+        return RULES.get(node.op_type) if node.domain in _DOMAINS else None
+
+    def _body(self, node: NodeProto) -> FunctionProto | None:
+        """The body of a model's own function, or of an operator that the standard defines by others."""
+        own = self.functions.get((_domain(node.domain), node.op_type))
+        if own is not None or node.domain not in _DOMAINS:
+            return own
+        version = self.opsets.get("", 1)
+        if not onnx.defs.has(node.op_type) or version > onnx.defs.onnx_opset_version():
+            return None
+        try:
+            schema = onnx.defs.get_schema(node.op_type, version)
+        except onnx.defs.SchemaError:
+            return None
+        return schema.function_body if getattr(schema, "has_function", False) else None
+
+    # -- graphs ---------------------------------------------------------------------------------------------------------
+
+    def graph(self, graph: GraphProto, scope: dict[str, str | None]) -> None:
+        """Lowers all operations in an order in which their inputs are known; results go into ``scope``."""
+        for tensor in graph.initializer:
+            if tensor.name not in scope:
+                self._collect(
+                    lambda tensor=tensor: scope.__setitem__(
+                        tensor.name, self.b.constant(tensor_array(tensor, self.limits))
+                    )
+                )
+                scope.setdefault(tensor.name, None)
+        if graph.sparse_initializer:
+            self.problems.append(ModelError("The model holds sparse tensors. Export it with dense weights."))
+        for place, node in self._ordered(graph.node, scope):
+            self.node(node, place, scope)
+
+    def _ordered(self, nodes: Sequence[NodeProto], scope: Mapping[str, str | None]) -> list[tuple[int, NodeProto]]:
+        """Kahn's algorithm; the order of the file wherever that is one. What remains is a cycle or reads nothing that exists."""
+        defined = set(scope)
+        made = {o for n in nodes for o in n.output if o}
+        waiting: dict[str, list[int]] = {}
+        missing = []
+        ready = []
+        for i, node in enumerate(nodes):
+            needs = {v for v in self._reads(node) if v not in defined and v in made}
+            missing.append(len(needs))
+            for v in needs:
+                waiting.setdefault(v, []).append(i)
+            if not needs:
+                ready.append(i)
+        order = []
+        for i in ready:  # grows while it is walked
+            order.append(i)
+            for o in nodes[i].output:
+                for j in waiting.pop(o, ()):
+                    missing[j] -= 1
+                    if not missing[j]:
+                        ready.append(j)
+        if len(order) < len(nodes):
+            stuck = [n.name or n.op_type for i, n in enumerate(nodes) if missing[i]]
+            raise ModelError(
+                f"The graph is cyclic: {', '.join(s[:80] for s in stuck[:4])} need each other's results. Export the model anew.",
+                node=stuck[0][: self.limits.text],
+            )
+        return (
+            [(i, nodes[i]) for i in sorted(order)]
+            if self._file_order(nodes, defined)
+            else [(i, nodes[i]) for i in order]
+        )
+
+    def _file_order(self, nodes: Sequence[NodeProto], defined: set[str]) -> bool:
+        made = {o for n in nodes for o in n.output if o}
+        seen = set(defined)
+        for node in nodes:
+            if any(v in made and v not in seen for v in self._reads(node)):
+                return False
+            seen.update(node.output)
+        return True
+
+    def _reads(self, node: NodeProto) -> list[str]:
+        """Values that a node reads, those of its subgraphs included."""
+        found = [v for v in node.input if v]
+        for attribute in node.attribute:
+            for graph in (
+                (attribute.g, *attribute.graphs)
+                if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+                else ()
+            ):
+                found += [v for inner in _every_node(graph.node, self.limits.depth) for v in inner.input if v]
+        return found
+
+    # -- one operation --------------------------------------------------------------------------------------------------
+
+    def node(self, node: NodeProto, place: int, scope: dict[str, str | None]) -> None:
+        """Lowers one operation; what goes wrong is noted, and its results are unknown from then on."""
+        self._walked += 1
+        if self._walked > self.limits.graph_nodes:
+            raise ModelError(
+                f"The model unrolls to more than {self.limits.graph_nodes} operations. Flatten or shorten it."
+            )
+        name = self._source(node, place) if self._depth == 0 else (self.b.source[0] if self.b.source else node.op_type)
+        if self._depth == 0:
+            self.b.source = (name,)
+        for output in node.output:
+            scope.setdefault(output, None)
+        inputs: list[str | None] = []
+        for v in node.input:
+            if v and v not in scope:
+                self.problems.append(
+                    ModelError(
+                        f"{node.op_type} reads {v[:80]!r}, which nothing computes. Export the model anew.", node=name
+                    )
+                )
+                return
+            if v and scope[v] is None:
+                return  # a problem further up, reported there
+            inputs.append(scope[v] if v else None)
+        self._collect(lambda: self._apply(node, name, inputs, scope), name)
+
+    def _apply(self, node: NodeProto, name: str, inputs: list[str | None], scope: dict[str, str | None]) -> None:
+        rule = RULES.get(node.op_type) if node.domain in _DOMAINS else None
+        attributes = {a.name: a for a in node.attribute}
+        if (_domain(node.domain), node.op_type) in self.functions or rule is None:
+            function = self._body(node)
+            if function is None:
+                return  # listed by ``unsupported``
+            results: Sequence[str | None] = self._call(function, attributes, inputs)
+        else:
+            op = Op(
+                self.b,
+                name=name,
+                kind=node.op_type,
+                opset=self.opsets.get("", 1),
+                attributes=attributes,
+                inputs=inputs,
+                outputs=max((i + 1 for i, o in enumerate(node.output) if o), default=0),
+                body=lambda graph, given: self.subgraph(graph, given, scope),
+            )
+            lowered = rule(op)
+            results = (lowered,) if isinstance(lowered, str) else lowered
+        for i, output in enumerate(node.output):
+            if not output:
+                continue
+            value = results[i] if i < len(results) else None
+            if value is None:
+                raise ModelError(f"{node.op_type}: its output {i + 1} is not supported. Leave it unused.", node=name)
+            scope[output] = value
+            if self._depth == 0:
+                self.names.setdefault(value, output)
+
+    def _call(
+        self, function: FunctionProto, attributes: Mapping[str, AttributeProto], inputs: Sequence[str | None]
+    ) -> list[str | None]:
+        """A function's body with its attributes and inputs put in."""
+        defaults = {a.name: a for a in function.attribute_proto}
+        given = {**defaults, **attributes}
+        scope: dict[str, str | None] = {"": None}
+        for i, name in enumerate(function.input):
+            if i < len(inputs) and inputs[i] is not None:
+                scope[name] = inputs[i]
+        absent = set(function.input) - set(scope)
+        versions = {_domain(o.domain): int(o.version) for o in function.opset_import}
+        self._enter(function.name)
+        saved, self.opsets = self.opsets, {**self.opsets, **versions}
+        try:
+            body = [_bound(n, given, absent) for n in function.node]
+            for place, node in self._ordered(body, scope):
+                self.node(node, place, scope)
+        finally:
+            self.opsets = saved
+            self._depth -= 1
+        return [scope.get(o) for o in function.output]
+
+    def subgraph(self, graph: GraphProto, given: Mapping[str, str], outer: Mapping[str, str | None]) -> tuple[str, ...]:
+        """A subgraph's outputs for values of its inputs; it sees the names around it."""
+        scope: dict[str, str | None] = {**outer, **given}
+        self._enter("a subgraph")
+        try:
+            self.graph(graph, scope)
+        finally:
+            self._depth -= 1
+        results = []
+        for o in graph.output:
+            value = scope.get(o.name)
+            if value is None:
+                raise ModelError(f"A subgraph does not compute its output {o.name[:80]!r}.")
+            results.append(value)
+        return tuple(results)
+
+    def _enter(self, what: str) -> None:
+        self._depth += 1
+        if self._depth > self.limits.depth:
+            self._depth -= 1
+            raise ModelError(f"{what} is nested more than {self.limits.depth} deep. Flatten the model.")
+
+    def _source(self, node: NodeProto, place: int) -> str:
+        """A unique name for reports: the node's own, or its operator and place."""
+        base = (node.name or f"{node.op_type}_{place}")[: self.limits.text]
+        name, n = base, 1
+        while name in self._sources:
+            n += 1
+            name = f"{base}.{n}"
+        self._sources.add(name)
+        return name
+
+    def _collect(self, action: object, name: str = "") -> None:
+        try:
+            action()  # type: ignore[operator]
+        except ModelError as error:
+            self.problems.append(error if error.node or not name else ModelError(error.message, node=name))
+        except MemoryError:
+            self.problems.append(ModelError("needs more memory than there is. Choose smaller dimensions.", node=name))
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _every_node(nodes: Iterable[NodeProto], depth: int) -> Iterable[NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH and depth > 0:
+                yield from _every_node(attribute.g.node, depth - 1)
+
+
+def _bound(node: NodeProto, given: Mapping[str, AttributeProto], absent: set[str]) -> NodeProto:
+    """A node of a function's body with references to the function's attributes replaced; inputs not given are left out."""
+    new = NodeProto()
+    new.CopyFrom(node)
+    del new.attribute[:]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            new.attribute.append(attribute)
+        elif attribute.ref_attr_name in given:
+            value = AttributeProto()
+            value.CopyFrom(given[attribute.ref_attr_name])
+            value.name = attribute.name
+            new.attribute.append(value)
+    inputs = ["" if v in absent else v for v in node.input]
+    del new.input[:]
+    new.input.extend(inputs)
+    return new

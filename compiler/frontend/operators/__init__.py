@@ -1,0 +1,15 @@
+"""Lowering rules, one table per family of operators."""
+
+from __future__ import annotations
+
+from compiler.frontend.op import Rule
+from compiler.frontend.operators import contraction, elementwise, indexing, layout, reduction, spatial
+
+RULES: dict[str, Rule] = {
+    **elementwise.TABLE,
+    **layout.TABLE,
+    **contraction.TABLE,
+    **spatial.TABLE,
+    **reduction.TABLE,
+    **indexing.TABLE,
+}

@@ -1,0 +1,302 @@
+"""Sums of products: matrix products, Einstein sums, convolutions."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from compiler.frontend.op import Op, Rule
+from compiler.frontend.operators.spatial import Window, window
+from compiler.ir.access import Access
+from compiler.ir.graph import Operand
+from compiler.ir.terms import Term, arg
+from compiler.ir.types import DType
+
+_LETTERS = "abcdefghijuvwxyz"
+
+
+def matmul(op: Op, left: str, right: str, *, dtype: DType | None = None, bias: str | None = None) -> str:
+    """NumPy's ``matmul``; vectors gain and lose a dimension."""
+    a, b = op.b.shape(left), op.b.shape(right)
+    op.need(a and b, "multiplies matrices, not numbers.")
+    left = op.b.reshape(left, (1, *a)) if len(a) == 1 else left
+    right = op.b.reshape(right, (*b, 1)) if len(b) == 1 else right
+    outer = max(op.b.shape(left), op.b.shape(right), key=len)[:-2]
+    words = [_LETTERS[len(outer) - len(op.b.shape(v)) + 2 : len(outer)] for v in (left, right)]
+    op.need(
+        op.b.shape(left)[-1] == op.b.shape(right)[-2],
+        f"{list(a)} and {list(b)} do not fit: the inner dimensions differ.",
+    )
+    letters = _LETTERS[: len(outer)]
+    done = op.contract(
+        f"{words[0]}mk,{words[1]}kn->{letters}mn", left, right, dtype=dtype, bias=None if bias is None else ("n", bias)
+    )
+    shape = list(op.b.shape(done))
+    if len(b) == 1:
+        shape.pop(-1)
+    if len(a) == 1:
+        shape.pop(-1 if len(b) == 1 else -2)
+    return op.b.reshape(done, shape)
+
+
+def _matmul(op: Op) -> str:
+    op.need(op.dtype(0) == op.dtype(1), "its inputs have different types.")
+    return matmul(op, op.x(0), op.x(1))
+
+
+def _gemm(op: Op) -> str:
+    alpha, beta = op.real("alpha", 1.0), op.real("beta", 1.0)
+    op.need(op.rank(0) == op.rank(1) == 2, "multiplies two matrices.")
+    words = ("km" if op.whole("transA", 0) else "mk", "nk" if op.whole("transB", 0) else "kn")
+    if op.has(2) and alpha == beta == 1.0 and op.rank(2) == 1 and op.shape(2)[0] != 1:
+        return op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1), bias=("n", op.x(2)))
+    done = op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1))
+
+    def scaled(x: Term, factor: float) -> Term:
+        return x if factor == 1.0 else x * (factor if x.dtype.is_float else int(factor))
+
+    if not op.has(2) or beta == 0.0:
+        return op.point(lambda x: scaled(x, alpha), done) if alpha != 1.0 else done
+    shape = op.b.shape(done)
+    return op.point(lambda x, c: scaled(x, alpha) + scaled(c, beta), done, op.x(2), shape=shape)
+
+
+def _einsum(op: Op) -> str:
+    equation = op.text("equation").replace(" ", "")
+    inputs, _, out = equation.partition("->")
+    words = inputs.split(",")
+    op.need(len(words) == len(op.inputs), f"{len(op.inputs)} inputs for the equation {equation!r}.")
+    words, ellipsis = _spelled(op, words)
+    if "->" not in equation:
+        letters = "".join(words)
+        out = ellipsis + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in ellipsis))
+    out = out.replace("...", ellipsis)
+    op.need(
+        all(c.isalpha() for word in (*words, out) for c in word) and set(out) <= set("".join(words)),
+        f"{equation!r} is not readable.",
+    )
+    value, word = op.x(0), words[0]
+    if len(words) == 1:
+        return _einsum_one(op, value, word, out)
+    for i in range(1, len(words)):
+        rest = set("".join(words[i + 1 :])) | set(out)
+        result = out if i == len(words) - 1 else "".join(c for c in dict.fromkeys(word + words[i]) if c in rest)
+        value, word = op.contract(f"{word},{words[i]}->{result}", value, op.x(i)), result
+    return value
+
+
+def _spelled(op: Op, words: list[str]) -> tuple[list[str], str]:
+    """Ellipses as letters that the equation does not use."""
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in "".join(words)]
+    longest = ""
+    spelled = []
+    for i, word in enumerate(words):
+        count = op.rank(i) - len(word.replace("...", "")) if "..." in word else 0
+        op.need(
+            0 <= count <= len(free) and len(word.replace("...", "")) + count == op.rank(i),
+            f"{word!r} does not fit its input.",
+        )
+        letters = "".join(free[:count][::-1])
+        longest = max(longest, letters, key=len)
+        spelled.append(word.replace("...", letters))
+    return spelled, longest
+
+
+def _einsum_one(op: Op, value: str, word: str, out: str) -> str:
+    order = [*out, *(c for c in dict.fromkeys(word) if c not in out)]
+    sizes = dict(zip(word, op.b.shape(value), strict=True))
+    rows = tuple(tuple(int(c == letter) for c in order) for letter in word)
+    operand = Operand(value, Access((0,) * len(word), rows))
+    loops = [sizes[c] for c in order]
+    if len(order) == len(out):
+        return op.b.view(value, loops, operand.access)
+    return op.b.compute(loops, [operand], arg(0, op.b.dtype(value)), parallel=len(out), reducer="sum")
+
+
+def convolve(
+    op: Op, data: str, weights: str, bias: str | None, w: Window, groups: int, dtype: DType | None = None
+) -> str:
+    """A convolution of any rank: reduction over the window first and channels innermost, as activations are stored."""
+    x, k = op.b.shape(data), op.b.shape(weights)
+    spatial = len(w.kernel)
+    op.need(
+        groups > 0 and x[1] == k[1] * groups and k[0] % groups == 0,
+        f"{x[1]} channels and weights {list(k)} in {groups} groups.",
+    )
+    inner, outer = k[1], k[0] // groups
+    grouped = groups > 1 and outer > 1
+    heads = (x[0], groups, outer) if grouped else (x[0], k[0])
+    loops = (*heads, *w.out, *w.kernel, *([inner] if inner > 1 else []))
+    n = len(heads)
+
+    def row(**terms: int) -> tuple[int, ...]:
+        places = {int(name[1:]): c for name, c in terms.items()}
+        return tuple(places.get(i, 0) for i in range(len(loops)))
+
+    channel = {f"l{n + 2 * spatial}": 1} if inner > 1 else {}
+    group = {"l1": inner} if groups > 1 else {}
+    positions = [row(**{f"l{n + j}": w.strides[j], f"l{n + spatial + j}": w.dilations[j]}) for j in range(spatial)]
+    reads = Access((0, 0, *(-p for p in w.before)), (row(l0=1), row(**group, **channel), *positions))
+    fill = None if reads.stays_inside(x, loops) else (0.0 if op.b.dtype(data).is_float else 0)
+    out_row = row(l1=outer, l2=1) if grouped else row(l1=1)
+    taps = Access(
+        (0,) * len(k), (out_row, row(**channel), *(row(**{f"l{n + spatial + j}": 1}) for j in range(spatial)))
+    )
+    operands = [Operand(data, reads, fill), Operand(weights, taps)]
+    kind = dtype or op.b.dtype(data)
+    post = None
+    if bias is not None:
+        operands.append(Operand(bias, Access((0,), (out_row,))))
+        post = arg(-1, kind) + arg(2, kind)
+    term = arg(0, op.b.dtype(data)).widen("mul", arg(1, op.b.dtype(weights)), kind)
+    done = op.b.compute(loops, operands, term, parallel=n + spatial, reducer="sum", post=post)
+    return op.b.reshape(done, (x[0], k[0], *w.out))
+
+
+def _conv(op: Op) -> str:
+    kernel = op.shape(1)[2:]
+    op.need(op.rank(0) == op.rank(1) >= 3, f"{list(op.shape(0))} and weights {list(op.shape(1))} do not fit.")
+    declared = op.wholes("kernel_shape", kernel)
+    op.need(tuple(declared) == kernel, f"its kernel is {list(kernel)}, not {declared}.")
+    return convolve(op, op.x(0), op.x(1), op.optional(2), window(op, kernel), op.whole("group", 1))
+
+
+def _conv_transpose(op: Op) -> str:
+    """Each phase of the output (its place modulo the stride) is an ordinary convolution with some of the taps."""
+    x, k = op.shape(0), op.shape(1)
+    spatial, groups = len(x) - 2, op.whole("group", 1)
+    kernel = k[2:]
+    strides, dilations = op.wholes("strides", [1] * spatial), op.wholes("dilations", [1] * spatial)
+    op.need(x[1] == k[0] and groups > 0 and k[0] % groups == 0, f"{x[1]} channels and weights {list(k)} do not fit.")
+    op.need(
+        min(*strides, *dilations) > 0 and max(*strides, *dilations) < 1 << 16, "a stride or a dilation is not usable."
+    )
+    before, out = _transposed_size(op, strides, dilations, kernel)
+    # weights [C, O/g, *k] -> [O, C/g, *k], as an ordinary convolution has them
+    weights = op.b.reshape(op.x(1), (groups, k[0] // groups, k[1], *kernel))
+    weights = op.transpose(weights, (0, 2, 1, *range(3, 3 + spatial)))
+    weights = op.b.reshape(weights, (groups * k[1], k[0] // groups, *kernel))
+    phases = [_phases(out[j], strides[j], dilations[j], kernel[j], before[j]) for j in range(spatial)]
+    grid = {
+        place: _phase(op, weights, groups, [phases[j][place[j]] for j in range(spatial)])
+        for place in np.ndindex(*strides)
+    }
+    longest = tuple(-(-out[j] // strides[j]) for j in range(spatial))
+    return _interleaved(op, grid, strides, longest, (x[0], groups * k[1], *out), op.optional(2))
+
+
+def _transposed_size(
+    op: Op, strides: list[int], dilations: list[int], kernel: tuple[int, ...]
+) -> tuple[list[int], list[int]]:
+    """Elements cut off at the beginning, and the size of the output, per spatial dimension."""
+    spatial, x = len(kernel), op.shape(0)
+    extra = op.wholes("output_padding", [0] * spatial)
+    full = [strides[j] * (x[2 + j] - 1) + extra[j] + (kernel[j] - 1) * dilations[j] + 1 for j in range(spatial)]
+    pads = op.wholes("pads", [0] * 2 * spatial)
+    auto = op.text("auto_pad", "NOTSET")
+    if "output_shape" in op.attributes or auto in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = op.wholes("output_shape", [x[2 + j] * strides[j] for j in range(spatial)])[-spatial:]
+        total = [max(0, full[j] - wanted[j]) for j in range(spatial)]
+        upper = [t // 2 if auto != "SAME_LOWER" else t - t // 2 for t in total]
+        pads = [*upper, *(t - u for t, u in zip(total, upper, strict=True))]
+        full = [max(f, w) for f, w in zip(full, wanted, strict=True)]
+    out = [full[j] - pads[j] - pads[j + spatial] for j in range(spatial)]
+    op.need(min(out) > 0 and max(out) < 1 << 31, f"its output would have the size {out}.")
+    return pads[:spatial], out
+
+
+def _phases(out: int, stride: int, dilation: int, kernel: int, before: int) -> list[tuple[int, int, int, int, int]]:
+    """For output places o = q * stride + r of each phase r: count, first tap, tap step, taps, input offset at the first tap."""
+    found = []
+    for r in range(stride):
+        taps = [t for t in range(kernel) if (r + before - t * dilation) % stride == 0]
+        count = max(0, -(-(out - r) // stride))
+        if not taps or not count:
+            found.append((count, 0, 1, 0, 0))
+            continue
+        step = taps[1] - taps[0] if len(taps) > 1 else 1
+        found.append((count, taps[0], step, len(taps), (r + before - taps[0] * dilation) // stride))
+    return found
+
+
+def _phase(op: Op, weights: str, groups: int, phases: list[tuple[int, int, int, int, int]]) -> str:
+    x, spatial = op.shape(0), len(phases)
+    count = [p[0] for p in phases]
+    channels = op.b.shape(weights)[0]
+    if 0 in count or any(p[3] == 0 for p in phases):
+        return op.const(np.zeros((x[0], channels, *count)), op.dtype())
+    for j, (_, first, step, taps, _) in enumerate(phases):
+        weights = op.slice(weights, 2 + j, first, taps, step)
+    strides, dilations = op.wholes("strides", [1] * spatial), op.wholes("dilations", [1] * spatial)
+    # input place = offset + q - tap * (step * dilation / stride): a window that runs backwards
+    back = [-(p[2] * d // s) for p, d, s in zip(phases, dilations, strides, strict=True)]
+    w = Window(tuple(p[3] for p in phases), (1,) * spatial, tuple(back), tuple(-p[4] for p in phases), tuple(count))
+    return convolve(op, op.x(0), weights, None, w, groups)
+
+
+def _interleaved(
+    op: Op,
+    grid: dict[tuple[int, ...], str],
+    strides: list[int],
+    longest: tuple[int, ...],
+    shape: tuple[int, ...],
+    bias: str | None,
+) -> str:
+    """Phases put back in turn: side by side on a new innermost axis each, then merged."""
+    spatial = len(longest)
+    values = {}
+    for place, value in grid.items():
+        padded = (*op.b.shape(value)[:2], *longest)
+        values[place] = op.b.view(value, padded, Access.identity(len(padded)), fill=0.0 if op.dtype().is_float else 0)
+    for j in reversed(range(spatial)):
+        joined = {}
+        for place in np.ndindex(*strides[:j]):
+            parts = [values[(*place, r)] for r in range(strides[j])]
+            size = op.b.shape(parts[0])
+            axis = 2 + j + 1
+            wide = [op.b.reshape(p, (*size[:axis], 1, *size[axis:])) for p in parts]
+            merged = op.b.join(wide, axis)
+            joined[place] = op.b.reshape(merged, (*size[: axis - 1], size[axis - 1] * strides[j], *size[axis:]))
+        values = joined
+    done = op.b.view(values[()], shape, Access.identity(len(shape)))
+    if bias is None:
+        return done
+    return op.point(lambda x, c: x + c, done, op.b.reshape(bias, (shape[1], *[1] * spatial)))
+
+
+def _global_lp(op: Op) -> str:
+    p = float(op.whole("p", 2))
+    axes = range(2, op.rank())
+    return op.reduce(
+        "sum", op.x(), list(axes), term=lambda x: x.op("abs").op("pow", p), post=lambda x: x.op("pow", 1 / p)
+    )
+
+
+def _det(op: Op) -> str:
+    n = op.shape()[-1]
+    op.need(op.rank() >= 2 and op.shape()[-2] == n and n <= 3, "is offered for matrices of up to 3 x 3.")
+
+    def cell(i: int, j: int) -> str:
+        value = op.slice(op.slice(op.x(), op.rank() - 2, i, 1), op.rank() - 1, j, 1)
+        return op.b.reshape(value, op.shape()[:-2])
+
+    def minor(rows: list[int], columns: list[int]) -> str:
+        if len(rows) == 1:
+            return cell(rows[0], columns[0])
+        total = ""
+        for place, column in enumerate(columns):
+            rest = minor(rows[1:], [c for c in columns if c != column])
+            product = op.point(lambda a, b: a * b, cell(rows[0], column), rest)
+            sign = "sub" if place % 2 else "add"
+            total = op.point(lambda a, b, sign=sign: a.op(sign, b), total, product) if total else product
+        return total
+
+    op.need(prod(op.shape()) > 0, "has no elements.")
+    return minor(list(range(n)), list(range(n)))
+
+
+TABLE: dict[str, Rule] = {
+    "MatMul": _matmul, "Gemm": _gemm, "Einsum": _einsum, "Conv": _conv, "ConvTranspose": _conv_transpose,
+    "GlobalLpPool": _global_lp, "Det": _det,
+}  # fmt: skip

@@ -1,0 +1,73 @@
+"""From a file to a parsed model, with every way in which it can be no model told apart."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # onnx brings it, without types
+from onnx import ModelProto
+
+from compiler.errors import ModelError
+from compiler.frontend.limits import DEFAULT, Limits
+
+Source = str | Path | bytes | ModelProto
+
+
+def read_model(source: Source, limits: Limits = DEFAULT) -> tuple[ModelProto, str]:
+    """The parsed model and the SHA-256 of its bytes. ``ModelError`` for what is not an ONNX model."""
+    if isinstance(source, ModelProto):
+        data = source.SerializeToString(deterministic=True)
+        return _checked(source), hashlib.sha256(data).hexdigest()
+    data = source if isinstance(source, bytes) else _file(Path(source), limits)
+    if not data:
+        raise ModelError("The file is empty. Upload a model in the ONNX format (usually *.onnx).")
+    if len(data) > limits.file_bytes:
+        raise ModelError(f"The file has {len(data)} bytes; the limit is {limits.file_bytes}.")
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise ModelError(_not_a_model(data)) from error
+    if not model.HasField("graph") and _looks_like_text(data):
+        raise ModelError(_not_a_model(data))
+    return _checked(model), hashlib.sha256(data).hexdigest()
+
+
+def _file(path: Path, limits: Limits) -> bytes:
+    try:
+        if path.stat().st_size > limits.file_bytes:
+            raise ModelError(f"The file has {path.stat().st_size} bytes; the limit is {limits.file_bytes}.")
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"The file {path.name!r} cannot be read: {error.strerror}.") from error
+
+
+def _looks_like_text(data: bytes) -> bool:
+    head = data[:4096]
+    return all(byte in b"\t\n\r" or 32 <= byte < 127 or byte >= 128 for byte in head)
+
+
+def _not_a_model(data: bytes) -> str:
+    if _looks_like_text(data):
+        return "The file is text, not an ONNX model. Export the model to ONNX and upload the *.onnx file."
+    if data[:2] == b"PK":
+        return "The file is an archive. Unpack it and upload the *.onnx file inside."
+    return "The file is no ONNX model, or it is cut off. Upload it again, or export it anew."
+
+
+def _checked(model: ModelProto) -> ModelProto:
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise ModelError("The file holds no graph of operations. Upload a model in the ONNX format (usually *.onnx).")
+    if not model.graph.output:
+        raise ModelError("The model has no outputs, so there is nothing to compute. Export it with its outputs.")
+    if model.training_info:
+        raise ModelError("The model holds training information; only inference is offered. Export the inference graph.")
+    return model
+
+
+def opsets(model: ModelProto) -> dict[str, int]:
+    """Version of each operator set by domain; the default domain is the empty string."""
+    versions = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in model.opset_import}
+    versions.setdefault("", 1)
+    return versions

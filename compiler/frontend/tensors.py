@@ -1,0 +1,87 @@
+"""Decoding stored tensors without trusting what they claim."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from compiler.errors import ModelError
+from compiler.frontend.limits import DEFAULT, Limits
+from compiler.ir.types import DType
+
+Array = np.ndarray[Any, Any]
+
+ELEMENT_TYPES: dict[int, DType] = {
+    TensorProto.FLOAT: DType.F32,
+    TensorProto.DOUBLE: DType.F64,
+    TensorProto.FLOAT16: DType.F16,
+    TensorProto.INT64: DType.I64,
+    TensorProto.INT32: DType.I32,
+    TensorProto.INT16: DType.I16,
+    TensorProto.INT8: DType.I8,
+    TensorProto.UINT64: DType.U64,
+    TensorProto.UINT32: DType.U32,
+    TensorProto.UINT16: DType.U16,
+    TensorProto.UINT8: DType.U8,
+    TensorProto.BOOL: DType.BOOL,
+}
+_INT32_DATA = {DType.I32, DType.I16, DType.I8, DType.U16, DType.U8, DType.BOOL, DType.F16}
+
+
+def element_type(code: int, what: str) -> DType:
+    """The element type of an ONNX type code; ``ModelError`` names what may stand there instead."""
+    if code in ELEMENT_TYPES:
+        return ELEMENT_TYPES[code]
+    try:
+        name = TensorProto.DataType.Name(code)
+    except ValueError:
+        name = f"type {code}"
+    raise ModelError(
+        f"{what} holds elements of {name}, which is not supported. Convert it to float32 or an integer type."
+    )
+
+
+def tensor_array(tensor: TensorProto, limits: Limits = DEFAULT) -> Array:
+    """The tensor's contents, exactly as many as its dimensions say; external data is refused."""
+    what = f"The tensor {tensor.name[:80]!r}" if tensor.name else "A tensor"
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+        raise ModelError(
+            f"{what} is stored outside the file. Save the model with its weights inside "
+            "(onnx.save_model(..., save_as_external_data=False)) and upload that."
+        )
+    dtype = element_type(tensor.data_type, what)
+    shape = tuple(tensor.dims)
+    if any(d < 0 for d in shape) or prod(shape) * dtype.size > limits.tensor_bytes:
+        raise ModelError(f"{what} claims the shape {list(shape)[:8]}; the limit is {limits.tensor_bytes} bytes.")
+    array = _contents(tensor, dtype)
+    if array.size != prod(shape):
+        raise ModelError(
+            f"{what} holds {array.size} elements, but its shape {list(shape)} needs {prod(shape)}. Is the file cut?"
+        )
+    return array.reshape(shape)
+
+
+def _contents(tensor: TensorProto, dtype: DType) -> Array:
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        if len(raw) % dtype.size:
+            raise ModelError(
+                f"The tensor {tensor.name[:80]!r} holds {len(raw)} bytes, not whole elements. Is the file cut?"
+            )
+        return np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy)
+    if dtype == DType.F32:
+        return np.array(tensor.float_data, np.float32)
+    if dtype == DType.F64:
+        return np.array(tensor.double_data, np.float64)
+    if dtype == DType.I64:
+        return np.array(tensor.int64_data, np.int64)
+    if dtype in (DType.U64, DType.U32):
+        return np.array(tensor.uint64_data, np.uint64).astype(dtype.numpy)
+    assert dtype in _INT32_DATA
+    words = np.array(tensor.int32_data, np.int32)
+    if dtype == DType.F16:
+        return words.astype(np.uint16).view(np.float16)
+    return words.astype(dtype.numpy)
