@@ -105,8 +105,9 @@ TABLE: Final[dict[Op, Spec]] = {
             "ceil(P x R / lanes) (chain: ceil(P / lanes) x R) x max(1, ceil((passes(pre) + 1 if reducer) / vector.alus)) "
             "+ ceil(P / lanes) x ceil(passes(post) / vector.alus)",
             "For each of P = `count1` points evaluate program `pre` at each of R = `count2` inner points (the whole of "
-            "`g2`), reduce over them by `reducer` in the fixed tree (`chain`: a sum in ascending order), and pass program `post` (argument -1 is the reduced "
-            "value). Without reducer R is 1 and `pre` gives the result; without `pre` operand `a` is reduced as it is.",
+            "`g2`), reduce over them by `reducer` in the fixed tree (`chain`: a sum in ascending order, a lane per result), and "
+            "pass program `post` (argument -1 is the reduced value). "
+            "Without reducer R is 1 and `pre` gives the result; without `pre` operand `a` is reduced as it is.",
             "Lanes of arithmetic units in a row, a chain of operations per cycle; reductions go through an adder tree "
             "across the lanes.",
         ),

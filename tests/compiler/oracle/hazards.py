@@ -18,6 +18,7 @@ from tests.compiler.oracle.footprint import addresses, elements, fetches
 CLASS = {1: "weights", 2: "matrix", 3: "vector", 4: "move", 5: "move", 6: "link_in", 7: "link_out"}
 SUMS = {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 WIDE = ("f64", "i64", "u64")
+CHAIN = 7  # the reducer that adds in order, one lane per result
 FREE = ("arg", "const", "index")
 
 
@@ -174,9 +175,11 @@ class Oracle:
             lanes = self.m.vector.lanes // (2 if any(t in WIDE for t in types) else 1)
             per = max(1, up(_work(pre, self.m) + (1 if i.reducer else 0), self.m.vector.alus))
             after = up(_work(post, self.m), self.m.vector.alus)
-            waits.append(up(i.count1 * i.count2, lanes) * per + up(i.count1, lanes) * after)
+            chain = i.reducer == CHAIN
+            filled = up(i.count1, lanes) * i.count2 if chain else up(i.count1 * i.count2, lanes)
+            waits.append(filled * per + up(i.count1, lanes) * after)
             levels = 0
-            while i.reducer and 2**levels < i.count2:
+            while i.reducer and not chain and 2**levels < i.count2:
                 levels += 1
             latency += levels
         elif i.opcode in (Op.RECV, Op.SEND):
