@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
+from apps.registry.inspection.compilable import supported_operators
 from apps.registry.inspection.report import inspect
 from tests.registry import models
 
@@ -61,7 +62,7 @@ def test_open_lengths_are_listed_with_the_inputs_that_have_them() -> None:
 
 def test_an_input_with_a_nameless_length_gets_a_name_for_it() -> None:
     data = models.model([helper.make_node("Relu", ["x"], ["y"])], shape=[-1, 4]).SerializeToString()
-    assert inspect(data, KNOWN)["symbolic_dims"] == [{"name": "x:0", "inputs": ["x"]}]
+    assert inspect(data, KNOWN)["symbolic_dims"] == [{"name": "x.0", "inputs": ["x"]}]
 
 
 def test_weights_that_are_too_few_bytes_are_found() -> None:
@@ -88,3 +89,23 @@ def test_no_change_to_a_model_makes_it_fall_over(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
     assert isinstance(inspect(bytes(changed), KNOWN)["problems"], list)
+
+
+@pytest.mark.parametrize("name", ["digits-small", "digits-large", "digits-batch"])
+def test_the_compiler_loads_the_samples_and_names_the_same_open_lengths(name: str) -> None:
+    from compiler import frontend
+
+    data = models.sample(name)
+    report = inspect(data, supported_operators())
+    assert report["problems"] == []
+    open_lengths = [row["name"] for row in report["symbolic_dims"]]
+    assert list(frontend.symbolic_dims(data)) == open_lengths
+    frontend.load(data, dims=dict.fromkeys(open_lengths, 2))
+
+
+def test_nameless_lengths_are_named_as_the_compiler_names_them() -> None:
+    from compiler import frontend
+
+    data = models.model([helper.make_node("Relu", ["x"], ["y"])], shape=[-1, "unk"]).SerializeToString()
+    names = [row["name"] for row in inspect(data, supported_operators())["symbolic_dims"]]
+    assert names == list(frontend.symbolic_dims(data)) == ["x.0", "x.1"]

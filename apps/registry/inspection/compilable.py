@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from functools import lru_cache
 
-import compiler
 from apps.registry.inspection.findings import Finding
-from compiler.errors import ModelError
 
 
-def supported_operators() -> Mapping[str, Collection[str]] | None:
-    """Operator names by domain ("" is the standard one), from the compiler's own table of lowering rules."""
-    table: Any = getattr(compiler, "supported_operators", None)
-    return table() if table else None
+@lru_cache(maxsize=1)
+def supported_operators() -> dict[str, frozenset[str]]:
+    """Operator names by domain ("" is the standard one): those with a lowering rule, and those made of others."""
+    import onnx.defs
+
+    from compiler.frontend import operators
+
+    composed = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == "" and schema.has_function}
+    return {"": frozenset(operators()) | composed}
 
 
 def compile_findings(data: bytes) -> Iterator[Finding]:
     """Every problem that loading finds in a model whose lengths are all known."""
-    load: Any = getattr(compiler, "load", None)
-    if load is None:
-        return
+    from compiler.errors import ModelError
+    from compiler.frontend import load
+
     try:
         load(data)
     except ModelError as error:
         for problem in error.problems or (error,):
-            yield Finding("not-compilable", str(problem), "See the sentence; then export the model again.", node=problem.node)
+            yield Finding("not-compilable", problem.message, "", node=problem.node)

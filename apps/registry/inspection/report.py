@@ -15,6 +15,7 @@ from apps.registry.inspection import findings, structure, wire
 from apps.registry.inspection.findings import Finding
 
 OPSETS = range(7, 27)
+NAMELESS = ("", "?", "None", "unk")
 
 
 def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dict[str, Any]:
@@ -115,13 +116,14 @@ def element_bytes(value: ValueInfoProto) -> int:
 
 
 def shape_of(value: ValueInfoProto) -> list[int | str]:
-    """Lengths; a symbol where the model leaves one open ("input:axis" when it has no name either)."""
+    """Lengths; a symbol where the model leaves one open ("input.axis" when it has no name either), as the compiler names it."""
     shape: list[int | str] = []
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
-        if dimension.HasField("dim_value") and dimension.dim_value > 0:
+        if dimension.HasField("dim_value") and dimension.dim_value >= 0:
             shape.append(dimension.dim_value)
         else:
-            shape.append(dimension.dim_param or f"{value.name}:{axis}")
+            named = dimension.dim_param not in NAMELESS
+            shape.append(dimension.dim_param if named else f"{value.name}.{axis}")
     return shape
 
 
