@@ -156,6 +156,16 @@ def money_format(amount: Decimal | int | str | None, currency: str = "EUR", plac
     return _with_currency(f"{rounded:,f}", currency)
 
 
+def price_format(amount: Decimal | int | str | None, currency: str = "EUR") -> str:
+    """A price of one thing: two decimals, and as many more as three significant digits need (€ 0.0142)."""
+    number = decimal(amount)
+    if number is None:
+        return "not priced"
+    digits = max(2, 2 - number.adjusted()) if number else 2
+    rounded = number.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN, context=_CONTEXT)
+    return _with_currency(f"{rounded:,f}", currency)
+
+
 def money_exact_format(amount: Decimal | int | str | None, currency: str = "EUR") -> str:
     """Every digit of an amount, without trailing noughts beyond the second decimal."""
     number = decimal(amount)

@@ -54,6 +54,14 @@ def test_an_amount_is_rounded_for_reading_but_never_to_nought(amount: Decimal | 
     assert figures.money_format(amount).replace(SPACE, " ") == text
 
 
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [("0.014237", "€ 0.0142"), ("12.345", "€ 12.34"), ("0", "€ 0.00"), ("0.5", "€ 0.500"), (None, "not priced")],
+)
+def test_a_price_keeps_three_significant_digits(amount: str | None, text: str) -> None:
+    assert figures.price_format(amount).replace(SPACE, " ") == text
+
+
 def test_an_unknown_price_is_not_nought() -> None:
     assert figures.money_format(None) == "not priced"
     assert figures.money_exact_format(None) == "not priced"

@@ -3,9 +3,14 @@
 from django.urls import URLPattern, URLResolver, path
 
 from apps.config.pages import views
+from apps.config.pages.report import views as report
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.home, name="home"),
+    path("programs/<uuid:pk>", report.program, name="program"),
+    path("programs/<uuid:pk>/timeline", report.program_timeline, name="program_timeline"),
+    path("programs/<uuid:pk>/graph", report.program_graph, name="program_graph"),
+    path("programs/<uuid:pk>/download/<str:kind>", report.program_download, name="program_download"),
     path("docs", views.documents, name="docs"),
     path("docs/<path:name>", views.document, name="doc"),
 ]

@@ -50,6 +50,13 @@ def money(amount: Decimal | int | str | None, currency: str = "EUR") -> SafeStri
 
 
 @register.filter
+def price(amount: Decimal | int | str | None, currency: str = "EUR") -> SafeString:
+    """{{ price|price:currency }}: the price of one thing, with three significant digits and the exact one as title."""
+    exact = figures.money_exact_format(amount, currency)
+    return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
+
+
+@register.filter
 def money_exact(amount: Decimal | int | str | None, currency: str = "EUR") -> SafeString:
     """{{ line.amount|money_exact }}: every digit."""
     return format_html('<span class="money">{}</span>', figures.money_exact_format(amount, currency))

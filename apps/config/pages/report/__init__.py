@@ -1,0 +1,1 @@
+"""What the compiler reported of a program, arranged for reading. Pure: the report goes in, rows and drawings come out."""

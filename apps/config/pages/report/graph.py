@@ -1,0 +1,87 @@
+"""The dataflow graph for drawing: blocks folded until it can be read, nodes with their share of the cycles."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+FOLD_ABOVE = 48
+DRAW_AT_MOST = 400
+_BLOCK = re.compile(r"^/?(.*?[A-Za-z_][\w.-]*)[/:.]")
+
+
+def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
+    """Nodes and edges; with `fold`, or above DRAW_AT_MOST operations, neighbours of one block become one node.
+
+    Operations stand in the order of the schedule, which respects every edge; a block is a run of neighbours in that order,
+    so that the folded graph has no cycle either.
+    """
+    operations = [row for row in report["per_operation"] if row["start"] is not None]
+    must = len(operations) > DRAW_AT_MOST
+    folds = must or (fold and len(operations) > FOLD_ABOVE)
+    runs = _runs(operations) if folds else [[place] for place in range(len(operations))]
+    node_of = {operations[place]["index"]: node for node, run in enumerate(runs) for place in run}
+    latency = report["resources"]["cycles"] or 1
+    nodes = [_node(number, run, operations, latency) for number, run in enumerate(runs)]
+    edges: Counter[tuple[int, int]] = Counter()
+    for source, target in report["graph"]["edges"]:
+        ends = (node_of.get(source, -1), node_of.get(target, -1))
+        if ends[0] != ends[1] and -1 not in ends:
+            edges[ends] += 1
+    return {
+        "nodes": nodes,
+        "edges": [[source, target, count] for (source, target), count in sorted(edges.items())],
+        "folded": len(runs) < len(operations),
+        "operations": len(operations),
+        "can_unfold": not must,
+    }
+
+
+def _node(number: int, run: Sequence[int], operations: Sequence[Mapping[str, Any]], latency: int) -> dict[str, Any]:
+    cycles = sum(operations[place]["cycles"] for place in run)
+    first = operations[run[0]]
+    kinds = Counter(operations[place]["kind"] for place in run)
+    label = name_of(first) if len(run) == 1 else _label([name_of(operations[place]) for place in run])
+    note = first["kind"] if len(run) == 1 else ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(3))
+    permille = int(Fraction(cycles, latency) * 1000)
+    listed = [operations[place]["index"] for place in run]
+    return {"id": number, "label": label, "note": note, "cycles": cycles, "permille": permille, "rows": listed}
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """The model's own name of what a row computes, where it has one."""
+    return str(row["source"][0] if row["source"] else row["name"])
+
+
+def _block_of(name: str) -> str:
+    """The part of a name before its first separator: `fire2/squeeze` -> `fire2`; nothing for a plain name."""
+    match = _BLOCK.match(name)
+    return match[1] if match else ""
+
+
+def _runs(operations: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Neighbours of the same named block together; then, while there are too many, shortest neighbours joined."""
+    runs: list[list[int]] = []
+    last = ""
+    for index, operation in enumerate(operations):
+        block = _block_of(name_of(operation))
+        if runs and block and block == last:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+        last = block
+    while len(runs) > FOLD_ABOVE:
+        place = min(range(len(runs) - 1), key=lambda one: (len(runs[one]) + len(runs[one + 1]), one))
+        runs[place : place + 2] = [runs[place] + runs[place + 1]]
+    return runs
+
+
+def _label(names: Sequence[str]) -> str:
+    """What the names share, or the first and the number of the others."""
+    blocks = {_block_of(name) for name in names}
+    if len(blocks) == 1 and (block := blocks.pop()):
+        return block
+    return f"{names[0]} and {len(names) - 1} more"

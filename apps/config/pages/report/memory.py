@@ -1,0 +1,46 @@
+"""Who holds which bytes on the chip, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.config.pages.report.timeline import live_bytes
+
+DRAWN = 1500
+TITLES = (
+    ("weights", "Weights"),
+    ("state", "State"),
+    ("activations", "Activations (arena)"),
+    ("instructions", "Instructions"),
+    ("scratch", "Scratch"),
+)
+
+
+def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Rectangles address x cycle of the buffers, the largest first kept, and the line of live bytes.
+
+    Weights and state stand still for the whole inference and dwarf the rest, so the drawing starts above them, at
+    `base`, where the arena begins.
+    """
+    storage = report["resources"]["storage"]
+    moving = [buffer for buffer in report["memory"] if buffer["kind"] == "arena"]
+    moving.sort(key=lambda one: (-one["size"] * (one["last"] - one["first"]), one["address"], one["first"]))
+    line = live_bytes(report)
+    peak = max(line, key=lambda point: (point[1], -point[0]), default=(0, 0))
+    base = storage["weights"] + storage["state"]
+    return {
+        "base": base,
+        "top": base + storage["activations"],
+        "latency": report["resources"]["cycles"],
+        "buffers": [[b["buffer"], b["address"], b["size"], b["first"], b["last"]] for b in moving[:DRAWN]],
+        "left_out": max(0, len(moving) - DRAWN),
+        "live": [list(point) for point in line],
+        "peak": {"cycle": peak[0], "bytes": peak[1]},
+    }
+
+
+def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of the storage that sum to its total."""
+    storage = report["resources"]["storage"]
+    return [{"key": key, "title": title, "bytes": storage[key]} for key, title in TITLES if storage[key]]

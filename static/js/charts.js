@@ -1,0 +1,192 @@
+// Charts in the page's own colours. A figure[data-chart] holds a canvas and, beneath it, the same figures as a table.
+// Numbers are drawn, never computed here: what is written as text comes from the server.
+(function () {
+  "use strict";
+
+  const kinds = {};
+  const mounted = new Map();
+
+  function colours() {
+    const style = getComputedStyle(document.documentElement);
+    const read = function (name) { return style.getPropertyValue("--" + name).trim(); };
+    return {
+      ink: read("ink"), ink2: read("ink-2"), line: read("line"), lineStrong: read("line-strong"), surface: read("surface"),
+      surface2: read("surface-2"), accent: read("accent-ink"), ok: read("ok"), bad: read("bad"), note: read("note"),
+      series: [1, 2, 3, 4, 5, 6, 7, 8].map(function (number) { return read("chart-" + number); }),
+    };
+  }
+
+  const thousands = new Intl.NumberFormat("en-US");
+  function count(value) { return thousands.format(value); }
+  function short(value) {
+    const prefixes = ["", "k", "M", "G", "T", "P"];
+    let step = 0;
+    while (Math.abs(value) >= 1000 && step < prefixes.length - 1) { value /= 1000; step += 1; }
+    return (step ? Number(value.toPrecision(3)) : value) + (prefixes[step] ? "\u202f" + prefixes[step] : "");
+  }
+  function bytes(value) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let step = 0;
+    while (Math.abs(value) >= 1024 && step < units.length - 1) { value /= 1024; step += 1; }
+    return (step ? Number(value.toPrecision(3)) : value) + "\u202f" + units[step];
+  }
+  function inUnit(value, unit) {
+    if (value === null || value === undefined) return "not known";
+    if (unit === "bytes") return bytes(value);
+    return short(value) + (unit ? "\u202f" + unit : "");
+  }
+
+  function base(c) {
+    return {
+      animation: false,
+      color: c.series,
+      textStyle: { fontFamily: "Inter, system-ui, sans-serif", color: c.ink2, fontSize: 12 },
+      grid: { left: 8, right: 16, top: 28, bottom: 8, containLabel: true },
+      tooltip: {
+        renderMode: "richText", confine: true, backgroundColor: c.surface, borderColor: c.lineStrong, borderWidth: 1, padding: [8, 10],
+        textStyle: { color: c.ink, fontSize: 12, lineHeight: 18 }, extraCssText: "",
+      },
+      legend: { show: false, top: 0, left: 0, itemWidth: 10, itemHeight: 10, icon: "roundRect", textStyle: { color: c.ink2 }, inactiveColor: c.line },
+    };
+  }
+
+  // between four and eight ticks at powers of two, so that labels read 1 MiB and not 977 KiB
+  function binaryStep(most) {
+    return Math.pow(2, Math.max(0, Math.ceil(Math.log2(Math.max(most, 1) / 8))));
+  }
+
+  function valueAxis(c, unit, more) {
+    if (unit === "bytes" && more && more.most) {
+      const step = binaryStep(more.most);
+      more = Object.assign({ interval: step, max: Math.ceil(more.most / step) * step }, more, { most: undefined });
+    }
+    return Object.assign({
+      type: "value", axisLine: { show: false }, axisTick: { show: false }, splitLine: { lineStyle: { color: c.line } },
+      axisLabel: { color: c.ink2, hideOverlap: true, formatter: function (value) { return inUnit(value, unit); } },
+      nameTextStyle: { color: c.ink2 },
+    }, more || {});
+  }
+  function categoryAxis(c, values, more) {
+    return Object.assign({
+      type: "category", data: values, axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false },
+      axisLabel: { color: c.ink2, hideOverlap: true }, nameTextStyle: { color: c.ink2 },
+    }, more || {});
+  }
+
+  function largest(data) {
+    if (!data.stacked) return Math.max.apply(null, data.series.flatMap(function (one) { return one.values; }).concat(0));
+    return Math.max.apply(null, data.categories.map(function (_, place) { return data.series.reduce(function (sum, one) { return sum + (one.values[place] || 0); }, 0); }).concat(0));
+  }
+
+  kinds.bar = function (data, c) {
+    const option = base(c);
+    const values = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0, most: largest(data) });
+    const names = categoryAxis(c, data.categories, data.horizontal ? { inverse: true, axisLabel: { color: c.ink2, width: 150, overflow: "truncate" } } : {});
+    option.xAxis = data.horizontal ? values : names;
+    option.yAxis = data.horizontal ? names : values;
+    option.tooltip.trigger = "axis";
+    option.tooltip.axisPointer = { type: "shadow", shadowStyle: { color: c.surface2, opacity: 0.6 } };
+    option.tooltip.valueFormatter = function (value) { return inUnit(value, data.unit); };
+    option.legend.show = data.series.length > 1;
+    option.series = data.series.map(function (one) {
+      return { name: one.name, type: "bar", data: one.values, stack: data.stacked ? "all" : undefined, barMaxWidth: 28, itemStyle: { borderRadius: data.stacked ? 0 : 2 } };
+    });
+    return option;
+  };
+
+  kinds.line = function (data, c) {
+    const option = base(c);
+    option.xAxis = {
+      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true },
+    };
+    option.useUTC = true;
+    option.yAxis = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0 });
+    option.tooltip.trigger = "axis";
+    option.tooltip.axisPointer = { type: "line", lineStyle: { color: c.lineStrong } };
+    option.tooltip.valueFormatter = function (value) { return inUnit(value, data.unit); };
+    option.legend.show = data.series.length > 1;
+    option.series = data.series.map(function (one) {
+      const points = data.times.map(function (time, place) { return [time, one.values[place]]; });
+      return {
+        name: one.name, type: "line", data: points, step: one.step ? "end" : false, showSymbol: points.length < 40, symbolSize: 5,
+        lineStyle: { width: 1.75 }, areaStyle: one.area ? { opacity: 0.12 } : undefined, connectNulls: false,
+      };
+    });
+    return option;
+  };
+
+  kinds.scatter = function (data, c) {
+    const option = base(c);
+    const shapes = { chosen: "diamond", feasible: "circle", infeasible: "triangle" };
+    const tints = { chosen: c.accent, feasible: c.series[2], infeasible: c.ink2 };
+    option.grid.top = 32;
+    option.grid.bottom = 28;
+    option.xAxis = valueAxis(c, data.x.unit, { name: data.x.name, nameLocation: "middle", nameGap: 28, scale: true });
+    option.yAxis = valueAxis(c, data.y.unit, { name: data.y.name, nameTextStyle: { color: c.ink2, align: "left" }, scale: true });
+    option.legend.show = true;
+    option.legend.right = 0;
+    option.legend.left = "auto";
+    option.tooltip.trigger = "item";
+    option.tooltip.formatter = function (item) { return item.data.name + (item.data.note ? "\n" + item.data.note : ""); };
+    option.series = Object.keys(shapes).map(function (state) {
+      const points = data.points.filter(function (point) { return point.state === state; });
+      return {
+        name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
+        itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
+        label: { show: points.length < 12, formatter: "{b}", position: "right", color: c.ink2, fontSize: 11 }, labelLayout: { hideOverlap: true },
+        data: points.map(function (point) { return { name: point.name, note: point.note, value: [Number(point.x), Number(point.y)] }; }),
+      };
+    });
+    option.series = option.series.filter(function (one) { return one.data.length; });
+    return option;
+  };
+
+  function show(figure, data) {
+    const kind = kinds[figure.dataset.chart];
+    const canvas = figure.querySelector(".chart-canvas");
+    if (!kind || !canvas || !window.echarts) return;
+    canvas.hidden = false;
+    const chart = window.echarts.init(canvas, null, { renderer: "canvas" });
+    const entry = { chart: chart, data: data, figure: figure, kind: kind };
+    mounted.set(figure, entry);
+    chart.setOption(kind(data, colours(), entry));
+    if (kind.after) kind.after(entry);
+    const fold = figure.querySelector(".chart-table");
+    if (fold) fold.open = false;
+    new ResizeObserver(function () { chart.resize(); }).observe(canvas);
+  }
+
+  async function mount(figure) {
+    if (mounted.has(figure) || figure.dataset.ready !== undefined) return;
+    figure.dataset.ready = "";
+    try {
+      if (figure.dataset.source) {
+        const source = document.getElementById(figure.dataset.source);
+        if (source) show(figure, JSON.parse(source.textContent));
+      } else if (figure.dataset.url) {
+        const answer = await fetch(figure.dataset.url, { headers: { Accept: "application/json" } });
+        if (answer.ok) show(figure, await answer.json());
+      }
+    } catch (error) {
+      console.warn("The chart could not be drawn; its table stands below.", error);
+    }
+  }
+
+  function start(root) {
+    root.querySelectorAll("figure[data-chart]").forEach(mount);
+  }
+
+  document.addEventListener("DOMContentLoaded", function () { start(document); });
+  document.addEventListener("htmx:load", function (event) { start(event.detail.elt); });
+  document.addEventListener("takt:theme", function () {
+    mounted.forEach(function (entry, figure) {
+      if (!figure.isConnected) { entry.chart.dispose(); mounted.delete(figure); return; }
+      entry.chart.setOption(entry.kind(entry.data, colours(), entry), true);
+      if (entry.kind.again) entry.kind.again(entry);
+    });
+  });
+  window.taktCharts = {
+    kinds: kinds, colours: colours, base: base, valueAxis: valueAxis, categoryAxis: categoryAxis, bytes: bytes, count: count, short: short,
+    entryOf: function (figure) { return mounted.get(figure); },
+  };
+})();
