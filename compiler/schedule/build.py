@@ -47,15 +47,15 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None] = lambda
     on_stage("schedule")
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
-    needs = order.dependencies(tiler.tiles, tiler.layout.roots, target.matrix.slots)
-    done = order.schedule(tiler.tiles, needs, tiler.space.lines)
+    data = order.dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
+    tiles, needs, done = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space.lines)
     on_stage("memory")
     lives = _lifetimes(tiler.space, done)
-    interval = shortest(tiler.tiles, done, lives, tiler.layout, tiler.space)
+    interval = shortest(tiles, done, lives, tiler.layout, tiler.space)
     plan = memory.plan(lives, interval)
     address, regions = _addresses(tiler.space, plan)
     return Plan(
-        legal, target, tiler.tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
+        legal, target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
         interval, names, nodes, needs,
     )  # fmt: skip
 

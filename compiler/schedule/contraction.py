@@ -12,6 +12,7 @@ from compiler.ir.access import Access
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.table import time
 from compiler.schedule import place as pl
+from compiler.schedule.chains import Step
 from compiler.schedule.layout import Roles, moving_dtype, roles
 from compiler.schedule.legalise import args_of
 from compiler.schedule.tile import make
@@ -86,7 +87,7 @@ def form(node: Compute, tiler: Tiler, moving: pl.Place | None = None) -> Form:
 def row_beats(f: Form, tiler: Tiler, rows: int, last: bool) -> int:
     """Beats of one MATMUL of that many rows, all of a K tile and of a column tile."""
     depth, width = tiler.target.matrix.tiles["f32"]
-    probe = _matmul(f, 0, 0, (0, rows), (0, min(depth, f.k)), (0, min(width, f.n)), Flag.FIRST | (Flag.LAST if last else 0))
+    probe = _matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(width, f.n)), Flag.FIRST | (Flag.LAST if last else 0))
     return time(tiler.target, tiler.space.pool, probe).beats
 
 
@@ -121,7 +122,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int, share: int) -> list[Cu
     part = -(-f.m // (rows * share))  # MATMULs of one plane for one weight tile
     longest = min(part, max(1, min(CHAIN_ROWS, target.matrix.accumulator_rows) // rows))
     cuts = []
-    for run in [part] if k_tiles * n_tiles == 1 else sorted({1, longest}):
+    for run in [longest] if k_tiles * n_tiles == 1 else sorted({1, longest}):
         chains = f.batch * n_tiles * share * -(-part // run)
         work = min(run * rows, f.m)
         chain = (k_tiles - 1) * max(load, work * beats[0]) + max(load, work * beats[1])
@@ -166,39 +167,37 @@ def _chain(
     columns: pl.Range,
     weights: tuple[int, int],
 ) -> None:
-    plane = min(range(len(tiler.planes)), key=lambda p: (tiler.planes[p], p))
     node = f.node
     values = {"a": node.operands[1 - f.roles.stationary].value}
     for field, i in zip("bcd", args_of(node.post), strict=False):
         values[field] = node.operands[i].value
     stationary = {"a": node.operands[f.roles.stationary].value}
     stream, start = weights
+    steps: list[Step] = []
     for number, k in enumerate(k_tiles):
-        chain = tiler.chains[plane]
-        tiler.chains[plane] += 1
-        slot = chain % tiler.target.matrix.slots
+        where = (stream, batch, k[0], k[1], columns[0] - start, columns[1])
         load = Instruction(
-            Op.LOADW, plane, slot, source=tiler.source, a=stream, g0=batch,
+            Op.LOADW, source=tiler.source, a=stream, g0=batch,
             start1=k[0], count1=k[1], start2=columns[0] - start, count2=columns[1],
         )  # fmt: skip
-        tiler.tiles.append(make(tiler.space, load, stationary, chain=chain))
-        loaded = tiler.tiles[-1].beats
+        step = Step(len(tiler.tiles), where)
+        tiler.tiles.append(make(tiler.space, load, stationary))
         flags = (Flag.FIRST if number == 0 else 0) | (Flag.LAST if number == len(k_tiles) - 1 else 0)
-        row = busy = 0
+        row = 0
         for piece in rows:
-            i = _matmul(f, plane, batch, piece, k, columns, flags)._replace(slot=slot, row=row, source=tiler.source)
-            output = node.output if flags & Flag.LAST else ""
-            tiler.tiles.append(make(tiler.space, i, values, output, chain))
-            busy += tiler.tiles[-1].beats
+            i = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source)
+            step.uses.append(len(tiler.tiles))
+            tiler.tiles.append(make(tiler.space, i, values, node.output if flags & Flag.LAST else ""))
             row += piece[1] if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own
-        tiler.planes[plane] += max(loaded, busy)
+        steps.append(step)
+    tiler.chains.append(steps)
 
 
-def _matmul(f: Form, plane: int, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int) -> Instruction:
+def _matmul(f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int) -> Instruction:
     last = bool(flags & Flag.LAST)
     extra = [*f.extra, 0, 0, 0] if last else [0, 0, 0]
     return Instruction(
-        Op.MATMUL, plane, flags=int(flags), a=f.a, b=extra[0], c=extra[1], d=extra[2], out=f.out if last else 0,
+        Op.MATMUL, flags=int(flags), a=f.a, b=extra[0], c=extra[1], d=extra[2], out=f.out if last else 0,
         post=f.post if last else 0, g0=batch, start1=rows[0], count1=rows[1], start2=k[0], count2=k[1],
         start3=columns[0], count3=columns[1],
     )  # fmt: skip

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.isa.machine import UNIT_CLASSES
+
 if TYPE_CHECKING:
     from compiler.schedule.layout import Layout
     from compiler.schedule.memory import Lifetime
@@ -46,7 +48,8 @@ def _resources(tiles: list[Tile], done: Schedule) -> list[Spans]:
     chains: dict[tuple[int, int], list[int]] = {}
     runs: dict[tuple[int, int], list[int]] = {}
     current: dict[int, int] = {}
-    for tile, start in zip(tiles, done.start, strict=True):
+    for start, number in sorted(zip(done.start, range(len(tiles)), strict=True), key=lambda pair: _issue(tiles, *pair)):
+        tile = tiles[number]
         end = start + tile.beats
         name, instance = tile.unit
         held[name, instance, 0].append((start, end))
@@ -55,7 +58,7 @@ def _resources(tiles: list[Tile], done: Schedule) -> list[Spans]:
         elif name == "matrix":
             chains[instance, tile.chain][1] = max(chains[instance, tile.chain][1], end)
             if tile.instruction.flags & 1 and tile.instruction.row == 0:
-                current[instance] = tile.chain
+                current[instance] = number
             span = runs.setdefault((instance, current[instance]), [start, end])
             span[0], span[1] = min(span[0], start), max(span[1], end)
     for (plane, _), (start, end, slot) in chains.items():
@@ -63,6 +66,11 @@ def _resources(tiles: list[Tile], done: Schedule) -> list[Spans]:
     for (plane, _), (start, end) in runs.items():
         held["accumulators", plane, 0].append((start, end))
     return [_sorted(spans) for _, spans in sorted(held.items())]
+
+
+def _issue(tiles: list[Tile], start: int, number: int) -> tuple[int, int, int]:
+    """Loads before the products that use them."""
+    return start, UNIT_CLASSES.index(tiles[number].unit[0]), number
 
 
 def _sorted(spans: list[tuple[int, int]]) -> Spans:

@@ -183,7 +183,7 @@ class _Pass:
                 abs(sum(s * row[i] for s, row in zip(place.strides, node.operand.access.matrix, strict=True)))
                 for i in range(len(self.graph.types[node.output].shape))
             ]
-            return tuple(sorted(range(len(strides)), key=lambda i: (-strides[i] if strides[i] else -(1 << 60), i))), 0
+            return _ordered(list(range(len(strides))), strides), 0
         assert isinstance(node, Gather)
         return tuple(range(len(node.loops))), 0
 
@@ -191,7 +191,7 @@ class _Pass:
         r = roles(node, self.graph)
         moving = node.operands[1 - r.stationary]
         strides = loop_strides(self.out.places[moving.value], node, 1 - r.stationary)
-        outer = sorted(r.batch + r.rows, key=lambda i: (-strides[i] if strides[i] else -(1 << 60), i))
+        outer = list(_ordered(sorted(r.batch + r.rows), strides))
         dtype = self.graph.types[node.output].dtype
         width = prod(node.loops[i] for i in r.columns)
         tile = self.machine.matrix.tiles.get(moving_dtype(node).value, (0, 0))[1]
@@ -204,9 +204,16 @@ class _Pass:
         variable = [i for i, o in enumerate(node.operands) if o.value not in self.graph.constants]
         largest = max(variable or [0], key=lambda i: (self.graph.types[node.operands[i].value].elements, -i))
         strides = loop_strides(self.out.places[node.operands[largest].value], node, largest)
-        return tuple(
-            sorted(range(node.parallel), key=lambda i: (-strides[i] if strides[i] else -(1 << 60), i))
-        )
+        return _ordered(list(range(node.parallel)), strides)
+
+
+def _ordered(loops: list[int], strides: list[int]) -> Order:
+    """Loops from the largest stride to the smallest; one that the operand does not use follows its left neighbour."""
+    order = sorted((i for i in loops if strides[i]), key=lambda i: (-strides[i], i))
+    for at, loop in enumerate(loops):
+        if not strides[loop]:
+            order.insert(order.index(loops[at - 1]) + 1 if at else 0, loop)
+    return tuple(order)
 
 
 def moving_dtype(node: Compute) -> DType:

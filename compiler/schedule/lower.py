@@ -69,20 +69,34 @@ def _node(node: Node, tiler: Tiler) -> None:
 
 
 def _contract(node: Compute, tiler: Tiler) -> None:
+    """On the planes, perhaps after a copy of the moving operand in a better order, or on the vector unit if it is faster."""
     f = contraction.form(node, tiler)
     cut = contraction.choose(f, tiler)
+    least = cut.cycles
     operand = node.operands[1 - f.roles.stationary]
     order = _inner_last(node, f, tiler)
+    home = None
     if order is not None and not tiler.is_constant(operand.value):
         home = _relaid_place(operand.value, order, tiler)
-        other = contraction.form(node, tiler, home)
-        better = contraction.choose(other, tiler)
-        t = tiler.graph.types[operand.value]
-        cost = 2 * t.bytes // (tiler.target.line_bytes * tiler.target.move.ports["a"]) + tiler.target.move.latency
-        if better.cycles + cost < cut.cycles:
-            name = _relayout(operand.value, order, home, tiler)
-            f, cut = contraction.form(_renamed(node, 1 - f.roles.stationary, name), tiler), better
+        better = contraction.choose(contraction.form(node, tiler, home), tiler)
+        least = better.cycles + _copy_cycles(operand.value, tiler)
+        if least >= cut.cycles:
+            home, least = None, cut.cycles
+    beside = vector.cycles(node, tiler)
+    if beside is not None and beside < least:
+        vector.emit(node, tiler)
+        return
+    if order is not None and home is not None:
+        name = _relayout(operand.value, order, home, tiler)
+        f = contraction.form(_renamed(node, 1 - f.roles.stationary, name), tiler)
+        cut = contraction.choose(f, tiler)
     contraction.emit(f, cut, tiler)
+
+
+def _copy_cycles(value: str, tiler: Tiler) -> int:
+    """About how long a copy keeps its readers waiting."""
+    unit = tiler.target.move
+    return 2 * tiler.graph.types[value].bytes // (tiler.target.line_bytes * unit.ports["a"]) + unit.latency
 
 
 def _renamed(node: Compute, operand: int, value: str) -> Compute:

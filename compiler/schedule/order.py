@@ -1,7 +1,7 @@
 """Start cycles: list scheduling of tiles in unbounded memory, event by event.
 
-Planes and their weight ports work through their tiles in the order in which they were made (a topological order); all other
-units take the ready tile with the longest path to the end. A tile starts when its unit is free, what it reads is there, and
+Planes and their weight ports work through their tiles in the order in which chains were dealt to them; all other units take
+the ready tile with the longest path to the end. A tile starts when its unit is free, what it reads is there, and
 no line that it writes is still to be read or written by others: the same rules that the simulator enforces.
 """
 
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compiler.isa.machine import UNIT_CLASSES
+from compiler.schedule.chains import Order, Step, deal, rough
 
 if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
     from compiler.schedule.tile import Tile
 
 IN_ORDER = ("weights", "matrix")
@@ -42,33 +44,25 @@ class Needs:
     holds: list[list[int]]
 
 
-def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], slots: int) -> Needs:
-    """What every tile waits for: results by lines, weights by chain, weight slots, and what it was told to follow."""
+def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: list[list[Step]]) -> list[list[int]]:
+    """For every tile the tiles whose results it reads (by lines), and the LOADW of its weights."""
     written: dict[str, list[int]] = defaultdict(list)
     for number, tile in enumerate(tiles):
         if tile.output:
             written[tile.output].append(number)
     tables = {value: _table(tiles, numbers) for value, numbers in written.items()}
-    loads: dict[tuple[int, int], int] = {}
-    uses: dict[tuple[int, int], list[int]] = defaultdict(list)
-    found = Needs([], [])
+    load = {use: step.load for chain in chains for step in chain for use in step.uses}
+    found: list[list[int]] = []
     for number, tile in enumerate(tiles):
         wanted: set[int] = set()
-        holds = list(tile.after)
         for value, lines in tile.inputs:
             for root in roots[value]:
                 if root in tables:
                     wanted.update(_writers(tables[root], lines))
-        if tile.chain >= 0:
-            if tile.unit[0] == "weights":
-                loads[tile.unit[1], tile.chain] = number
-                holds += uses[tile.unit[1], tile.chain - slots]
-            else:
-                wanted.add(loads[tile.unit[1], tile.chain])
-                uses[tile.unit[1], tile.chain].append(number)
+        if number in load:
+            wanted.add(load[number])
         wanted.discard(number)
-        found.data.append(sorted(wanted))
-        found.holds.append(holds)
+        found.append(sorted(wanted))
     return found
 
 
@@ -92,11 +86,11 @@ def _writers(table: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], lines: np
     return [int(n) for n in np.unique(writers[np.cumsum(marks[:-1]) > 0])]
 
 
-def tails(tiles: list[Tile], needs: Needs) -> list[int]:
+def tails(tiles: list[Tile], data: list[list[int]]) -> list[int]:
     """Cycles from a tile's start to the end of everything that needs it, if no unit were ever busy."""
     result = [t.beats + t.latency for t in tiles]
     for number in range(len(tiles) - 1, -1, -1):
-        for before in needs.data[number]:
+        for before in data[number]:
             span = tiles[before].beats + tiles[before].latency + result[number]
             if span > result[before]:
                 result[before] = span
@@ -106,13 +100,13 @@ def tails(tiles: list[Tile], needs: Needs) -> list[int]:
 class _Run:
     """One pass of the event loop."""
 
-    def __init__(self, tiles: list[Tile], needs: Needs, rank: list[tuple[int, ...]], lines: int):
+    def __init__(self, tiles: list[Tile], needs: Needs, rank: list[tuple[int, ...]], order: Order, lines: int):
         self.tiles, self.rank = tiles, rank
         self.start = [-1] * len(tiles)
         self.ready = np.zeros(lines, np.int64)
         self.read_end = np.zeros(lines, np.int64)
         self.first = np.full(lines, np.iinfo(np.int64).max)
-        self.units = sorted({t.unit for t in tiles}, key=lambda u: (UNIT_CLASSES.index(u[0]), u[1]))
+        self.units = sorted({t.unit for t in tiles if t.unit[1] >= 0}, key=lambda u: (UNIT_CLASSES.index(u[0]), u[1]))
         self.number = {u: n for n, u in enumerate(self.units)}
         self.free = [0] * len(self.units)
         self.queue: list[list[int]] = [[] for _ in self.units]  # in-order units: tiles still to issue, reversed
@@ -128,10 +122,10 @@ class _Run:
                 self.users[before].append(number)
             for before in needs.holds[number]:
                 self.held[before].append(number)
-            if tile.unit[0] in IN_ORDER:
-                self.queue[self.number[tile.unit]].append(number)
-        for q in self.queue:
-            q.reverse()
+        for name, queues in zip(IN_ORDER, (order.loads, order.products), strict=True):
+            for instance, queue in enumerate(queues):
+                if queue:
+                    self.queue[self.number[name, instance]] = queue[::-1]
 
     def run(self) -> Schedule:
         for number in range(len(self.tiles)):
@@ -226,12 +220,35 @@ class _Run:
             self._offer(user)
 
 
-def schedule(tiles: list[Tile], needs: Needs, lines: int) -> Schedule:
-    """Start cycles for all tiles."""
-    tail = tails(tiles, needs)
+def ranks(tiles: list[Tile], data: list[list[int]]) -> list[tuple[int, ...]]:
+    """What goes first on a unit: the longest path to the end; on the input link what is used first."""
+    tail = tails(tiles, data)
     use = [len(tiles)] * len(tiles)
     for number in range(len(tiles) - 1, -1, -1):
-        for before in needs.data[number]:
+        for before in data[number]:
             use[before] = min(use[before], number, use[number])
-    rank: list[tuple[int, ...]] = [(-tail[n], use[n], n) for n in range(len(tiles))]
-    return _Run(tiles, needs, rank, lines).run()
+    return [
+        (use[n], -tail[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)
+    ]
+
+
+def schedule(
+    tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], machine: Machine, lines: int
+) -> tuple[list[Tile], Needs, Schedule]:
+    """Deal the chains to the planes and start every tile; answers the tiles that are left, what they wait for, when."""
+    rank = ranks(tiles, data)
+    instances = {name: machine.unit(name).instances for name in UNIT_CLASSES}
+    start = rough(tiles, data, rank, instances)
+    order = deal(tiles, chains, data, start, machine.matrix.instances, machine.matrix.slots)
+    keep = [n for n in range(len(tiles)) if n not in order.drop]
+    place = {old: new for new, old in enumerate(keep)}
+    place |= {old: place[instead] for old, instead in order.drop.items()}
+    left = [tiles[n] for n in keep]
+    needs = Needs(
+        [sorted({place[b] for b in data[n]}) for n in keep],
+        [[place[b] for b in (*tiles[n].after, *order.holds.get(n, ()))] for n in keep],
+    )
+    order.loads = [[place[n] for n in queue] for queue in order.loads]
+    order.products = [[place[n] for n in queue] for queue in order.products]
+    run = _Run(left, needs, [rank[n] for n in keep], order, lines)
+    return left, needs, run.run()

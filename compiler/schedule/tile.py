@@ -21,7 +21,7 @@ class Tile:
     """``unit``: class and instance. ``reads``/``writes``: lines of the unbounded space.
 
     ``inputs``: values read; ``output``: the value written. ``chain``: number of the weight tile that a MATMUL uses or a
-    LOADW fills (-1: none); per plane they are used in ascending order.
+    LOADW fills on its plane (-1: none, or not yet given to a plane).
     """
 
     instruction: Instruction
@@ -41,7 +41,6 @@ def make(
     instruction: Instruction,
     inputs: dict[str, str],
     output: str = "",
-    chain: int = -1,
 ) -> Tile:
     """The tile of an instruction. ``inputs``: operand field (or ``index0`` ...) -> the value that it reads."""
     spec = TABLE[instruction.opcode]  # type: ignore[index]
@@ -58,4 +57,4 @@ def make(
             named.append((inputs[a.role], lines))
     merged = EMPTY if not reads else reads[0] if len(reads) == 1 else np.unique(np.concatenate(reads))
     unit = (spec.unit, instruction.unit)
-    return Tile(instruction, unit, timing.beats, timing.latency, merged, writes, output, tuple(named), [], chain)
+    return Tile(instruction, unit, timing.beats, timing.latency, merged, writes, output, tuple(named))

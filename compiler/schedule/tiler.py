@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.isa.program import Program, Step
+from compiler.schedule import chains
 from compiler.schedule import place as pl
 from compiler.schedule.tile import Tile
 
@@ -23,22 +24,17 @@ Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 @dataclass
 class Tiler:
-    """``planes``: cycles of work given to every plane so far; ``chains``: weight tiles made per plane."""
+    """``chains``: the contractions' work, not yet given to planes. ``copies``, ``packed``: made once, by what they are of."""
 
     graph: Graph
     target: Target
     layout: Layout
     space: Space
     tiles: list[Tile] = field(default_factory=list)
-    planes: list[int] = field(default_factory=list)
-    chains: list[int] = field(default_factory=list)
+    chains: list[list[chains.Step]] = field(default_factory=list)
     copies: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
     source: int = 0
-
-    def __post_init__(self) -> None:
-        self.planes = [0] * self.target.matrix.instances
-        self.chains = [0] * self.target.matrix.instances
 
     def place(self, value: str) -> pl.Place:
         return self.layout.places[value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
@@ -13,6 +12,7 @@ from compiler.isa.tables import Port
 from compiler.schedule import place as pl
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces
+from compiler.schedule.vector import blocks
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Gather
@@ -56,7 +56,10 @@ def _link(value: str, port_name: str, op: Op, tiler: Tiler) -> None:
 def gather(node: Gather, tiler: Tiler) -> None:
     """GATHER tiles: dimensions that data decides come from the axes, the others from the stream."""
     order = tiler.storage_order(node.output, list(range(len(node.loops))))
-    groups: Groups = ((), tuple(order), ())
+    moved = {i for index in node.indices if index for row in index.access.matrix for i, c in enumerate(row) if c}
+    moved |= {i for j, index in enumerate(node.indices) if index for i, c in enumerate(node.data.access.matrix[j]) if c}
+    cut = max((at + 1 for at, i in enumerate(order) if i in moved), default=0)
+    groups: Groups = ((), tuple(order[:cut]), tuple(order[cut:]))  # what no index moves lies along the lanes
     data = tiler.place(node.data.value)
     tiler.whole(data)
     axes = []
@@ -67,18 +70,16 @@ def gather(node: Gather, tiler: Tiler) -> None:
         reference = tiler.read(index, node.loops, groups)
         values[f"index{len(axes)}"] = index.value
         row = node.data.access.matrix[j]
-        coefficients = tuple(row[i] for i in order)
+        coefficients = tuple(row[i] for i in order)  # the loops of g1, then of g2
         axes.append(GatherAxis(reference, data.shape[j], data.strides[j], node.data.access.offset[j], coefficients))
     a = tiler.space.stream(_affine(node, data, groups))
     table = tiler.space.pool.gather(Axes(tuple(axes)))
     out = tiler.write(node.output, node.loops, len(node.loops), groups)
-    points = prod(node.loops)
-    size = data.dtype.size
-    wanted = min(max(1024, -(-points // 12)), tiler.target.move.tile)
-    for start, count in pieces(points, min(tiler.target.move.tile, aligned(wanted, size, tiler.target.line_bytes))):
+    for rows, inner in blocks(groups, node.loops, data.dtype.size, tiler):
         i = Instruction(
-            Op.GATHER, 0, source=tiler.source, a=a, out=out, gather=table, start1=start, count1=count, count2=1
-        )
+            Op.GATHER, 0, source=tiler.source, a=a, out=out, gather=table,
+            start1=rows[0], count1=rows[1], start2=inner[0], count2=inner[1],
+        )  # fmt: skip
         tiler.tiles.append(make(tiler.space, i, values, node.output))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.ir.access import Access
+from compiler.ir.expr import FREE
 from compiler.isa.instruction import Instruction, Op
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
@@ -54,6 +55,17 @@ def emit(node: Compute, tiler: Tiler) -> None:
             start1=start, count1=count, count2=depth, **fields,
         )  # fmt: skip
         tiler.tiles.append(make(tiler.space, i, values, node.output))
+
+
+def cycles(node: Compute, tiler: Tiler) -> int | None:
+    """About how long the vector unit takes for a contraction; None when it cannot take it."""
+    target = tiler.target
+    if len(node.operands) > VECTOR_OPERANDS or node.reduction > target.vector.tile:
+        return None
+    body = -(-node.points // target.vector.lanes) * node.reduction
+    after = sum(target.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE) if node.post else 0
+    tail = -(-node.points // target.vector.lanes) * -(-after // target.vector.alus)
+    return (body + tail) // target.vector.instances + target.vector.latency
 
 
 def _reducer(node: Compute) -> int:
@@ -124,7 +136,7 @@ def copy(source: pl.Place, target: pl.Place, access: Access, fill: int | float |
     tiler.whole(source)
     a = tiler.space.stream(pl.stream(source, access, extents, groups, fill))
     out = tiler.space.stream(pl.stream(target, Access.identity(len(extents)), extents, groups))
-    for piece in _blocks(groups, extents, target.dtype.size, tiler):
+    for piece in blocks(groups, extents, target.dtype.size, tiler):
         i = Instruction(
             Op.MOVE, 0, source=tiler.source, a=a, out=out,
             start1=piece[0][0], count1=piece[0][1], start2=piece[1][0], count2=piece[1][1],
@@ -144,7 +156,7 @@ def _directions(source: pl.Place, target: pl.Place, access: Access) -> Groups:
     return ((), tuple(order[:cut]), tuple(order[cut:]))
 
 
-def _blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> list[tuple[pl.Range, pl.Range]]:
+def blocks(groups: Groups, extents: tuple[int, ...], size: int, tiler: Tiler) -> list[tuple[pl.Range, pl.Range]]:
     """Pieces of the rows and of the inner loops: whole lines, at most a tile, about ``PIECES`` of them."""
     rows = prod(extents[i] for i in groups[1])
     inner = prod(extents[i] for i in groups[2])
