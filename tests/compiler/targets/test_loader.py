@@ -1,0 +1,72 @@
+"""Target files: what ships loads, and a wrong file is told what to change."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from compiler import targets
+from compiler.errors import ModelError
+from compiler.targets.loader import HERE
+
+TEXT = (HERE / "lpu.toml").read_text(encoding="utf-8")
+
+
+def test_two_versions_ship_and_every_figure_has_a_source() -> None:
+    assert {"lpu", "lpu2"} <= set(targets.names())
+    for name in targets.names():
+        target = targets.load(name)
+        assert len(target.figures) > 60
+        assert all(source for _, source in target.figures.values())
+
+
+def test_the_published_figures_are_the_published_ones() -> None:
+    t = targets.load("lpu")
+    assert (t.clock_hz, t.memory_bytes, t.line_bytes) == (900_000_000, 220 * 2**20, 320)
+    assert (t.matrix.instances, t.matrix.tiles["i8"], t.vector.lanes) == (4, (320, 320), 320)
+    assert t.vector.lanes * (t.vector.alus + t.matrix.instances * t.matrix.alus) == 5_120
+    weights = t.matrix.instances * 320 * 320
+    assert weights / (t.weights.instances * t.weights.bytes_per_cycle) <= 40
+
+
+def test_the_digest_is_of_the_content_and_not_of_its_layout() -> None:
+    target = targets.parse(TEXT)
+    assert targets.parse("# a comment\n\n" + TEXT).digest == target.digest == targets.load("lpu").digest
+    assert targets.parse(TEXT.replace("value = 1024", "value = 1025")).digest != target.digest
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ModelError, match=r"no target 'gpu'; known targets: .*lpu, lpu2"):
+        targets.load("gpu")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "lpu"', "", "'name' must be a text"),
+        ("version = 1", "", "'version' must be a whole number"),
+        ("hz = {", "speed = {", "clock.hz is missing"),
+        ("slots = { value = 2", "slots = { value = 1", "matrix.slots must be a whole number of at least 2"),
+        ("lanes = { value = 320", "lanes = { value = 3.5", "vector.lanes must be a whole number"),
+        ("value = [160, 160]", "value = [160]", "matrix.tiles.f32 must be two positive"),
+        ('source = "chosen: four ALU', 'source = "guessed: four ALU', "source of vector.latency must begin with"),
+        ("read_ports = { value = 88", "read_ports = { value = 60", "read ports come to 87 but memory.read_ports is 60"),
+        ("[weights]\ninstances = { value = 4", "[weights]\ninstances = { value = 3", "every plane has one load port"),
+        ("line_bytes = { value = 320", "line_bytes = { value = 321", "multiple of 8"),
+        ("erf = {", "magic = {", "magic, which is not a scalar operator"),
+        ("[clock]", "[clock]\nhertz = { value = 1, source = 'chosen' }", "no figure 'clock.hertz'"),
+        ("[clock]", "colour = 3\n[clock]", "no setting 'colour'"),
+        ("[matrix.tiles]", "[matrix.tiles]\ni64 = { value = [2, 2], source = 'chosen' }", "not i64"),
+        ("[clock]", "[clock", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_told_what_to_change(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(ModelError, match=re.escape(message)):
+        targets.parse(TEXT.replace(old, new, 1))
+
+
+def test_units_stand_in_issue_order() -> None:
+    names = [name for name, _ in targets.load("lpu").instances()]
+    assert names == ["link_in"] + ["weights"] * 4 + ["matrix"] * 4 + ["vector", "move", "link_out"]
