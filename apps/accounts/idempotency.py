@@ -74,9 +74,19 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def request_digest(request: HttpRequest) -> str:
-    """SHA-256 over method, full path and body."""
-    head = f"{request.method} {request.get_full_path()}\n".encode()
-    return hashlib.sha256(head + request.body).hexdigest()
+    """SHA-256 over method, full path and body; of a form with files, over its fields and the files' content."""
+    digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+    if request.content_type != "multipart/form-data":
+        digest.update(request.body)
+        return digest.hexdigest()
+    for name, values in sorted(request.POST.lists()):
+        digest.update(repr((name, values)).encode())
+    for name, file in sorted(request.FILES.items()):
+        digest.update(repr((name, file.name, file.size)).encode())
+        for chunk in file.chunks():
+            digest.update(chunk)
+        file.seek(0)
+    return digest.hexdigest()
 
 
 def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

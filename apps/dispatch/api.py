@@ -1,3 +1,254 @@
-from ninja import Router
+"""Jobs over JSON: submit, watch, fetch outputs, cancel."""
 
-router = Router(tags=["dispatch"])
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.core.files.storage import default_storage
+from django.db.models import QuerySet
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import File, Form, Router, Schema
+from ninja.files import UploadedFile
+from ninja.pagination import paginate
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ENGINEERING, Scope
+from apps.dispatch import selectors, services
+from apps.dispatch.feeds import InputError, Limits, arrays_read, arrays_read_json
+from apps.dispatch.feeds.check import Array
+from apps.dispatch.models import Job, JobState, Lease, LeaseState
+from apps.dispatch.services.jobs import inputs_problem
+from apps.pricing.rating import decimal_text
+from apps.sales.models import Contract
+
+router = Router(tags=["jobs"])
+RUN = requires(Scope.RUN, roles=ENGINEERING)
+LIMITS = Limits()
+
+
+class JobIn(Schema):
+    contract: UUID
+    inputs: dict[str, Any]
+
+
+class BlockOut(Schema):
+    id: UUID
+    stage: int
+    program: str
+    device: str
+    from_item: int
+    count: int
+    state: LeaseState
+    epoch: int
+    device_from: datetime
+    device_to: datetime
+    host: str
+    amount: str | None
+    counters: dict[str, Any] | None
+
+
+class SegmentOut(Schema):
+    name: str
+    start: datetime | None
+    end: datetime | None
+    note: str
+
+
+class JobOut(Schema):
+    id: UUID
+    contract: UUID
+    pool: str
+    state: JobState
+    items: int
+    items_done: int
+    blocks_done: int
+    blocks_total: int
+    blocks_ahead: int
+    submitted_at: datetime
+    starts_at: datetime | None
+    ends_at: datetime | None
+    finished_at: datetime | None
+    waiting_reason: str
+    problem: str
+    latency: str
+    cost: str
+    quoted: str
+    quoted_most: str
+    currency: str
+    outputs: str | None
+    segments: list[SegmentOut]
+
+
+class JobRow(Schema):
+    id: UUID
+    contract_id: UUID
+    pool: str
+    state: JobState
+    items: int
+    submitted_at: datetime
+    finished_at: datetime | None
+    blocks_done: int
+    blocks_total: int
+
+    @staticmethod
+    def resolve_pool(job: Job) -> str:
+        return job.contract.pool.slug
+
+
+def job_out(job: Job, *, now: datetime) -> JobOut:
+    """The job as machines read it."""
+    view = selectors.job_view(job, now=now)
+    return JobOut(
+        id=job.pk,
+        contract=job.contract_id,
+        pool=job.contract.pool.slug,
+        state=JobState(job.state),
+        items=job.items,
+        items_done=view.items_done,
+        blocks_done=view.blocks_done,
+        blocks_total=view.blocks_total,
+        blocks_ahead=view.ahead,
+        submitted_at=job.submitted_at,
+        starts_at=view.starts_at,
+        ends_at=view.ends_at,
+        finished_at=job.finished_at,
+        waiting_reason=view.waiting_reason,
+        problem=job.problem,
+        latency="measured, not proven" if view.is_measured else "proven",
+        cost=decimal_text(view.cost),
+        quoted=decimal_text(view.quoted),
+        quoted_most=decimal_text(view.quoted_most),
+        currency=view.currency,
+        outputs=f"/api/v1/jobs/{job.pk}/outputs" if job.outputs_key else None,
+        segments=[SegmentOut(name=one.name, start=one.start, end=one.end, note=one.note) for one in view.segments],
+    )
+
+
+def _contract(request: HttpRequest, pk: UUID) -> Contract:
+    """The contract that the body names; one that is not there is a fault of the body, not of the address."""
+    try:
+        return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
+    except Http404:
+        raise Problem(422, "No such contract", "Your organisation has no contract with this id.") from None
+
+
+def _uuid(text: str) -> str:
+    try:
+        return str(UUID(text)) if text else ""
+    except ValueError:
+        raise Problem(422, "Not an id", f"'{text[:60]}' is not the id of a contract.") from None
+
+
+def _job(request: HttpRequest, pk: UUID, **access: Any) -> Job:
+    return org_object_get(request, Job.objects.select_related("contract__pool"), pk=pk, **access)
+
+
+def _submit(request: HttpRequest, contract: Contract, arrays: dict[str, Array]) -> tuple[int, JobOut]:
+    now = timezone.now()
+    job = services.job_create(contract=contract, arrays=arrays, actor=principal_get(request).user, now=now)
+    return 201, job_out(job, now=now)
+
+
+@router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
+@idempotent
+def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
+    """`inputs` maps each input's name to nested lists, the outer list holding the items."""
+    contract = _contract(request, payload.contract)
+    try:
+        arrays = arrays_read_json(payload.inputs, selectors.offer_of(contract).inputs[0][1])
+    except InputError as error:
+        raise inputs_problem(error) from error
+    return _submit(request, contract, arrays)
+
+
+@router.post("/jobs/npz", auth=RUN, response={201: JobOut}, summary="Submit a job with a .npz file")
+@idempotent
+def job_create_npz(request: HttpRequest, contract: Form[UUID], inputs: File[UploadedFile]) -> tuple[int, JobOut]:
+    """One array for each input, the items along the leading axis; a single .npy serves a program of one input."""
+    owned = _contract(request, contract)
+    return _submit(request, owned, arrays_of(inputs, owned))
+
+
+def arrays_of(file: UploadedFile, contract: Contract) -> dict[str, Array]:
+    """The arrays of an uploaded file. Raises Problem."""
+    try:
+        return arrays_read(file.file, selectors.offer_of(contract).inputs[0][1], LIMITS)
+    except InputError as error:
+        raise inputs_problem(error) from error
+
+
+@router.get("/jobs", auth=requires(Scope.READ), response=list[JobRow], summary="The organisation's jobs")
+@paginate(Cursor, ordering=("-submitted_at", "-id"))
+def job_list(request: HttpRequest, state: str = "", contract: str = "") -> QuerySet[Job]:
+    """Newest first; `state` and `contract` narrow the list."""
+    if state and state not in JobState.values:
+        raise Problem(422, "Unknown state", f"A job's state is one of {', '.join(JobState.values)}.")
+    return selectors.jobs_of(organisation_get(request), state=state, contract=_uuid(contract))
+
+
+@router.get("/jobs/{uuid:pk}", auth=requires(Scope.READ), response=JobOut, summary="A job's state")
+def job_get(request: HttpRequest, pk: UUID) -> JobOut:
+    """State, times, blocks and what it costs against what was quoted. Amounts are exact decimals as text."""
+    return job_out(_job(request, pk), now=timezone.now())
+
+
+@router.get("/jobs/{uuid:pk}/blocks", auth=requires(Scope.READ), response=list[BlockOut], summary="A job's blocks")
+def job_blocks(request: HttpRequest, pk: UUID) -> list[BlockOut]:
+    """Every lease of the job with its device time, counters and amount."""
+    view = selectors.job_view(_job(request, pk), now=timezone.now())
+    return [_block_out(row.lease, row.program, row.amount) for row in view.blocks]
+
+
+def _block_out(lease: Lease, program: str, amount: Decimal | None) -> BlockOut:
+    return BlockOut(
+        id=lease.pk,
+        stage=lease.stage.position,
+        program=program,
+        device=lease.device.name,
+        from_item=lease.from_item,
+        count=lease.count,
+        state=LeaseState(lease.state),
+        epoch=lease.epoch,
+        device_from=lease.device_from,
+        device_to=lease.device_to,
+        host=lease.host,
+        amount=None if amount is None else decimal_text(amount),
+        counters=lease.counters,
+    )
+
+
+@router.get("/jobs/{uuid:pk}/outputs", auth=requires(Scope.READ), summary="A job's outputs as .npz")
+def job_outputs(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One array for each output, the items along the leading axis."""
+    return outputs_response(_job(request, pk))
+
+
+def outputs_response(job: Job) -> FileResponse:
+    """The outputs as a download. Raises Problem when there are none yet."""
+    if not job.outputs_key:
+        word = "has none" if job.is_final else "is not finished; ask again when its state is 'done'"
+        raise Problem(409, "No outputs", f"This job {word}.", kind="no-outputs")
+    return FileResponse(
+        default_storage.open(job.outputs_key),
+        as_attachment=True,
+        filename=f"job-{str(job.pk)[:8]}-outputs.npz",
+        content_type="application/zip",
+    )
+
+
+@router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")
+def job_cancel(request: HttpRequest, pk: UUID) -> JobOut:
+    """What was done is kept and billed, the rest goes back to the contract. 409 when the job has ended."""
+    job = _job(request, pk, roles=ENGINEERING)
+    now = timezone.now()
+    services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=now)
+    job.refresh_from_db()
+    return job_out(job, now=now)

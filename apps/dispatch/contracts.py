@@ -13,6 +13,7 @@ from apps.dispatch.devicetime import Pace
 from apps.dispatch.feeds import TensorType
 from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
+from apps.planner.models import Plan
 from apps.pricing.rating import Counts
 from apps.sales.limits import Limits
 from apps.sales.models import Contract
@@ -77,8 +78,6 @@ def cascade_of(contract: Contract) -> Cascade | None:
     """The cascade that the contract's plan chose; None for plain contracts."""
     if contract.plan_id is None:
         return None
-    from apps.planner.models import Plan
-
     plan = Plan.objects.filter(pk=contract.plan_id).first()
     chosen = (plan.chosen or {}) if plan else {}
     if chosen.get("kind") != "cascade":

@@ -1,3 +1,111 @@
-from ninja import Router
+"""Capacity over JSON, for administrators."""
 
-router = Router(tags=["reports"])
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+
+from apps.accounts.auth import requires
+from apps.accounts.roles import Scope
+from apps.reports import selectors
+from apps.reports.views import day_of
+
+router = Router(tags=["capacity"])
+
+
+class HourOut(Schema):
+    start: datetime
+    available_us: int
+    sold_us: int
+    executed_us: int
+
+
+class FreeOut(Schema):
+    device: str
+    start: datetime
+    end: datetime
+
+
+class PoolLoadOut(Schema):
+    pool: str
+    kind: str
+    devices: int
+    hosts_alive: int
+    hours: list[HourOut]
+    queue: dict[str, int]
+    waits: int
+    wait_p50_us: int | None
+    wait_p95_us: int | None
+    free_24h_us: int
+    free_longest: list[FreeOut]
+
+
+class RefusalOut(Schema):
+    at: datetime
+    pool: str
+    organisation: str
+    klass: str
+    duration_us: int
+    reason: str
+
+
+class CapacityOut(Schema):
+    day: date
+    as_of: datetime
+    pools: list[PoolLoadOut]
+    refusals: list[RefusalOut]
+
+
+@router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Load of every pool over a day")
+def capacity(request: HttpRequest, day: date | None = None) -> dict[str, Any]:
+    """`day` is a UTC day, today unless stated. Times are whole microseconds of device time, free windows from now on."""
+    now = timezone.now()
+    report = selectors.capacity(day=day_of(day.isoformat() if day else "", now=now), now=now)
+    return {
+        "day": report.day.date(),
+        "as_of": now,
+        "pools": [_pool(load) for load in report.pools],
+        "refusals": [
+            {
+                "at": one.at,
+                "pool": one.pool.slug,
+                "organisation": one.organisation.name,
+                "klass": one.klass,
+                "duration_us": one.duration_us,
+                "reason": one.reason,
+            }
+            for one in report.refusals
+        ],
+    }
+
+
+def _pool(load: selectors.PoolLoad) -> dict[str, Any]:
+    return {
+        "pool": load.pool.slug,
+        "kind": load.pool.kind,
+        "devices": sum(device.is_active for device in load.fleet.devices),
+        "hosts_alive": len(load.fleet.alive),
+        "hours": [
+            {
+                "start": cell.start,
+                "available_us": cell.available,
+                "sold_us": cell.sold,
+                "executed_us": cell.executed,
+            }
+            for cell in load.cells
+        ],
+        "queue": load.queue,
+        "waits": load.waits.count,
+        "wait_p50_us": _micros(load.waits.p50),
+        "wait_p95_us": _micros(load.waits.p95),
+        "free_24h_us": _micros(load.free_total),
+        "free_longest": [{"device": one.device, "start": one.start, "end": one.end} for one in load.free],
+    }
+
+
+def _micros(length: timedelta | None) -> int | None:
+    return None if length is None else length // timedelta(microseconds=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from django.contrib.postgres.constraints import ExclusionConstraint
@@ -102,3 +102,8 @@ class Refusal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} {self.pool_id}: {self.reason}"
+
+    @property
+    def duration(self) -> timedelta:
+        """How much device time was asked for."""
+        return timedelta(microseconds=self.duration_us)

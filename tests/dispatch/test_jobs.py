@@ -149,7 +149,7 @@ def test_cancelling_keeps_and_bills_what_was_done_and_gives_back_the_rest(scene:
     first, second, _ = Lease.objects.filter(stage__job=job)
     scene.finish(scene.take(first))
     running = scene.take(second)
-    job = services.job_cancel(job_id=job.pk, now=scene.now)
+    job = services.job_cancel(job_id=job.pk, actor=None, now=scene.now)
     assert job.state == JobState.CANCELLED
     assert ContractLine.objects.get().taken == 2
     assert UsageRow.objects.get().quantity == 2
@@ -160,13 +160,13 @@ def test_cancelling_keeps_and_bills_what_was_done_and_gives_back_the_rest(scene:
     with default_storage.open(job.outputs_key) as file:
         assert arrays_unpack(file.read())["takt_items"].tolist() == [0, 1]
     with pytest.raises(Problem, match="cancelled already"):
-        services.job_cancel(job_id=job.pk, now=scene.now)
+        services.job_cancel(job_id=job.pk, actor=None, now=scene.now)
 
 
 def test_a_cancelled_jobs_cycles_are_free_for_the_contracts_next_job(scene: Scene) -> None:
     contract = scene.contract((scene.program(), 10))
     job = scene.job(contract, 10)
-    services.job_cancel(job_id=job.pk, now=scene.now)
+    services.job_cancel(job_id=job.pk, actor=None, now=scene.now)
     again = scene.job(contract, 10)
     assert Lease.objects.filter(stage__job=again).earliest("first_cycle").first_cycle == 0
     assert set(Lease.objects.filter(stage__job=job).values_list("state", flat=True)) == {LeaseState.REVOKED}

@@ -3,7 +3,7 @@
 Pure: NumPy and bytes, no Django.
 """
 
-from apps.dispatch.feeds.check import InputError, TensorType, items_check, items_match
+from apps.dispatch.feeds.check import InputError, TensorType, items_check, items_match, seeded_items
 from apps.dispatch.feeds.pack import Limits, arrays_pack, arrays_read, arrays_read_json, arrays_unpack
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "arrays_unpack",
     "items_check",
     "items_match",
+    "seeded_items",
 ]

@@ -119,3 +119,14 @@ def _lost(array: Array, converted: Array) -> Array:
     else:
         lost = (converted.astype(array.dtype) != array) | ((array < 0) != (converted < 0))
     return lost
+
+
+def seeded_items(types: Sequence[TensorType], items: int, *, seed: int = 0) -> dict[str, Array]:
+    """Inputs of the given types to try a program with: small numbers, the same for the same seed."""
+    random = np.random.default_rng(seed)
+    arrays: dict[str, Array] = {}
+    for one in types:
+        shape, dtype = (items, *one.shape), np.dtype(one.dtype)
+        values = random.random(shape) if dtype.kind == "f" else random.integers(0, 2, shape)
+        arrays[one.name] = values.astype(dtype)
+    return arrays

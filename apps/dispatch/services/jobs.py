@@ -13,6 +13,7 @@ from django.db import transaction
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
 from apps.compilation.models import Program
 from apps.dispatch import contracts
 from apps.dispatch.feeds import InputError, arrays_pack, items_check, items_match
@@ -104,16 +105,21 @@ def _job_store(
         submitted_at=now,
     )
     stage_place(stage=stage_create(job=job, position=0, program=program, count=items), now=now)
+    audit_record(
+        action="job.submit", subject=f"job {job.pk}", actor=actor, organisation=contract.organisation, now=now,
+        detail={"contract": str(contract.pk), "items": items, "program": program.digest},
+    )  # fmt: skip
     return job
 
 
 @transaction.atomic
-def job_cancel(*, job_id: UUID, now: datetime) -> Job:
+def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
     """Stops a job: what has not been done is taken back and given back to the contract, what has is kept and billed."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final:
         raise Problem(409, "Nothing to cancel", f"This job is {job.get_state_display().lower()} already.")
     job_end(job=job, state=JobState.CANCELLED, problem="", now=now)
+    audit_record(action="job.cancel", subject=f"job {job.pk}", actor=actor, organisation=job.organisation, now=now)
     return job
 
 

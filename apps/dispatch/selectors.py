@@ -1,0 +1,263 @@
+"""What reads jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+
+from apps.accounts.models import Organisation
+from apps.dispatch import contracts
+from apps.dispatch.feeds import TensorType
+from apps.dispatch.models import FINAL, LIVE, Job, JobStage, JobState, Lease, LeaseState
+from apps.ledger.models import UsageRow
+from apps.pricing.rating import exact_sum
+from apps.sales.models import Contract
+from apps.sales.selectors import contracts_open
+from apps.sales.services import contract_lease_rate
+
+BLOCKS_SHOWN = 50
+
+
+class Segment(NamedTuple):
+    """A part of a job's life: its name, when it began and ended (None: not yet), and how long it has taken so far."""
+
+    name: str
+    start: datetime | None
+    end: datetime | None
+    length: timedelta | None
+    note: str
+
+
+class BlockRow(NamedTuple):
+    """A lease as the job's page shows it, with what it cost (None: nothing yet)."""
+
+    lease: Lease
+    program: str
+    amount: Decimal | None
+    share_done: float
+
+
+@dataclass(frozen=True)
+class JobView:
+    """Everything about a job at one moment. Amounts are exact; `quoted` is what its stages cost by the contract."""
+
+    job: Job
+    stages: list[JobStage]
+    blocks: list[BlockRow]
+    blocks_done: int
+    blocks_total: int
+    items_done: int
+    ahead: int
+    starts_at: datetime | None
+    ends_at: datetime | None
+    segments: list[Segment]
+    cost: Decimal
+    quoted: Decimal
+    quoted_most: Decimal
+    currency: str
+    is_measured: bool
+    waiting_reason: str
+    now: datetime
+
+    @property
+    def share_done(self) -> float:
+        """0 to 1 over the blocks placed so far."""
+        return self.blocks_done / self.blocks_total if self.blocks_total else 0.0
+
+    @property
+    def title(self) -> str:
+        """Which models, where."""
+        names = " then ".join(stage.program.model_version.model.name for stage in self.stages)
+        return f"{names} on {self.job.contract.pool.slug}"
+
+    @property
+    def api_path(self) -> str:
+        """Where machines read the same."""
+        return f"/api/v1/jobs/{self.job.pk}"
+
+    @property
+    def blocks_text(self) -> str:
+        """How far it is, in words."""
+        return f"{self.blocks_done} of {self.blocks_total} blocks done"
+
+    @property
+    def blocks_shown(self) -> list[BlockRow]:
+        """The blocks that a page shows; the API lists all."""
+        return self.blocks[:BLOCKS_SHOWN]
+
+    @property
+    def wall(self) -> timedelta:
+        """How long the execution took on the hosts, all blocks together."""
+        return timedelta(microseconds=sum(row.lease.wall_ns or 0 for row in self.blocks) // 1000)
+
+    @property
+    def difference(self) -> Decimal:
+        """Cost minus quoted for what was run; zero for a job that ran in full."""
+        return exact_sum([self.cost, self.quoted.copy_negate()])
+
+
+def jobs_of(organisation: Organisation, *, state: str = "", contract: str = "") -> QuerySet[Job]:
+    """The organisation's jobs, newest first, with their counts of blocks."""
+    rows = Job.objects.filter(organisation=organisation)
+    if state in JobState.values:
+        rows = rows.filter(state=state)
+    if contract:
+        rows = rows.filter(contract_id=contract)
+    holding = Q(stages__leases__state__in=[*LIVE, LeaseState.DONE])
+    return (
+        rows.select_related("contract__pool", "submitted_by")
+        .prefetch_related("stages__program__model_version__model")
+        .annotate(
+            blocks_total=Count("stages__leases", filter=holding),
+            blocks_done=Count("stages__leases", filter=Q(stages__leases__state=LeaseState.DONE)),
+            starts_at=Min("stages__leases__device_from", filter=holding),
+        )
+        .order_by("-submitted_at", "-id")
+    )
+
+
+class Offer(NamedTuple):
+    """A contract under which a job may be submitted: its programs, what is left of each, and what they take."""
+
+    contract: Contract
+    lines: list[contracts.Line]
+    inputs: list[tuple[str, list[TensorType], int]]
+    is_cascade: bool
+
+    @property
+    def left(self) -> int:
+        """Items that still may be submitted under any one program."""
+        return max((left for _, _, left in self.inputs), default=0)
+
+    @property
+    def title(self) -> str:
+        """The models' names."""
+        return ", ".join(dict.fromkeys(line.program.model_version.model.name for line in self.lines))
+
+
+def offer_of(contract: Contract) -> Offer:
+    """What a job under this contract takes."""
+    lines = contracts.lines_of(contract)
+    plan = contracts.cascade_of(contract)
+    taking = [line for line in lines if plan is None or line.program == plan.first]
+    inputs = [(f"{line.program}", contracts.inputs_of(line.program), line.left) for line in taking]
+    return Offer(contract, lines, inputs, plan is not None)
+
+
+def offers_open(organisation: Organisation, *, now: datetime) -> list[Offer]:
+    """Contracts with something left to run, newest first."""
+    offers = [offer_of(contract) for contract in contracts_open(organisation, now=now)]
+    return [offer for offer in offers if offer.left]
+
+
+def job_view(job: Job, *, now: datetime) -> JobView:
+    """The job with its progress, position, times and money."""
+    stages = list(job.stages.select_related("program__model_version__model").order_by("position"))
+    leases = list(Lease.objects.filter(stage__job=job).select_related("stage", "device", "window"))
+    holding = [lease for lease in leases if lease.state in {*LIVE, LeaseState.DONE}]
+    amounts = _amounts(leases)
+    done = [lease for lease in leases if lease.state == LeaseState.DONE]
+    names = {stage.pk: stage.program.model_version.model.name for stage in stages}
+    blocks = [
+        BlockRow(lease, names[lease.stage_id], amounts.get(lease.pk), lease.progress / lease.count) for lease in leases
+    ]
+    return JobView(
+        job=job,
+        stages=stages,
+        blocks=sorted(blocks, key=lambda row: (row.lease.stage.position, row.lease.from_item)),
+        blocks_done=len(done),
+        blocks_total=len(holding),
+        items_done=sum(lease.count for lease in done),
+        ahead=_ahead(job, holding),
+        starts_at=min((lease.device_from for lease in holding), default=None),
+        ends_at=max((lease.device_to for lease in holding), default=None),
+        segments=_segments(job, leases, done, now),
+        cost=exact_sum(amounts.values()),
+        quoted=exact_sum(_quoted(job, stage, stage.count, now) for stage in stages),
+        quoted_most=_quoted_most(job, stages, now),
+        currency=job.contract.currency,
+        is_measured=job.contract.pool.is_host,
+        waiting_reason=next((stage.waiting_reason for stage in stages if stage.waiting_reason), ""),
+        now=now,
+    )
+
+
+def _amounts(leases: list[Lease]) -> dict[object, Decimal]:
+    """What the ledger says each lease cost."""
+    rows = UsageRow.objects.filter(lease_id__in=[lease.pk for lease in leases])
+    return dict(rows.values_list("lease_id", "amount"))
+
+
+def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decimal:
+    """The contract's price of that many executions of the stage's program."""
+    rating = contract_lease_rate(
+        contract=job.contract,
+        program_digest=stage.program.digest,
+        executions=executions,
+        first_instant=job.submitted_at,
+        now=now,
+    )
+    return rating.amount
+
+
+def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
+    """The price if a cascade handed every item on; otherwise the quoted price."""
+    plan = contracts.cascade_of(job.contract) if job.threshold is not None else None
+    first = exact_sum([_quoted(job, stages[0], stages[0].count, now)])
+    if plan is None:
+        return first
+    rating = contract_lease_rate(
+        contract=job.contract,
+        program_digest=plan.second.digest,
+        executions=job.items,
+        first_instant=job.submitted_at,
+        now=now,
+    )
+    return exact_sum([first, rating.amount])
+
+
+def _ahead(job: Job, holding: list[Lease]) -> int:
+    """Blocks of other jobs that come before this job's next one on its pool."""
+    waiting = [lease.device_from for lease in holding if lease.state in {LeaseState.PLANNED, LeaseState.OFFERED}]
+    if job.state in FINAL or not waiting:
+        return 0
+    others = Lease.objects.filter(device__pool=job.contract.pool, state__in=LIVE, device_from__lt=min(waiting))
+    return others.exclude(stage__job=job).count()
+
+
+def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -> list[Segment]:
+    """Queued, running, billed: the first two by the wall clock, the last in device time."""
+    first_taken = min((lease.taken_at for lease in leases if lease.taken_at), default=None)
+    queued_end = first_taken or job.finished_at
+    segments = [
+        Segment(
+            "Queued", job.submitted_at, queued_end, (queued_end or now) - job.submitted_at, "wall clock, not billed"
+        )
+    ]
+    if first_taken:
+        length = (job.finished_at or now) - first_taken
+        segments.append(Segment("Running", first_taken, job.finished_at, length, "wall clock, not billed"))
+    if done:
+        start, end = min(lease.device_from for lease in done), max(lease.device_to for lease in done)
+        busy = sum((lease.device_to - lease.device_from for lease in done), timedelta())
+        note = "wall clock of the host, measured" if job.contract.pool.is_host else "device time, proven"
+        segments.append(Segment("Billed", start, end, busy, note))
+    return segments
+
+
+def queue_depths() -> dict[str, dict[str, int]]:
+    """Leases that wait or run, by pool and state."""
+    rows = (
+        Lease.objects.filter(state__in=LIVE)
+        .values("device__pool__slug", "state")
+        .annotate(n=Count("pk"), items=Sum("count"), latest=Max("device_from"))
+        .order_by()
+    )
+    depths: dict[str, dict[str, int]] = {}
+    for row in rows:
+        depths.setdefault(row["device__pool__slug"], {})[row["state"]] = row["n"]
+    return depths

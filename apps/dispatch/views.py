@@ -1,0 +1,105 @@
+"""Submitting a job, watching it, fetching its outputs. Each view: fetch and authorise, one service call, one answer."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ENGINEERING
+from apps.dispatch import selectors, services
+from apps.dispatch.api import arrays_of, outputs_response
+from apps.dispatch.feeds import seeded_items
+from apps.dispatch.forms import JobForm
+from apps.dispatch.models import Job, JobState
+from apps.sales.models import Contract
+
+PAGE = 25
+
+
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    organisation = organisation_get(request)
+    state, contract = request.GET.get("state", ""), _uuid_text(request.GET.get("contract", ""))
+    rows = selectors.jobs_of(organisation, state=state, contract=contract)
+    context = {
+        "page_obj": Paginator(rows, PAGE).get_page(request.GET.get("page")),
+        "state": state,
+        "contract": contract,
+        "states": JobState.choices,
+        "has_contracts": bool(selectors.offers_open(organisation, now=timezone.now())),
+    }
+    return render(request, "dispatch/job_list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def job_new(request: HttpRequest) -> HttpResponse:
+    organisation = organisation_get(request, roles=ENGINEERING)
+    offers = selectors.offers_open(organisation, now=timezone.now())
+    choices = [(str(one.contract.pk), f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
+    wanted = {"contract": request.GET.get("contract", "")}
+    form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial=wanted)
+    refusal: Problem | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            return redirect("dispatch:job_detail", pk=_submit(request, form).pk)
+        except Problem as problem:
+            refusal = problem
+    faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
+    context = {
+        "form": form,
+        "offers": offers,
+        "refusal": refusal,
+        "refusal_list": faults,
+        "refusal_text": "" if faults or refusal is None else refusal.detail,
+    }
+    return render(request, "dispatch/job_new.html", context, status=refusal.status if refusal else 200)
+
+
+def _submit(request: HttpRequest, form: JobForm) -> Job:
+    contracts = Contract.objects.select_related("pool")
+    contract = org_object_get(request, contracts, roles=ENGINEERING, pk=form.cleaned_data["contract"])
+    if form.cleaned_data["inputs"]:
+        arrays = arrays_of(form.cleaned_data["inputs"], contract)
+    else:
+        arrays = seeded_items(selectors.offer_of(contract).inputs[0][1], form.cleaned_data["sample_items"])
+    return services.job_create(contract=contract, arrays=arrays, actor=principal_get(request).user, now=timezone.now())
+
+
+@require_GET
+def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The page; asked for by htmx, only the part that changes."""
+    job = org_object_get(request, Job.objects.select_related("contract__pool", "submitted_by"), pk=pk)
+    template = "dispatch/_job.html" if request.headers.get("HX-Request") else "dispatch/job_detail.html"
+    return render(request, template, {"view": selectors.job_view(job, now=timezone.now()), "job": job})
+
+
+@require_GET
+def job_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    return outputs_response(org_object_get(request, Job, pk=pk))
+
+
+@require_POST
+def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    job = org_object_get(request, Job, roles=ENGINEERING, pk=pk)
+    services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=timezone.now())
+    messages.success(
+        request, "The job is cancelled. What was done is kept and billed; the rest is back in the contract."
+    )
+    return redirect("dispatch:job_detail", pk=pk)
+
+
+def _uuid_text(text: str) -> str:
+    """The text when it is a UUID, else nothing: a filter that means nothing filters nothing."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return ""

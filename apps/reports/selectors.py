@@ -1,0 +1,211 @@
+"""What the administrator reads of the pools' capacity. Times are whole microseconds; shares are exact fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from apps.dispatch.devicetime import instant_at
+from apps.dispatch.models import Lease, LeaseState
+from apps.dispatch.selectors import queue_depths
+from apps.fleet.models import Pool
+from apps.fleet.selectors import PoolInFull, pools_in_full
+from apps.timetable.admission import Interval, clip, total
+from apps.timetable.instants import micros_of
+from apps.timetable.models import Refusal, Window, WindowState
+from apps.timetable.selectors import Slot, windows_free
+
+HOUR = timedelta(hours=1)
+HOUR_MICROS = 3_600_000_000
+HOURS = 24
+FREE_AHEAD = timedelta(hours=24)
+FREE_SHOWN = 8
+REFUSALS_SHOWN = 20
+HEAT_STEPS = 6
+
+
+class Cell(NamedTuple):
+    """One pool in one hour: what was sold and what ran, of what there was. `heat` is 0 to 6 by the share sold."""
+
+    start: datetime
+    available: int
+    sold: int
+    executed: int
+
+    @property
+    def lengths(self) -> dict[str, timedelta]:
+        """The three as lengths of time."""
+        return {
+            "available": timedelta(microseconds=self.available),
+            "sold": timedelta(microseconds=self.sold),
+            "executed": timedelta(microseconds=self.executed),
+        }
+
+    @property
+    def share_sold(self) -> Fraction:
+        """Of the device time that there is."""
+        return Fraction(self.sold, self.available) if self.available else Fraction(0)
+
+    @property
+    def share_idle(self) -> Fraction:
+        """Of what was sold: the part in which nothing ran."""
+        return Fraction(self.sold - self.executed, self.sold) if self.sold else Fraction(0)
+
+    @property
+    def heat(self) -> int:
+        """0 for nothing sold, then six equal steps."""
+        return -int(-self.share_sold * HEAT_STEPS // 1)
+
+
+class Waits(NamedTuple):
+    """How long leases that were due waited for a worker; None when none was taken."""
+
+    count: int
+    p50: timedelta | None
+    p95: timedelta | None
+
+
+class SlotRow(NamedTuple):
+    """A free period of a device."""
+
+    device: str
+    start: datetime
+    end: datetime
+    length: timedelta
+
+
+@dataclass(frozen=True)
+class PoolLoad:
+    """A pool over a day."""
+
+    pool: Pool
+    fleet: PoolInFull
+    cells: list[Cell]
+    queue: dict[str, int]
+    waits: Waits
+    free: list[SlotRow]
+    free_total: timedelta
+
+    @property
+    def day(self) -> Cell:
+        """All hours together."""
+        first = self.cells[0]
+        return Cell(
+            first.start,
+            sum(cell.available for cell in self.cells),
+            sum(cell.sold for cell in self.cells),
+            sum(cell.executed for cell in self.cells),
+        )
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The page: every pool over one UTC day, and what was refused lately."""
+
+    day: datetime
+    hours: list[datetime]
+    pools: list[PoolLoad]
+    refusals: list[Refusal]
+    now: datetime
+
+    @property
+    def day_before(self) -> datetime:
+        return self.day - timedelta(days=1)
+
+    @property
+    def day_after(self) -> datetime:
+        return self.day + timedelta(days=1)
+
+
+def capacity(*, day: datetime, now: datetime) -> Capacity:
+    """Load, queue, waits and free windows of every pool over the UTC day that holds `day`."""
+    start = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    hours = [start + number * HOUR for number in range(HOURS)]
+    queues = queue_depths()
+    loads = [_pool_load(row, hours, queues.get(row.pool.slug, {}), now) for row in pools_in_full(now=now)]
+    refusals = Refusal.objects.select_related("pool", "organisation").order_by("-at")
+    return Capacity(start, hours, loads, list(refusals[:REFUSALS_SHOWN]), now)
+
+
+def _pool_load(row: PoolInFull, hours: Sequence[datetime], queue: dict[str, int], now: datetime) -> PoolLoad:
+    pool, start, end = row.pool, hours[0], hours[-1] + HOUR
+    sold, executed = _sold(pool, start, end), _executed(pool, start, end)
+    devices = sum(device.is_active for device in row.devices)
+    cells = [
+        Cell(
+            hour,
+            devices * HOUR_MICROS,
+            _inside(sold, hour),
+            _inside(executed, hour),
+        )
+        for hour in hours
+    ]
+    free = [_slot_row(slot) for slot in windows_free(pool, now, now + FREE_AHEAD)]
+    longest = sorted(free, key=lambda slot: (-slot.length, slot.start))[:FREE_SHOWN]
+    return PoolLoad(
+        pool=pool,
+        fleet=row,
+        cells=cells,
+        queue=queue,
+        waits=waits(pool, since=now - FREE_AHEAD),
+        free=sorted(longest, key=lambda slot: (slot.start, slot.device)),
+        free_total=sum((slot.length for slot in free), timedelta()),
+    )
+
+
+def _slot_row(slot: Slot) -> SlotRow:
+    return SlotRow(slot.device.name, slot.start, slot.end, slot.end - slot.start)
+
+
+def _sold(pool: Pool, start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
+    """Sold device time by device."""
+    rows = Window.objects.filter(
+        device__pool=pool, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
+    )
+    return _by_device(rows.values_list("device_id", "period__startswith", "period__endswith"))
+
+
+def _executed(pool: Pool, start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
+    """Device time in which leases ran to their end, by device."""
+    rows = Lease.objects.filter(
+        device__pool=pool, state=LeaseState.DONE, device_from__lt=end, device_to__gt=start
+    ).order_by()
+    return _by_device(rows.values_list("device_id", "device_from", "device_to"))
+
+
+def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, list[Interval]]:
+    found: dict[UUID, list[Interval]] = {}
+    for device_id, start, end in rows:
+        found.setdefault(device_id, []).append(Interval(micros_of(start), micros_of(end)))
+    return found
+
+
+def _inside(intervals: dict[UUID, list[Interval]], hour: datetime) -> int:
+    """Microseconds of the intervals inside the hour, each device's once."""
+    start, end = micros_of(hour), micros_of(hour + HOUR)
+    return sum(total(clip(some, start, end)) for some in intervals.values())
+
+
+def waits(pool: Pool, *, since: datetime) -> Waits:
+    """Between the moment at which a lease was due and the moment at which its first worker took it."""
+    rows = Lease.objects.filter(device__pool=pool, taken_at__gte=since, epoch=1).values_list(
+        "taken_at", "stage__job__submitted_at", "window__period__startswith", "first_cycle", "stage__clock_hz"
+    )
+    measured = sorted(
+        max(timedelta(), taken - max(submitted, instant_at(start, cycle, clock_hz)))
+        for taken, submitted, start, cycle, clock_hz in rows
+    )
+    if not measured:
+        return Waits(0, None, None)
+    return Waits(len(measured), _rank(measured, 50), _rank(measured, 95))
+
+
+def _rank(ordered: Sequence[timedelta], percent: int) -> timedelta:
+    """Nearest rank."""
+    return ordered[max(1, -(-percent * len(ordered) // 100)) - 1]
