@@ -26,6 +26,7 @@ from urllib.parse import quote
 SOCKET_PATH_LIMIT = 100  # the kernel's limit is 108 bytes including the file's name and a zero
 POSTGRES_SOCKET = ".s.PGSQL.5432"
 START_SECONDS = 30.0
+ORPHANS_SECONDS = 5.0
 
 
 class ServiceError(Exception):
@@ -99,7 +100,8 @@ class Services:
                 os.chown(data, self.account.pw_uid, self.account.pw_gid)
             options = ["-U", "app", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
             self._as_account([programs / "initdb", "-D", data, *options], "initdb")
-        if _answers(self.sockets / POSTGRES_SOCKET):
+        # The children of a killed server keep its socket open for a moment: only the process itself tells.
+        if _is_alive(_pid_of(data / "postmaster.pid")) and _answers(self.sockets / POSTGRES_SOCKET):
             return
         settings = {
             "listen_addresses": "",
@@ -122,7 +124,16 @@ class Services:
             flags,
             "start",
         ]
-        self._as_account(command, "PostgreSQL", log=data / "server.log")
+        deadline = time.monotonic() + ORPHANS_SECONDS
+        while True:
+            try:
+                self._as_account(command, "PostgreSQL", log=data / "server.log")
+                break
+            except ServiceError:
+                # The children of a server that was killed hold its memory for a moment longer.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
         created = "SELECT 1 FROM pg_database WHERE datname = 'takt'"
         psql: list[str | Path] = [programs / "psql", "-h", self.sockets, "-U", "app", "-d", "postgres", "-Atqc"]
         if not self._as_account([*psql, created], "psql").strip():
@@ -185,9 +196,10 @@ class Services:
         _wait_until(lambda: _answers(path), f"Valkey did not start (its log: {data / 'server.log'}).")
 
     def _stop_valkey(self) -> None:
-        pidfile = self.folder / "valkey" / "valkey.pid"
-        with contextlib.suppress(OSError, ValueError, ServiceError):
-            pid = int(pidfile.read_text())
+        pid = _pid_of(self.folder / "valkey" / "valkey.pid")
+        if not _is_alive(pid):
+            return
+        with contextlib.suppress(OSError, ServiceError):
             os.kill(pid, signal.SIGTERM if self.durable else signal.SIGKILL)
             _wait_until(lambda: not _is_alive(pid), "")
 
@@ -257,13 +269,27 @@ def _valkey_program() -> Path:
     raise ServiceError("Valkey is missing: run `python3 bin/dev.py setup`, or set REDIS_URL to a Redis server.")
 
 
+def _pid_of(path: Path) -> int:
+    """The process id on the first line of a file; 0 when there is none."""
+    try:
+        return int(path.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _is_alive(pid: int) -> bool:
     """False also for a process that has ended and that nobody has waited for."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    if not pid:
         return False
-    return state != "Z"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with contextlib.suppress(OSError, IndexError):  # only Linux tells more
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return True
 
 
 def _answers(path: Path) -> bool:

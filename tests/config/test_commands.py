@@ -1,0 +1,196 @@
+"""The commands of bin/: one clear sentence when something is missing, servers that survive, parts that are tended."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg2
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.test import Client
+
+from apps.accounts.models import ApiToken, User
+from bin import install, stack
+from bin.services import SOCKET_PATH_LIMIT, ServiceError, Services, _is_alive, _pid_of
+
+ROOT = Path(settings.BASE_DIR)
+
+
+def test_an_old_python_is_told_which_one_to_use(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2, "final", 0))
+    monkeypatch.setattr(sys, "argv", ["bin/dev.py", "run"])
+    with pytest.raises(SystemExit, match="1"):
+        runpy.run_path(str(ROOT / "bin" / "dev.py"), run_name="__main__")
+    assert capsys.readouterr().err.startswith("Takt needs Python 3.11 or newer; this is 3.9.")
+
+
+def test_an_old_python_can_at_least_read_the_script() -> None:
+    ast.parse((ROOT / "bin" / "dev.py").read_text(), feature_version=(3, 7))
+
+
+def test_the_scripts_need_nothing_but_the_standard_library() -> None:
+    for name in ("dev.py", "install.py"):
+        tree = ast.parse((ROOT / "bin" / name).read_text())
+        imported = {
+            (node.module or "").split(".")[0] if isinstance(node, ast.ImportFrom) else node.names[0].name.split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        }
+        assert imported - {"bin"} <= sys.stdlib_module_names
+
+
+def test_a_taken_port_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setenv("PORT", str(other.getsockname()[1]))
+        with pytest.raises(ServiceError, match=r"cannot be used \(Address already in use\).*PORT=8001 make run"):
+            stack._port()
+
+
+@pytest.mark.parametrize("port", ["http", "0", "70000", "-1"])
+def test_a_port_that_is_no_port_is_refused(monkeypatch: pytest.MonkeyPatch, port: str) -> None:
+    monkeypatch.setenv("PORT", port)
+    with pytest.raises(ServiceError, match="from 1 to 65535"):
+        stack._port()
+
+
+def test_a_worker_of_another_host_is_told_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.delenv("REDIS_URL")
+    with pytest.raises(ServiceError, match="Set DATABASE_URL and REDIS_URL"):
+        stack.worker(["--pool", "a"])
+
+
+def test_an_icon_that_does_not_exist_is_named() -> None:
+    with pytest.raises(install.SetupError, match="no-such-icon"):
+        install._icons(["upload", "no-such-icon"])
+
+
+def test_the_locks_name_no_host_and_every_package_has_a_hash() -> None:
+    for lock in (install.LOCK, install.SERVER_LOCK):
+        text = lock.read_text()
+        assert "://" not in text
+        assert "file:" not in text
+        blocks = [block for block in text.split("\n") if "==" in block and not block.startswith((" ", "#"))]
+        assert len(blocks) > 50
+        assert all(block.endswith("\\") for block in blocks)
+    assert "resolved" not in (ROOT / "package-lock.json").read_text()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="takt-t-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def rows(url_folder: Path) -> list[tuple[int]]:
+    connection = psycopg2.connect(host=str(url_folder), user="app", dbname="takt")
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE IF NOT EXISTS kept (n int); INSERT INTO kept VALUES (1); SELECT n FROM kept")
+            return cursor.fetchall()
+    finally:
+        connection.close()
+
+
+def test_the_servers_keep_their_data_and_stay_while_somebody_holds_them(short_folder: Path) -> None:
+    first, second = Services(short_folder), Services(short_folder)
+    assert first.acquire() == second.acquire()
+    assert len(rows(first.sockets)) == 1
+    first.release()
+    assert len(rows(second.sockets)) == 2
+    second.release()
+    with pytest.raises(psycopg2.OperationalError):
+        rows(second.sockets)
+    third = Services(short_folder)
+    third.acquire()
+    assert len(rows(third.sockets)) == 3
+    third.destroy()
+
+
+def test_a_server_that_was_killed_is_started_again(short_folder: Path) -> None:
+    services = Services(short_folder)
+    services.acquire()
+    rows(services.sockets)
+    for name in ("postgres/postmaster.pid", "valkey/valkey.pid"):
+        pid = _pid_of(services.folder / name)
+        os.kill(pid, signal.SIGKILL)
+        while _is_alive(pid):
+            time.sleep(0.01)
+    services._user_lock = None
+    again = Services(short_folder)
+    again.acquire()
+    assert len(rows(again.sockets)) == 2
+    again.destroy()
+
+
+def test_a_long_path_gets_a_short_place_for_its_sockets(short_folder: Path) -> None:
+    services = Services(short_folder / ("long" * 30))
+    assert len(str(services.sockets)) < SOCKET_PATH_LIMIT - len("/.s.PGSQL.5432")
+    assert services.sockets != Services(short_folder / ("lang" * 30)).sockets
+
+
+def test_a_part_that_dies_is_started_again_and_one_that_always_dies_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stack, "VAR", tmp_path)
+    (tmp_path / "log").mkdir()
+    parts = stack.Stack({"PATH": os.environ["PATH"]})
+    parts.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
+    parts.start("dying", sys.executable, "-c", "raise SystemExit(3)")
+    sleeper, dying = parts.parts
+    assert sleeper.process
+    sleeper.started -= 3600  # it has run for an hour
+    sleeper.process.kill()
+    sleeper.process.wait()
+    deadline = time.monotonic() + 60
+    while not dying.is_given_up and time.monotonic() < deadline:
+        parts.tend()
+        time.sleep(0.02)
+    assert sleeper.process.poll() is None
+    assert "sleeper has ended (-9) and is started again." in capsys.readouterr().out
+    parts.stop()
+    assert sleeper.process.poll() is not None
+
+
+def test_the_demo_people_are_made_once_and_their_sign_ins_stay(db: None, tmp_path: Path) -> None:
+    path = tmp_path / "demo.json"
+    call_command("seed_demo", write=path)
+    first = json.loads(path.read_text())
+    people, tokens = User.objects.count(), ApiToken.objects.count()
+    call_command("seed_demo", write=path)
+    assert json.loads(path.read_text()) == first
+    assert (User.objects.count(), ApiToken.objects.count()) == (people, tokens)
+    assert path.stat().st_mode & 0o777 == 0o600
+    for who in ("", "admin_"):
+        form = {"username": first[f"{who}email"], "password": first[f"{who}password"]}
+        assert Client().post("/sign-in", form).status_code == 302
+    me = Client(headers={"authorization": f"Bearer {first['admin_token']}"}).get("/api/v1/me").json()
+    assert me["is_platform_admin"] is True
+    me = Client(headers={"authorization": f"Bearer {first['token']}"}).get("/api/v1/me").json()
+    assert (me["role"], me["organisation"]["name"]) == ("engineer", "Demo Robotics")
+
+
+def test_the_command_line_explains_itself() -> None:
+    outcome = subprocess.run(
+        [sys.executable, "bin/dev.py", "help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 0
+    assert "make run" not in outcome.stderr
+    assert "start PostgreSQL, Valkey, web, workers" in outcome.stderr
