@@ -1,0 +1,43 @@
+"""Passes: pure functions from graph to graph, and the order in which the compiler runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compiler.ir.graph import Graph
+from compiler.passes.absorb import absorb
+from compiler.passes.clean import dead_code, fold, merge_equal
+from compiler.passes.fuse import fuse
+from compiler.passes.split import split_reductions
+from compiler.passes.views import fold_views
+
+__all__ = [
+    "REDUCTION_LIMIT",
+    "absorb",
+    "dead_code",
+    "fold",
+    "fold_views",
+    "fuse",
+    "merge_equal",
+    "optimise",
+    "split_reductions",
+]
+
+REDUCTION_LIMIT = 4096  # points that one vector instruction reduces into one element
+
+
+def optimise(
+    graph: Graph, *, reduction_limit: int = REDUCTION_LIMIT, check: Callable[[Graph], Graph] | None = None
+) -> Graph:
+    """The graph with views folded, equal work merged and elementwise work fused; it computes the same values.
+
+    ``check`` runs after every pass (tests give the verifier). ``reduction_limit``: larger reductions are cut into chunks.
+    """
+    verified = check or _trusted
+    for step in (dead_code, fold, fold_views, merge_equal, fuse, absorb, fold_views, merge_equal, dead_code):
+        graph = verified(step(graph))
+    return verified(split_reductions(graph, reduction_limit))
+
+
+def _trusted(graph: Graph) -> Graph:
+    return graph

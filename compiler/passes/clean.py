@@ -1,0 +1,81 @@
+"""Removing what nobody needs: dead operations, known results, work done twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import prod
+
+from compiler.ir.builder import FOLD_BYTES, FOLD_POINTS, rename_node
+from compiler.ir.graph import Compute, Graph, Node, reads_of
+from compiler.ir.interpreter import InterpreterFault, evaluate_node
+from compiler.ir.text import digest
+
+
+def uses(graph: Graph) -> Counter[str]:
+    """How often each value is read, graph outputs and state updates included."""
+    counts: Counter[str] = Counter(v for node in graph.nodes for v in reads_of(node))
+    counts.update(graph.outputs)
+    counts.update(s.update for s in graph.states)
+    return counts
+
+
+def dead_code(graph: Graph) -> Graph:
+    """Without operations and constants that no output needs."""
+    live = {*graph.outputs, *(s.update for s in graph.states)}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if node.output in live:
+            kept.append(node)
+            live.update(reads_of(node))
+    constants = {name: array for name, array in graph.constants.items() if name in live}
+    defined = {*graph.inputs, *constants, *(s.input for s in graph.states), *(n.output for n in kept)}
+    types = {name: kind for name, kind in graph.types.items() if name in defined}
+    return replace(graph, nodes=tuple(reversed(kept)), constants=constants, types=types)
+
+
+def fold(graph: Graph) -> Graph:
+    """Operations on constants alone become constants."""
+    constants = dict(graph.constants)
+    kept: list[Node] = []
+    for node in graph.nodes:
+        kind = graph.types[node.output]
+        work = prod(node.loops) * len(node.expr.steps) if isinstance(node, Compute) else kind.elements
+        known = all(v in constants for v in reads_of(node)) and node.output not in graph.outputs
+        if known and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES:
+            try:
+                constants[node.output] = evaluate_node(node, constants, kind.shape)
+                continue
+            except InterpreterFault:
+                pass  # a fault of the running program: it stays one
+        kept.append(node)
+    return replace(graph, nodes=tuple(kept), constants=constants)
+
+
+def merge_equal(graph: Graph) -> Graph:
+    """Equal operations on equal values are done once; equal constants are stored once."""
+    names: dict[str, str] = {}
+    constants = {}
+    stored: dict[str, str] = {}
+    for name, array in graph.constants.items():
+        first = stored.setdefault(digest(array), name)
+        if first == name or name in graph.outputs:
+            constants[name] = array
+        else:
+            names[name] = first
+    seen: dict[object, Node] = {}
+    kept: list[Node] = []
+    sources: dict[str, tuple[str, ...]] = {}
+    for node in graph.nodes:
+        node = rename_node(node, names)
+        key = (type(node), graph.types[node.output], repr(replace(node, name="", output="", source=())))
+        first_node = seen.setdefault(key, node)
+        if first_node is node or node.output in graph.outputs:
+            kept.append(node)
+        else:
+            names[node.output] = first_node.output
+            merged = sources.get(first_node.output, first_node.source)
+            sources[first_node.output] = (*merged, *(s for s in node.source if s not in merged))
+    kept = [replace(n, source=sources.get(n.output, n.source)) for n in kept]
+    states = tuple(replace(s, update=names.get(s.update, s.update)) for s in graph.states)
+    return dead_code(replace(graph, nodes=tuple(kept), constants=constants, states=states))
