@@ -55,6 +55,7 @@ class Services:
         """Start what is not running and hold it until `release`."""
         for path in (self.folder, self.sockets):
             path.mkdir(parents=True, exist_ok=True)
+        self.sockets.chmod(0o700)  # the servers trust whoever reaches their sockets: only us, and root
         if self.account:
             os.chown(self.sockets, self.account.pw_uid, self.account.pw_gid)
         with (self.folder / "start.lock").open("w") as gate:

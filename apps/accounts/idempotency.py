@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from django.core.files.uploadedfile import UploadedFile
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -81,11 +82,13 @@ def request_digest(request: HttpRequest) -> str:
         return digest.hexdigest()
     for name, values in sorted(request.POST.lists()):
         digest.update(repr((name, values)).encode())
-    for name, file in sorted(request.FILES.items()):
-        digest.update(repr((name, file.name, file.size)).encode())
-        for chunk in file.chunks():
-            digest.update(chunk)
-        file.seek(0)
+    for name, files in sorted(request.FILES.lists()):
+        for file in files:
+            assert isinstance(file, UploadedFile)
+            digest.update(repr((name, file.name, file.size)).encode())
+            for chunk in file.chunks():
+                digest.update(chunk)
+            file.seek(0)
     return digest.hexdigest()
 
 

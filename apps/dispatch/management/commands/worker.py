@@ -12,6 +12,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 import structlog
+from celery import current_app
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 from django.utils import timezone
@@ -43,9 +44,7 @@ class Command(BaseCommand):
         connection.close()
         beat = threading.Thread(target=heartbeat, args=(name, pool.slug, concurrency), daemon=True, name="heartbeat")
         beat.start()
-        from apps.config.celery import app
-
-        app.worker_main(
+        current_app.worker_main(
             ["worker", "--queues", pool.queue, "--concurrency", str(concurrency), "--hostname", f"{name}@%h",
              "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]
         )  # fmt: skip
