@@ -4,3 +4,11 @@ from django.apps import AppConfig
 class PricingConfig(AppConfig):
     name = "apps.pricing"
     label = "pricing"
+
+    def ready(self) -> None:
+        """The report page, which lies below this room, asks whoever knows prices."""
+        from apps.compilation.selectors import PRICERS
+        from apps.pricing.previews import program_price
+
+        if program_price not in PRICERS:
+            PRICERS.append(program_price)

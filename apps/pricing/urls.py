@@ -1,5 +1,12 @@
-from django.urls import URLPattern, URLResolver
+"""Addresses of the pricing room."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from apps.pricing import views
 
 app_name = "pricing"
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("prices", views.book, name="book"),
+    path("prices/<int:version>/price-book.json", views.book_json, name="book_json"),
+]

@@ -1,3 +1,283 @@
-from ninja import Router
+"""Quotes and contracts over JSON."""
 
-router = Router(tags=["sales"])
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.pagination import paginate
+from pydantic import AwareDatetime, Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.models import Organisation
+from apps.accounts.paging import Cursor
+from apps.accounts.problems import Problem
+from apps.accounts.roles import BUYING, ENGINEERING, Scope
+from apps.compilation.models import Program
+from apps.fleet.selectors import pool_get
+from apps.pricing.rating import decimal_text
+from apps.sales import selectors, services
+from apps.sales.exports import quote_json, quote_pdf, steps_csv
+from apps.sales.models import Contract, Quote
+from apps.sales.plans import plan_lines_get
+from apps.sales.services import QuoteLine
+
+router = Router(tags=["quotes and contracts"])
+BUILD = requires(Scope.BUILD, roles=ENGINEERING)
+BUY = requires(Scope.BUY, roles=BUYING)
+BIG = 2**63 - 1
+
+
+class LineIn(Schema):
+    program: UUID
+    executions: int = Field(ge=1, le=BIG)
+    expected: int | None = Field(default=None, ge=0, le=BIG)
+
+
+class WindowIn(Schema):
+    start: AwareDatetime | None = None
+    end: AwareDatetime | None = None
+
+
+class QuoteIn(Schema):
+    """Either `lines`, or `plan` with `items`."""
+
+    lines: list[LineIn] = Field(default=[], max_length=20)
+    plan: UUID | None = None
+    items: int | None = Field(default=None, ge=1, le=BIG)
+    klass: str = Field(default="standard", max_length=20)
+    pool: str = Field(default="", max_length=40)
+    window: WindowIn = WindowIn()
+
+
+class QuoteOut(Schema):
+    id: UUID
+    state: Literal["open", "accepted", "expired"]
+    klass: str
+    pool: str
+    net: str
+    expected: str
+    currency: str
+    created_at: datetime
+    valid_until: datetime
+    digest: str
+    share_url: str
+    contract: UUID | None
+    document: dict[str, Any]
+
+    @staticmethod
+    def resolve_state(row: Quote) -> str:
+        return row.shown_state(now=timezone.now())
+
+    @staticmethod
+    def resolve_pool(row: Quote) -> str:
+        return row.pool.slug
+
+    @staticmethod
+    def resolve_net(row: Quote) -> str:
+        return decimal_text(row.worst)
+
+    @staticmethod
+    def resolve_expected(row: Quote) -> str:
+        return decimal_text(row.expected)
+
+    @staticmethod
+    def resolve_share_url(row: Quote) -> str:
+        return f"/shared/quotes/{row.share_token}"
+
+    @staticmethod
+    def resolve_contract(row: Quote) -> UUID | None:
+        contract = getattr(row, "contract", None)
+        return contract.id if contract else None
+
+
+class ContractLineOut(Schema):
+    number: int
+    program: UUID
+    program_digest: str
+    model: str
+    executions: int
+    taken: int
+    used: int
+    quoted: str
+    actual: str
+
+
+class ContractOut(Schema):
+    id: UUID
+    quote: UUID
+    plan_id: UUID | None
+    state: str
+    klass: str
+    pool: str
+    net: str
+    actual: str
+    currency: str
+    starts_at: datetime
+    ends_at: datetime
+    accepted_at: datetime
+    terms_digest: str
+    lines: list[ContractLineOut]
+
+    @staticmethod
+    def resolve_quote(row: Contract) -> UUID:
+        return row.quote_id
+
+    @staticmethod
+    def resolve_pool(row: Contract) -> str:
+        return row.pool.slug
+
+    @staticmethod
+    def resolve_net(row: Contract) -> str:
+        return decimal_text(row.net)
+
+    @staticmethod
+    def resolve_actual(row: Contract) -> str:
+        return decimal_text(selectors.contract_usage(row).actual)
+
+    @staticmethod
+    def resolve_lines(row: Contract) -> list[dict[str, Any]]:
+        return [
+            {
+                "number": line.number, "program": line.facts.program_id, "program_digest": line.program_digest,
+                "model": line.facts.model, "executions": line.executions, "taken": line.taken, "used": line.used,
+                "quoted": decimal_text(line.quoted), "actual": decimal_text(line.actual),
+            }
+            for line in selectors.contract_usage(row).lines
+        ]  # fmt: skip
+
+
+class PreviewOut(Schema):
+    document: dict[str, Any]
+
+
+def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
+    return org_object_get(request, Quote.objects.select_related("pool", "contract"), pk=pk, **access)
+
+
+def _contract(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
+    return org_object_get(request, Contract.objects.select_related("pool"), pk=pk, **access)
+
+
+def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
+    """The arguments that preview and creation share."""
+    if payload.plan is not None:
+        lines, plan_pool = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
+        pool = pool_get(payload.pool) if payload.pool else plan_pool
+    else:
+        programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
+        missing = [str(line.program) for line in payload.lines if line.program not in programs]
+        if missing:
+            raise Problem(404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.")
+        if not payload.lines:
+            raise Problem(422, "Nothing to price", "State `lines`, or a `plan`.")
+        lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
+        pool = pool_get(payload.pool)
+    window = (payload.window.start, payload.window.end)
+    return {"organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window}
+
+
+@router.post(
+    "/quotes/preview", auth=BUILD, response=PreviewOut, operation_id="quote_preview", summary="Price, store nothing"
+)
+def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
+    """The document that a quote would have now."""
+    organisation = organisation_get(request, roles=ENGINEERING)
+    return {"document": services.offer_make(**_asked(organisation, payload), now=timezone.now()).document}
+
+
+@router.post("/quotes", auth=BUILD, response={201: QuoteOut}, operation_id="quote_create", summary="Make a quote")
+@idempotent
+def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
+    """Its price is locked until `valid_until`; nothing is reserved before it is accepted."""
+    organisation = organisation_get(request, roles=ENGINEERING)
+    return 201, services.quote_create(
+        **_asked(organisation, payload), plan_id=payload.plan, actor=principal_get(request).user, now=timezone.now()
+    )
+
+
+@router.get("/quotes", response=list[QuoteOut], operation_id="quote_list", summary="Quotes")
+@paginate(Cursor, ordering=("-created_at", "id"))
+def quote_list(request: HttpRequest) -> QuerySet[Quote]:
+    """Newest first."""
+    return selectors.quotes_of(organisation_get(request))
+
+
+@router.get("/quotes/{uuid:pk}", response=QuoteOut, operation_id="quote_get", summary="One quote")
+def quote_get(request: HttpRequest, pk: UUID) -> Quote:
+    """With every line and every price step."""
+    return _quote(request, pk)
+
+
+@router.get("/quotes/{uuid:pk}/file", operation_id="quote_file", summary="A quote as PDF, CSV or JSON")
+def quote_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
+    """The stored document."""
+    return quote_file_response(_quote(request, pk), kind)
+
+
+@router.post(
+    "/quotes/{uuid:pk}/accept",
+    auth=BUY,
+    response={201: ContractOut},
+    operation_id="quote_accept",
+    summary="Accept a quote",
+)
+@idempotent
+def quote_accept(request: HttpRequest, pk: UUID) -> tuple[int, Contract]:
+    """Takes capacity and hold, or refuses with 409 and the alternatives."""
+    quote = _quote(request, pk, roles=BUYING)
+    return 201, services.quote_accept(
+        quote_id=quote.id, organisation=quote.organisation, actor=principal_get(request).user, now=timezone.now()
+    )
+
+
+@router.get("/contracts", response=list[ContractOut], operation_id="contract_list", summary="Contracts")
+@paginate(Cursor, ordering=("-accepted_at", "id"))
+def contract_list(request: HttpRequest) -> QuerySet[Contract]:
+    """Newest first."""
+    return selectors.contracts_of(organisation_get(request))
+
+
+@router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
+def contract_get(request: HttpRequest, pk: UUID) -> Contract:
+    """With what is used of it, and quoted against actual."""
+    return _contract(request, pk)
+
+
+@router.post(
+    "/contracts/{uuid:pk}/end",
+    auth=BUY,
+    response=ContractOut,
+    operation_id="contract_end",
+    summary="End a contract early",
+)
+@idempotent
+def contract_end(request: HttpRequest, pk: UUID) -> Contract:
+    """Gives back capacity and what is left of the hold."""
+    contract = _contract(request, pk, roles=BUYING)
+    return services.contract_end(
+        contract_id=contract.id,
+        organisation=contract.organisation,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
+
+
+def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
+    """A quote as a download."""
+    writers = {
+        "pdf": ("application/pdf", lambda: quote_pdf(quote)),
+        "csv": ("text/csv; charset=utf-8", lambda: steps_csv(quote.document["lines"])),
+        "json": ("application/json", lambda: quote_json(quote)),
+    }
+    content_type, write = writers[kind]
+    response = HttpResponse(write(), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="quote-{str(quote.id)[:8]}.{kind}"'
+    return response

@@ -1,5 +1,21 @@
-from django.urls import URLPattern, URLResolver
+"""Addresses of the sales room."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from apps.sales import views
 
 app_name = "sales"
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("quotes", views.quote_list, name="quote_list"),
+    path("quotes/new", views.quote_new, name="quote_new"),
+    path("quotes/new/preview", views.quote_preview, name="quote_preview"),
+    path("quotes/<uuid:pk>", views.quote_detail, name="quote_detail"),
+    path("quotes/<uuid:pk>/validity", views.quote_validity, name="quote_validity"),
+    path("quotes/<uuid:pk>/accept", views.quote_accept, name="quote_accept"),
+    path("quotes/<uuid:pk>/quote.<str:kind>", views.quote_file, name="quote_file"),
+    path("shared/quotes/<str:token>", views.quote_shared, name="quote_shared"),
+    path("contracts", views.contract_list, name="contract_list"),
+    path("contracts/<uuid:pk>", views.contract_detail, name="contract_detail"),
+    path("contracts/<uuid:pk>/end", views.contract_end, name="contract_end"),
+]

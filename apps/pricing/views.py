@@ -1,0 +1,70 @@
+"""The price book in force, the next one, and what differs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from apps.accounts.access import principal_get
+from apps.accounts.models import Organisation
+from apps.pricing.grid import tariff_grid
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import PriceBookDocument
+from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
+
+
+@require_GET
+def book(request: HttpRequest) -> HttpResponse:
+    """What everything costs now."""
+    now = timezone.now()
+    zone = _zone(request)
+    current = book_in_force(at=now)
+    document = document_of(current)
+    following = book_next(at=now)
+    context = {
+        "book": current,
+        "document": document,
+        "precisions": sorted({name for row in document.prices.values() for name in row}),
+        "rows": _price_rows(document),
+        "classes": document.classes.values(),
+        "grid": tariff_grid(book=document, zone=zone, now=now),
+        "next": following,
+        "differences": book_differences(current, following) if following else [],
+        "older": PriceBook.objects.exclude(pk=current.pk).order_by("-version"),
+    }
+    return render(request, "pricing/book.html", context)
+
+
+@require_GET
+def book_json(request: HttpRequest, version: int) -> HttpResponse:
+    """The document as a file, for `takt verify`."""
+    found = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
+    if found is None:
+        raise Http404
+    text = json.dumps(document_of(found).to_json(), indent=1, ensure_ascii=False) + "\n"
+    response = HttpResponse(text, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="price-book-{found.version}.json"'
+    return response
+
+
+def _price_rows(document: PriceBookDocument) -> list[dict[str, Any]]:
+    precisions = sorted({name for row in document.prices.values() for name in row})
+    return [
+        {
+            "name": name,
+            "prices": [prices.get(precision) for precision in precisions],
+            "minimum": document.minimum_operations_per_cycle[name],
+        }
+        for name, prices in document.prices.items()
+    ]
+
+
+def _zone(request: HttpRequest) -> str:
+    current = principal_get(request).current
+    organisation = Organisation.objects.filter(pk=current).first() if current else None
+    return organisation.time_zone if organisation else "UTC"

@@ -1,0 +1,128 @@
+"""A quote as PDF, CSV and JSON. All three are written from the stored document, which never changes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from apps.figures import count_format, duration_format, money_exact_format, money_format
+from apps.sales.models import Quote
+from apps.sales.paper import Paper
+
+CSV_HEAD = (
+    "line", "model", "program_digest", "processor_class", "precision", "class", "executions", "step", "operation", "input",
+    "factor", "result", "unit", "rule",
+)  # fmt: skip
+
+
+def quote_json(quote: Quote) -> str:
+    """The document with its digest, readable."""
+    return json.dumps({**quote.document, "digest": quote.digest}, indent=1, ensure_ascii=False) + "\n"
+
+
+def steps_csv(lines: list[dict[str, Any]]) -> str:
+    """Lines x steps of a quote or an invoice, one row for each step."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(CSV_HEAD)
+    writer.writerows(_rows(lines))
+    return buffer.getvalue()
+
+
+def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    for line in lines:
+        program, rating = line["program"], line["rating"]
+        terms = rating["terms"]
+        for step in rating["steps"]:
+            yield [
+                line["number"], _cell(program["model"]), program["digest"], terms["processor_class"], terms["precision"],
+                terms["klass"], rating["executions"], step["name"], step["operation"], step["input"], step["factor"],
+                step["result"], step["unit"], step["rule"],
+            ]  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    """A name that a spreadsheet would take for a formula is written as text."""
+    return f"'{text}" if text[:1] in "=+-@\t\r" else text
+
+
+def quote_pdf(quote: Quote) -> bytes:
+    """The quote on paper."""
+    document, currency = quote.document, quote.currency
+    paper = Paper(title="Quote", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
+    paper.facts([
+        ("For", document["organisation"]["name"]),
+        ("Number", document["id"]),
+        ("Made", document["created_at"]),
+        ("Price locked until", document["valid_until"]),
+        ("Class", f"{document['class']['title']}: {document['class']['promise']}"),
+        ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
+        ("Window", f"{document['window']['start']} to {document['window']['end']}"),
+        ("Device time", duration_format(document["device_seconds"])),
+        ("Price book", f"version {document['book']['version']}"),
+    ])  # fmt: skip
+    paper.heading("Lines")
+    paper.table(
+        ["", "Program", "Executions", "Billed operations", f"Amount ({currency})"],
+        [
+            [
+                str(line["number"]),
+                f"{line['program']['model']} on {line['program']['target']}, {line['program']['precision']}",
+                count_format(line["executions"]),
+                count_format(step_of(line, "billed")["result"]),
+                money_exact_format(line["amount"], currency),
+            ]
+            for line in document["lines"]
+        ],
+        widths=(0.05, 0.35, 0.16, 0.2, 0.24),
+        right=3,
+    )
+    totals = [("Net, worst case (held)", money_exact_format(document["net"], currency))]
+    if document["expected"] != document["net"]:
+        totals.append(("Expected", money_exact_format(document["expected"], currency)))
+    totals.append(("Payable when all is used", money_format(document["payable"], currency)))
+    paper.facts(totals)
+    _steps(paper, document["lines"])
+    paper.heading("What the price rests on")
+    for sentence in document["assumptions"]:
+        paper.text(sentence, small=True)
+    paper.heading("Digests")
+    paper.code(f"quote {quote.digest}")
+    paper.code(f"price book {document['book']['digest']}")
+    for line in document["lines"]:
+        paper.code(f"program {line['program']['digest']}")
+    return paper.print()
+
+
+def _steps(paper: Paper, lines: list[dict[str, Any]]) -> None:
+    for line in lines:
+        paper.heading(f"Why this price: line {line['number']}")
+        step_table(paper, line["rating"]["steps"])
+
+
+def step_table(paper: Paper, steps: list[dict[str, str]]) -> None:
+    """Every step of a price with its rule."""
+    paper.table(
+        ["Step", "Rule", "Input", "Factor", "Result"],
+        [
+            [step["title"], step["rule"], figure(step["input"]), figure(step["factor"]), figure(step["result"])]
+            for step in steps
+        ],
+        widths=(0.14, 0.35, 0.18, 0.13, 0.2),
+        right=3,
+    )
+
+
+def figure(text: str) -> str:
+    """A decimal text with its thousands parted."""
+    whole, dot, part = text.partition(".")
+    return f"{int(whole):,}{dot}{part}"
+
+
+def step_of(line: dict[str, Any], name: str) -> dict[str, str]:
+    """A line's step by name."""
+    found: dict[str, str] = next(step for step in line["rating"]["steps"] if step["name"] == name)
+    return found

@@ -1,0 +1,68 @@
+"""Contracts: what is bought, used and left, and quoted against actual."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import BUYING
+from apps.ledger.selectors import usage_of
+from apps.sales import selectors, services
+from apps.sales.models import Contract, ContractState
+from apps.sales.views.quotes import PER_PAGE, lined
+from apps.timetable.selectors import windows_of
+
+
+@require_GET
+def contract_list(request: HttpRequest) -> HttpResponse:
+    """The organisation's contracts, newest first."""
+    page = Paginator(selectors.contracts_of(organisation_get(request)), PER_PAGE).get_page(request.GET.get("page"))
+    rows = [{"contract": contract, "usage": selectors.contract_usage(contract)} for contract in page]
+    return render(request, "sales/contract_list.html", {"page": page, "rows": rows})
+
+
+@require_GET
+def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One contract."""
+    contract = org_object_get(request, Contract.objects.select_related("pool", "quote", "accepted_by"), pk=pk)
+    usage = selectors.contract_usage(contract)
+    now = timezone.now()
+    terms = {line["program"]["digest"]: lined(line) for line in contract.terms["lines"]}
+    context = {
+        "contract": contract,
+        "usage": usage,
+        "lines": [{"usage": line, "terms": terms[line.program_digest]} for line in usage.lines],
+        "price_class": selectors.contract_class(contract),
+        "windows": windows_of(contract.id),
+        "rows": usage_of(contract.id).order_by("-occurred_from")[:100],
+        "is_open": contract.state == ContractState.ACTIVE and now < contract.ends_at,
+        "api_path": f"/api/v1/contracts/{contract.pk}",
+        "now": now,
+    }
+    return render(request, "sales/contract_detail.html", context)
+
+
+@require_POST
+def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """End a contract early."""
+    contract = org_object_get(request, Contract, roles=BUYING, pk=pk)
+    try:
+        services.contract_end(
+            contract_id=contract.id,
+            organisation=contract.organisation,
+            actor=principal_get(request).user,
+            now=timezone.now(),
+        )
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, "Ended. What was left of capacity and hold is given back.")
+    return redirect("sales:contract_detail", pk=contract.pk)

@@ -1,0 +1,143 @@
+"""Quotes: the list, one quote, its files, its share link, and accepting it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import BUYING
+from apps.ledger.selectors import cap_of, spending
+from apps.sales import selectors, services
+from apps.sales.api import quote_file_response
+from apps.sales.models import Quote
+
+PER_PAGE = 25
+
+
+@require_GET
+def quote_list(request: HttpRequest) -> HttpResponse:
+    """The organisation's quotes, newest first."""
+    now = timezone.now()
+    page = Paginator(selectors.quotes_of(organisation_get(request)), PER_PAGE).get_page(request.GET.get("page"))
+    rows = [{"quote": quote, "state": quote.shown_state(now=now)} for quote in page]
+    return render(request, "sales/quote_list.html", {"page": page, "rows": rows})
+
+
+@require_GET
+def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One quote with every line and step."""
+    quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "created_by"), pk=pk)
+    share = request.build_absolute_uri(f"/shared/quotes/{quote.share_token}")
+    return render(request, "sales/quote_detail.html", _context(quote) | {"share_url": share, "is_shared": False})
+
+
+@require_GET
+def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The countdown alone; the page asks for it again and again."""
+    quote = org_object_get(request, Quote, pk=pk)
+    return render(request, "sales/_validity.html", _context(quote))
+
+
+@require_GET
+@login_not_required
+def quote_shared(request: HttpRequest, token: str) -> HttpResponse:
+    """The same quote for whoever has the link; it can be read, not accepted."""
+    quote = selectors.quote_shared(token)
+    if quote is None:
+        raise Http404
+    return render(request, "sales/quote_detail.html", _context(quote) | {"share_url": "", "is_shared": True})
+
+
+@require_GET
+def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
+    """PDF, CSV or JSON."""
+    quote = org_object_get(request, Quote, pk=pk)
+    if kind not in {"pdf", "csv", "json"}:
+        raise Http404
+    return quote_file_response(quote, kind)
+
+
+@require_http_methods(["GET", "POST"])
+def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """GET says what accepting takes, POST takes it."""
+    quote = org_object_get(request, Quote.objects.select_related("pool", "contract"), roles=BUYING, pk=pk)
+    now, refusal = timezone.now(), None
+    if request.method == "POST":
+        try:
+            contract = services.quote_accept(
+                quote_id=quote.id, organisation=quote.organisation, actor=principal_get(request).user, now=now
+            )
+        except Problem as problem:
+            refusal = problem
+            quote.refresh_from_db()
+        else:
+            messages.success(request, "Accepted. Capacity is reserved and the amount is set aside.")
+            return redirect("sales:contract_detail", pk=contract.pk)
+    spent = spending(organisation_id=quote.organisation_id, currency=quote.currency, now=now)
+    context = _context(quote) | {
+        "refusal": refusal,
+        "alternatives": refusal.errors if refusal and refusal.kind == "capacity-taken" else [],
+        "cap": cap_of(quote.organisation_id),
+        "spent": spent,
+    }
+    return render(request, "sales/quote_accept.html", context, status=refusal.status if refusal else 200)
+
+
+def _context(quote: Quote) -> dict[str, Any]:
+    now = timezone.now()
+    document = quote.document
+    return {
+        "quote": quote,
+        "document": document,
+        "lines": [lined(line) for line in document["lines"]],
+        "state": quote.shown_state(now=now),
+        "valid": quote.is_valid(now=now),
+        "valid_for": quote.valid_until - now if quote.is_valid(now=now) else None,
+        "contract": getattr(quote, "contract", None),
+        "window": (instant(document["window"]["start"]), instant(document["window"]["end"])),
+        "slots": [
+            {"device": one["device"], "start": instant(one["start"]), "end": instant(one["end"])}
+            for one in document["reservation"] or []
+        ],
+        "alternatives": [
+            {**one, "saving": 1 - Fraction(one["share"]), "start": instant(one["start"]) if one["start"] else None}
+            for one in document["alternatives"]
+        ],
+        "now": now,
+    }
+
+
+def lined(line: dict[str, Any]) -> dict[str, Any]:
+    """A stored line with what a page shows beside it."""
+    steps = {step["name"]: step for step in line["rating"]["steps"]}
+    return {
+        **line,
+        "unit_price": steps["list"]["factor"],
+        "billed": steps["billed"]["result"],
+        "factor": _ratio(Decimal(line["amount"]), Decimal(steps["list"]["result"])),
+        "steps": line["rating"]["steps"],
+    }
+
+
+def _ratio(amount: Decimal, listed: Decimal) -> str:
+    """The product of the factors; it has at most 16 places, since it is one."""
+    exact = Fraction(amount) / Fraction(listed)
+    return f"{Decimal(exact.numerator) / Decimal(exact.denominator):f}"
+
+
+def instant(text: str) -> datetime:
+    """An instant of a document."""
+    return datetime.fromisoformat(text)

@@ -1,0 +1,71 @@
+"""Who may open the addresses of the sales room."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from apps.accounts.roles import BUYING, ENGINEERING, Scope
+from apps.sales.models import Contract, Quote
+from apps.sales.services import quote_accept, quote_create
+from tests.cast import Cast
+from tests.sales.market import open_market
+from tests.tenancy import operation, page
+
+
+def a_quote_of(cast: Cast) -> Quote:
+    """A valid quote, as of now."""
+    market, now = open_market(), timezone.now()
+    program = market.program(cast.organisation, cast.engineer)
+    return quote_create(
+        organisation=cast.organisation, lines=[(program, 1000)], klass="standard", pool=market.lpu,
+        window=(now, now + timedelta(days=1)), actor=cast.engineer, now=now,
+    )  # fmt: skip
+
+
+def a_contract_of(cast: Cast) -> Contract:
+    """A contract accepted now."""
+    quote = a_quote_of(cast)
+    return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=timezone.now())
+
+
+def _quote(cast: Cast) -> dict[str, Any]:
+    return {"pk": a_quote_of(cast).pk}
+
+
+def _file(cast: Cast) -> dict[str, Any]:
+    return {**_quote(cast), "kind": "pdf"}
+
+
+def _shared(cast: Cast) -> dict[str, Any]:
+    return {"token": a_quote_of(cast).share_token}
+
+
+def _contract(cast: Cast) -> dict[str, Any]:
+    return {"pk": a_contract_of(cast).pk}
+
+
+ROUTES = [
+    page("/quotes"),
+    page("/quotes/new", "GET", "POST", roles=ENGINEERING),
+    page("/quotes/new/preview", roles=ENGINEERING),
+    page("/quotes/<uuid:pk>", make=_quote),
+    page("/quotes/<uuid:pk>/validity", make=_quote),
+    page("/quotes/<uuid:pk>/accept", "GET", "POST", roles=BUYING, make=_quote),
+    page("/quotes/<uuid:pk>/quote.<str:kind>", make=_file),
+    page("/shared/quotes/<str:token>", public=True, make=_shared),
+    page("/contracts"),
+    page("/contracts/<uuid:pk>", make=_contract),
+    page("/contracts/<uuid:pk>/end", "POST", roles=BUYING, make=_contract),
+    operation("POST /quotes/preview", roles=ENGINEERING, scope=Scope.BUILD, body={"lines": []}),
+    operation("POST /quotes", roles=ENGINEERING, scope=Scope.BUILD, body={"lines": []}),
+    operation("GET /quotes"),
+    operation("GET /quotes/{uuid:pk}", make=_quote),
+    operation("GET /quotes/{uuid:pk}/file", make=_quote),
+    operation("POST /quotes/{uuid:pk}/accept", roles=BUYING, scope=Scope.BUY, make=_quote),
+    operation("GET /contracts"),
+    operation("GET /contracts/{uuid:pk}", make=_contract),
+    operation("POST /contracts/{uuid:pk}/end", roles=BUYING, scope=Scope.BUY, make=_contract),
+]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.pricing.rating import digest_of
+from apps.sales.models import Contract, Quote
+from tests.cast import Cast
+from tests.sales.market import Market
+from tests.sales.tenancy import a_contract_of, a_quote_of
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+
+
+def _text(client: Client, url: str) -> str:
+    response = client.get(url)
+    assert response.status_code == 200, response.content[:500]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", response.content.decode())).split())
+
+
+def test_the_builder_prices_what_the_controls_say(cast: Cast, market: Market, as_user: AsUser) -> None:
+    program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
+    page = _text(client, f"/quotes/new?program={program.pk}&volume=1000000")
+    assert "5.63" in page
+    assert page.count("not yet available") == 2
+    preview = _text(client, f"/quotes/new/preview?program={program.pk}&volume=2000000&pool=lpu-a&previous=5.632")
+    assert "11.26" in preview
+    assert "€\u202f5.63 +100.0" in preview
+    off_peak = _text(client, f"/quotes/new/preview?program={program.pk}&volume=1000000&klass=off_peak")
+    assert "3.38" in off_peak
+
+
+def test_picking_an_hour_moves_the_window(cast: Cast, market: Market, as_user: AsUser) -> None:
+    program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
+    cast.organisation.time_zone = "Europe/Berlin"
+    cast.organisation.save()
+    start = (timezone.now() + timedelta(days=2)).replace(minute=0, second=0, microsecond=0)
+    response = client.get("/quotes/new/preview", {"program": program.pk, "pick": start.isoformat()})
+    assert 'id="id_start" name="start" value="' in response.content.decode()
+    assert response.context["controls"].start == start
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("volume=0", "from 1 to"), ("volume=-3", "from 1 to"), ("volume=many", "from 1 to"), ("volume=" + "9" * 40, "from 1 to"),
+        ("start=tomorrow", "not a date and time"), ("klass=gold", "no class"), ("klass=gap_fill", "not yet available"),
+        ("pool=lpu2-b", "compiled for lpu"), ("pool=moon", "no pool"),
+        ("start=2020-01-01T00:00&end=2020-01-02T00:00", "end in"),
+    ],
+)  # fmt: skip
+def test_controls_that_make_no_sense_are_answered_in_the_page(
+    cast: Cast, market: Market, as_user: AsUser, query: str, said: str
+) -> None:
+    program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
+    for url in ("/quotes/new", "/quotes/new/preview"):
+        assert said in _text(client, f"{url}?program={program.pk}&{query}")
+
+
+def test_the_quote_that_is_made_is_the_one_that_was_shown(cast: Cast, market: Market, as_user: AsUser) -> None:
+    program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
+    response = client.post(
+        "/quotes/new",
+        {"program": program.pk, "volume": "250000", "pool": "lpu-a", "klass": "batch", "start": "", "end": ""},
+    )
+    quote = Quote.objects.get()
+    assert response["Location"] == f"/quotes/{quote.pk}"
+    assert quote.document["net"] == "0.704"
+    page = _text(client, response["Location"])
+    assert "0.704" in page
+    assert "Of the discounts (batch 0.5) only the largest applies." in page
+    assert f"/shared/quotes/{quote.share_token}" in page
+
+
+def test_accepting_says_what_it_takes_and_then_takes_it(cast: Cast, market: Market, as_user: AsUser) -> None:
+    quote, client = _quote(cast, market), as_user(cast.billing)
+    page = _text(client, f"/quotes/{quote.pk}/accept")
+    assert "is set aside; only what is used is charged" in page
+    response = client.post(f"/quotes/{quote.pk}/accept")
+    contract = Contract.objects.get()
+    assert response["Location"] == f"/contracts/{contract.pk}"
+    assert "Quoted against actual" in _text(client, response["Location"])
+    again = client.post(f"/quotes/{quote.pk}/accept")
+    assert again.status_code == 409
+    assert str(contract.pk) in again.content.decode()
+
+
+def test_an_expired_quote_offers_a_new_one(cast: Cast, market: Market, as_user: AsUser) -> None:
+    quote = _quote(cast, market, age=timedelta(days=2))
+    client = as_user(cast.owner)
+    assert "ask for a new quote" in _text(client, f"/quotes/{quote.pk}")
+    assert client.post(f"/quotes/{quote.pk}/accept").status_code == 409
+
+
+def test_a_shared_quote_can_be_read_and_not_accepted(cast: Cast, market: Market, as_user: AsUser) -> None:
+    quote = _quote(cast, market)
+    page = Client().get(f"/shared/quotes/{quote.share_token}").content.decode()
+    assert "Why this number?" in page
+    assert f"/quotes/{quote.pk}/accept" not in page
+    assert Client().get("/shared/quotes/nothing").status_code == 404
+
+
+def test_the_files_say_what_the_document_says(cast: Cast, market: Market, as_user: AsUser) -> None:
+    quote, client = _quote(cast, market), as_user(cast.viewer)
+    stored = json.loads(client.get(f"/quotes/{quote.pk}/quote.json").content)
+    digest = stored.pop("digest")
+    assert digest == quote.digest == digest_of(stored)
+    rows = list(csv.DictReader(io.StringIO(client.get(f"/quotes/{quote.pk}/quote.csv").content.decode())))
+    assert [row["step"] for row in rows] == [step["name"] for step in quote.document["lines"][0]["rating"]["steps"]]
+    assert rows[-1]["result"] == quote.document["net"]
+    first, second = (client.get(f"/quotes/{quote.pk}/quote.pdf").content for _ in range(2))
+    assert first == second
+    assert first.startswith(b"%PDF")
+    assert client.get(f"/quotes/{quote.pk}/quote.exe").status_code == 404
+
+
+def test_a_contract_can_be_ended_on_its_page(cast: Cast, as_user: AsUser) -> None:
+    contract, client = a_contract_of(cast), as_user(cast.owner)
+    assert "Ended. What was left" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
+    assert "ended already" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
+
+
+def test_empty_lists_say_what_to_do(cast: Cast, as_user: AsUser) -> None:
+    client = as_user(cast.owner)
+    assert "No quotes yet" in _text(client, "/quotes")
+    assert "No contracts yet" in _text(client, "/contracts")
+    a_contract_of(cast)
+    assert "1,000 executions" in _text(client, "/quotes")
+    assert "Active" in _text(client, "/contracts").title()
+
+
+def test_lists_do_not_ask_the_database_once_more_for_every_quote(
+    cast: Cast, as_user: AsUser, django_assert_max_num_queries: Callable[[int], object]
+) -> None:
+    quote, client = a_quote_of(cast), as_user(cast.owner)
+    for number in range(5):
+        Quote.objects.bulk_create([_copy(quote, number)])
+    with django_assert_max_num_queries(14):  # type: ignore[attr-defined]
+        client.get("/quotes")
+
+
+def _copy(quote: Quote, number: int) -> Quote:
+    copy = Quote.objects.get(pk=quote.pk)
+    copy.pk, copy.share_token = None, f"token-{number}"
+    copy._state.adding = True
+    copy.id = type(quote.id)(int=quote.id.int ^ (number + 1))
+    return copy
+
+
+def _quote(cast: Cast, market: Market, *, age: timedelta = timedelta(0)) -> Quote:
+    from apps.sales.services import quote_create
+
+    made = timezone.now() - age
+    return quote_create(
+        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), 1_000_000)],
+        klass="standard", pool=market.lpu, actor=cast.engineer, now=made,
+    )  # fmt: skip
