@@ -105,7 +105,7 @@ class Heartbeat:
     def __init__(self, lease_id: UUID, epoch: int, clock: Clock) -> None:
         self.lease_id, self.epoch, self.clock = lease_id, epoch, clock
         self.done = 0
-        self._over, self._lost = threading.Event(), threading.Event()
+        self._over, self._lost, self._renewed = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"lease-{lease_id}", daemon=True)
 
     def __enter__(self) -> Self:
@@ -115,6 +115,15 @@ class Heartbeat:
     def __exit__(self, *raised: object) -> None:
         self._over.set()
         self._thread.join()
+
+    def wait_lost(self, seconds: float) -> bool:
+        """Waits until the lease is known to be lost; False when it still is not."""
+        return self._lost.wait(seconds)
+
+    def wait_renewed(self, seconds: float) -> bool:
+        """Waits for the next renewal."""
+        self._renewed.clear()
+        return self._renewed.wait(seconds)
 
     def progress(self, done: int) -> None:
         """Called by the runner after items; raises LeaseLost when it works for nobody any more."""
@@ -127,6 +136,7 @@ class Heartbeat:
             while not self._over.wait(RENEW_SECONDS):
                 try:
                     services.lease_renew(lease_id=self.lease_id, epoch=self.epoch, progress=self.done, now=self.clock())
+                    self._renewed.set()
                 except LeaseLost:
                     self._lost.set()
                     return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from django.core.files.base import ContentFile
@@ -62,6 +63,7 @@ class Scene:
         klass: str = "standard",
         pool: Pool | None = None,
         window: timedelta = timedelta(hours=2),
+        plan_id: UUID | None = None,
     ) -> Contract:
         """A quote made and accepted at the scene's present."""
         quote = quote_create(
@@ -70,6 +72,7 @@ class Scene:
             klass=klass,
             pool=pool or self.market.lpu,
             window=(self.now, self.now + window),
+            plan_id=plan_id,
             actor=self.cast.engineer,
             now=self.now,
         )
