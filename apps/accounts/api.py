@@ -9,13 +9,12 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Router, Schema
-from ninja.pagination import paginate
 
 from apps.accounts import selectors
 from apps.accounts.access import organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.models import AuditEntry, Membership, Organisation
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import OWNING, Role, Scope
 
 router = Router(tags=["accounts"])
