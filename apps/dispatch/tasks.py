@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from uuid import UUID
 
-from celery import shared_task
+from celery import Task, shared_task
 from django.utils import timezone
 
 from apps.dispatch import execution, measurement, services
@@ -13,10 +12,11 @@ from apps.dispatch import execution, measurement, services
 LEASE_SECONDS_MAX = 1800
 
 
-@shared_task(name="apps.dispatch.tasks.run_lease", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
-def run_lease(*, lease_id: str, epoch: int) -> None:
-    """Run one lease on this worker."""
-    execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=socket.gethostname(), clock=timezone.now)
+@shared_task(bind=True, name="apps.dispatch.tasks.run_lease", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
+def run_lease(self: Task[..., None], *, lease_id: str, epoch: int) -> None:
+    """Run one lease on this worker, under the name by which the fleet page knows it."""
+    host = (self.request.hostname or "unknown").split("@")[0]
+    execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=host, clock=timezone.now)
 
 
 @shared_task(name="apps.dispatch.tasks.advance_job", ignore_result=True)
