@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import threading
 from collections.abc import Callable
 
 from django.conf import settings
@@ -13,6 +14,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_prometheus.exports import ExportToDjangoView
+
+_applied = threading.Event()
 
 
 @login_not_required
@@ -56,9 +59,15 @@ def _database() -> str:
 
 
 def _migrations() -> str:
+    """What a process has once seen applied stays applied, so that a probe every second costs nothing."""
+    if _applied.is_set():
+        return "ok"
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return f"{len(pending)} migrations are not applied: run manage.py migrate" if pending else "ok"
+    if pending:
+        return f"{len(pending)} migrations are not applied: run manage.py migrate"
+    _applied.set()
+    return "ok"
 
 
 def _redis() -> str:
