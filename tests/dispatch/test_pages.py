@@ -1,0 +1,96 @@
+"""The job pages: submit, watch, fetch, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.dispatch.feeds import arrays_pack
+from apps.dispatch.models import Job, JobState
+from tests.cast import Cast
+from tests.dispatch.scene import Scene
+from tests.sales.market import open_market
+
+SignIn = Callable[[User], Client]
+
+
+@pytest.fixture
+def present(cast: Cast) -> Scene:
+    return Scene(open_market(devices=2), cast, timezone.now())
+
+
+@pytest.fixture
+def browser(present: Scene, as_user: SignIn) -> Client:
+    return as_user(present.cast.engineer)
+
+
+def test_without_a_contract_the_pages_say_what_is_needed(browser: Client) -> None:
+    assert "accept a quote first" in browser.get("/jobs").content.decode()
+    assert "Accept a quote first" in browser.get("/jobs/new").content.decode()
+
+
+def test_a_file_is_submitted_and_its_job_watched_to_its_end(present: Scene, browser: Client) -> None:
+    contract = present.contract((present.program(name="eye"), 50))
+    assert "&#x27;x&#x27; (float32, 1 x 4)" in browser.get(f"/jobs/new?contract={contract.pk}").content.decode()
+    file = SimpleUploadedFile("inputs.npz", arrays_pack({"x": np.ones((5, 4), "float32")}))
+    response = browser.post("/jobs/new", {"contract": str(contract.pk), "inputs": file})
+    job = Job.objects.get()
+    assert response["Location"] == f"/jobs/{job.pk}"
+    page = browser.get(f"/jobs/{job.pk}").content.decode()
+    assert 'hx-trigger="every 1s"' in page
+    assert "eye" in page
+    part = browser.get(f"/jobs/{job.pk}", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part
+    present.run(job)
+    done = browser.get(f"/jobs/{job.pk}").content.decode()
+    assert "hx-trigger" not in done
+    assert "Download outputs" in done
+    assert browser.get(f"/jobs/{job.pk}/outputs")["Content-Type"] == "application/zip"
+
+
+def test_seeded_items_try_a_program_without_a_file(present: Scene, browser: Client) -> None:
+    contract = present.contract((present.program(), 50))
+    browser.post("/jobs/new", {"contract": str(contract.pk), "sample_items": "6"})
+    assert Job.objects.get().items == 6
+
+
+def test_a_refusal_is_shown_on_the_form_with_every_fault(present: Scene, browser: Client) -> None:
+    contract = present.contract((present.program(), 50))
+    file = SimpleUploadedFile("inputs.npz", arrays_pack({"z": np.ones((5, 9), "float32")}))
+    response = browser.post("/jobs/new", {"contract": str(contract.pk), "inputs": file})
+    assert response.status_code == 422
+    text = response.content.decode()
+    assert "is missing" in text
+    assert "There is no input" in text
+    neither = browser.post("/jobs/new", {"contract": str(contract.pk)}).content.decode()
+    assert "one of the two" in neither
+
+
+def test_a_job_is_cancelled_from_its_page(present: Scene, browser: Client) -> None:
+    job = present.job(present.contract((present.program(), 50)), 5)
+    assert browser.post(f"/jobs/{job.pk}/cancel")["Location"] == f"/jobs/{job.pk}"
+    job.refresh_from_db()
+    assert job.state == JobState.CANCELLED
+
+
+def test_a_failed_job_says_why(present: Scene, browser: Client) -> None:
+    from apps.dispatch.services import job_fail
+
+    job = present.job(present.contract((present.program(), 50)), 5)
+    job_fail(job_id=job.pk, problem="cycles: compiled 5, counted 6", now=present.now)
+    assert "cycles: compiled 5, counted 6" in browser.get(f"/jobs/{job.pk}").content.decode()
+
+
+def test_the_list_filters_by_state(present: Scene, browser: Client) -> None:
+    contract = present.contract((present.program(), 50))
+    done, open_job = present.run(present.job(contract, 2)), present.job(contract, 3)
+    text = browser.get("/jobs?state=queued").content.decode()
+    assert str(open_job.pk) in text
+    assert str(done.pk) not in text
+    assert browser.get("/jobs?state=nonsense&contract=nonsense").status_code == 200

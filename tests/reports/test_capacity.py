@@ -1,0 +1,92 @@
+"""What the administrator reads of capacity agrees with what was sold and what ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.dispatch.models import Lease
+from apps.reports import selectors
+from apps.reports.selectors import HOUR_MICROS, Capacity, PoolLoad
+from tests.cast import Cast
+from tests.dispatch.scene import Scene
+from tests.sales.market import NOW, open_market
+
+SignIn = Callable[[User], Client]
+SECOND = 900_000_000  # cycles of the market's processors
+
+
+@pytest.fixture
+def scene(cast: Cast) -> Scene:
+    return Scene(open_market(devices=2), cast)
+
+
+def load_of(report: Capacity, slug: str) -> PoolLoad:
+    return next(load for load in report.pools if load.pool.slug == slug)
+
+
+def test_sold_and_executed_time_fall_into_their_hours(scene: Scene) -> None:
+    slow = scene.program(interval=60 * SECOND, latency=60 * SECOND)
+    contract = scene.contract((slow, 50), window=timedelta(hours=2))  # 10:30 to 11:20
+    scene.run(scene.job(contract, 40))
+    load = load_of(selectors.capacity(day=NOW, now=NOW), "lpu-a")
+    by_hour = {cell.start.hour: cell for cell in load.cells}
+    minute = 60_000_000
+    assert (by_hour[10].sold, by_hour[11].sold, by_hour[12].sold) == (30 * minute, 20 * minute, 0)
+    assert (by_hour[10].executed, by_hour[11].executed) == (30 * minute, 10 * minute)
+    assert by_hour[10].available == 2 * HOUR_MICROS
+    assert by_hour[10].share_sold == Fraction(1, 4)
+    assert by_hour[11].share_idle == Fraction(1, 2)
+    assert (by_hour[9].heat, by_hour[10].heat) == (0, 2)
+    assert load.day.sold == 50 * minute
+    other = load_of(selectors.capacity(day=NOW, now=NOW), "lpu2-b")
+    assert other.day.sold == 0
+
+
+def test_the_queue_and_the_waits_are_those_of_the_pool(scene: Scene) -> None:
+    contract = scene.contract((scene.program(operations=400_000_000), 50))
+    job = scene.job(contract, 5)
+    first, *_ = Lease.objects.filter(stage__job=job)
+    scene.now = first.device_from + timedelta(seconds=4)
+    scene.take(first)
+    load = load_of(selectors.capacity(day=NOW, now=scene.now), "lpu-a")
+    assert load.queue == {"running": 1, "offered": 4}
+    assert (load.waits.count, load.waits.p50, load.waits.p95) == (1, timedelta(seconds=4), timedelta(seconds=4))
+    assert load_of(selectors.capacity(day=NOW, now=scene.now), "lpu2-b").waits.p50 is None
+
+
+def test_free_windows_and_sold_ones_fill_the_next_day_together(scene: Scene) -> None:
+    slow = scene.program(interval=60 * SECOND, latency=60 * SECOND)
+    scene.contract((slow, 50), window=timedelta(hours=2))
+    load = load_of(selectors.capacity(day=NOW, now=NOW), "lpu-a")
+    assert load.free_total + timedelta(minutes=50) == 2 * timedelta(hours=24)
+
+
+def test_a_refusal_stands_on_the_page_with_its_reason(scene: Scene, as_user: SignIn) -> None:
+    slow = scene.program(interval=60 * SECOND, latency=60 * SECOND)
+    for _ in range(2):
+        scene.contract((slow, 60), window=timedelta(hours=1))
+    with pytest.raises(Problem):
+        scene.contract((slow, 60), window=timedelta(hours=1))
+    text = as_user(scene.cast.admin).get("/capacity").content.decode()
+    assert "no free window" in text
+    assert scene.cast.organisation.name in text
+
+
+def test_the_page_and_the_api_show_the_day_that_is_asked_for(scene: Scene, as_user: SignIn) -> None:
+    browser = as_user(scene.cast.admin)
+    text = browser.get("/capacity?day=2026-11-24").content.decode()
+    assert "24 November 2026" in text
+    assert browser.get("/capacity?day=nonsense").status_code == 200
+    answer = browser.get("/api/v1/capacity?day=2026-11-24").json()
+    assert answer["day"] == "2026-11-24"
+    assert [pool["pool"] for pool in answer["pools"]] == ["host-cpu", "lpu-a", "lpu2-b"]
+    assert all(len(pool["hours"]) == 24 for pool in answer["pools"])
+    assert timezone.now().date().isoformat() == browser.get("/api/v1/capacity").json()["day"]
