@@ -1,3 +1,260 @@
-from ninja import Router
+"""Invoices, usage and the ledger over JSON."""
 
-router = Router(tags=["billing"])
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.pagination import paginate
+from pydantic import AwareDatetime, Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor
+from apps.accounts.problems import Problem
+from apps.accounts.roles import MONEY, Scope
+from apps.billing import selectors, services
+from apps.billing.drafting import document_of_draft, invoice_draft
+from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
+from apps.billing.models import Invoice
+from apps.ledger.models import UsageRow
+from apps.ledger.selectors import cap_of, chain_verify, day_roots, spending
+from apps.ledger.services import detail_of
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import decimal_of
+from apps.pricing.selectors import book_in_force
+
+router = Router(tags=["invoices and usage"])
+BILLING = requires(Scope.BILLING, roles=MONEY)
+AMOUNT = r"^\d{1,20}(\.\d{1,2})?$"
+
+
+class InvoiceIn(Schema):
+    until: AwareDatetime | None = None
+
+
+class InvoiceOut(Schema):
+    id: UUID
+    number: str
+    state: str
+    currency: str
+    net: str
+    carried_in: str
+    carried_out: str
+    payable: str
+    tax: str
+    due: str
+    period_start: datetime
+    period_end: datetime
+    issued_at: datetime
+    due_at: datetime
+    paid_at: datetime | None
+    digest: str
+    document: dict[str, Any]
+
+    @staticmethod
+    def resolve_net(row: Invoice) -> str:
+        return decimal_text(row.net)
+
+    @staticmethod
+    def resolve_carried_in(row: Invoice) -> str:
+        return decimal_text(row.carried_in)
+
+    @staticmethod
+    def resolve_carried_out(row: Invoice) -> str:
+        return decimal_text(row.carried_out)
+
+    @staticmethod
+    def resolve_payable(row: Invoice) -> str:
+        return decimal_text(row.payable)
+
+    @staticmethod
+    def resolve_tax(row: Invoice) -> str:
+        return decimal_text(row.tax)
+
+    @staticmethod
+    def resolve_due(row: Invoice) -> str:
+        return decimal_text(row.due)
+
+
+class DraftOut(Schema):
+    document: dict[str, Any] | None
+
+
+class PaidIn(Schema):
+    amount: str = Field(pattern=AMOUNT)
+    reference: str = Field(min_length=1, max_length=120)
+
+
+class UsageOut(Schema):
+    detail: dict[str, Any]
+
+    @staticmethod
+    def resolve_detail(row: UsageRow) -> dict[str, Any]:
+        return detail_of(row)
+
+
+class CapIn(Schema):
+    """`amount` null removes the cap."""
+
+    amount: str | None = Field(default=None, pattern=AMOUNT)
+
+
+class CapOut(Schema):
+    cap: str | None
+    used: str
+    held: str
+    currency: str
+
+
+class RootOut(Schema):
+    day: datetime
+    sequence: int
+    hash: str
+
+
+class LedgerOut(Schema):
+    intact: bool
+    transactions: int
+    head: str
+    reason: str
+    roots: list[RootOut]
+    metered: str
+    rated: str
+    posted: str
+    invoiced: str
+    not_yet_invoiced: str
+    differences: list[str]
+
+
+def _invoice(request: HttpRequest, pk: UUID) -> Invoice:
+    return org_object_get(request, Invoice, pk=pk)
+
+
+@router.get("/invoices", response=list[InvoiceOut], operation_id="invoice_list", summary="Invoices")
+@paginate(Cursor, ordering=("-issued_at", "id"))
+def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
+    """Newest first."""
+    return selectors.invoices_of(organisation_get(request))
+
+
+@router.post(
+    "/invoices", auth=BILLING, response={201: InvoiceOut}, operation_id="invoice_create", summary="Issue an invoice"
+)
+@idempotent
+def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoice]:
+    """Over everything used before `until` (default: now) that is on no invoice yet."""
+    organisation = organisation_get(request, roles=MONEY)
+    return 201, services.invoice_issue(
+        organisation=organisation, until=payload.until, actor=principal_get(request).user, now=timezone.now()
+    )
+
+
+@router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="What would be invoiced now")
+def draft(request: HttpRequest) -> dict[str, Any]:
+    """Null when nothing is open."""
+    found = invoice_draft(organisation=organisation_get(request), until=timezone.now())
+    return {"document": document_of_draft(found, identity={}) if found else None}
+
+
+@router.get("/invoices/{uuid:pk}", response=InvoiceOut, operation_id="invoice_get", summary="One invoice")
+def invoice_get(request: HttpRequest, pk: UUID) -> Invoice:
+    """With every line, step and usage row."""
+    return _invoice(request, pk)
+
+
+@router.get("/invoices/{uuid:pk}/file", operation_id="invoice_file", summary="An invoice as PDF, CSV or JSON")
+def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
+    """The JSON is what `takt verify` takes."""
+    return invoice_file_response(_invoice(request, pk), kind)
+
+
+@router.post(
+    "/invoices/{uuid:pk}/paid", auth=requires(Scope.ADMIN), response=InvoiceOut, operation_id="invoice_paid",
+    summary="Record that an invoice is paid",
+)  # fmt: skip
+@idempotent
+def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
+    """For administrators."""
+    if not Invoice.objects.filter(pk=pk).exists():
+        raise Http404
+    return services.invoice_mark_paid(
+        invoice_id=pk, amount=decimal_of(payload.amount, places=2), reference=payload.reference,
+        actor=principal_get(request).user, now=timezone.now(),
+    )  # fmt: skip
+
+
+@router.get("/usage", response=list[UsageOut], operation_id="usage_list", summary="Usage rows")
+@paginate(Cursor, ordering=("-created_at", "id"))
+def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
+    """One for each lease, with its rating."""
+    return UsageRow.objects.filter(organisation=organisation_get(request))
+
+
+@router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap, used and held")
+def spend_cap_get(request: HttpRequest) -> dict[str, Any]:
+    """Of this calendar month (UTC)."""
+    return _cap(organisation_get(request).id)
+
+
+@router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
+def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
+    """No quote can be accepted that would go above it."""
+    organisation, now = organisation_get(request, roles=MONEY), timezone.now()
+    services.cap_change(
+        organisation=organisation,
+        amount=None if payload.amount is None else Decimal(payload.amount),
+        currency=book_in_force(at=now).currency,
+        actor=principal_get(request).user,
+        now=now,
+    )
+    return _cap(organisation.id)
+
+
+def _cap(organisation_id: UUID) -> dict[str, Any]:
+    now = timezone.now()
+    currency = book_in_force(at=now).currency
+    spent, cap = spending(organisation_id=organisation_id, currency=currency, now=now), cap_of(organisation_id)
+    return {
+        "cap": decimal_text(cap.amount) if cap else None,
+        "used": decimal_text(spent.used),
+        "held": decimal_text(spent.held),
+        "currency": currency,
+    }
+
+
+@router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Proof that history was not changed")
+def ledger_get(request: HttpRequest) -> dict[str, Any]:
+    """The chain checked from its first transaction, the roots of days, and the reconciliation."""
+    organisation, now = organisation_get(request), timezone.now()
+    chain, full = chain_verify(organisation.id), selectors.reconcile_all(organisation)
+    roots = day_roots(organisation.id, now=now)
+    return {
+        "intact": chain.intact, "transactions": chain.transactions, "head": chain.head, "reason": chain.reason,
+        "roots": [{"day": root.day, "sequence": root.sequence, "hash": root.hash} for root in roots],
+        "metered": decimal_text(full.ledger.metered), "rated": decimal_text(full.ledger.rated),
+        "posted": decimal_text(full.ledger.posted), "invoiced": decimal_text(full.invoiced),
+        "not_yet_invoiced": decimal_text(full.open), "differences": full.differences,
+    }  # fmt: skip
+
+
+def invoice_file_response(invoice: Invoice, kind: str) -> HttpResponse:
+    """An invoice as a download."""
+    writers = {
+        "pdf": ("application/pdf", invoice_pdf),
+        "csv": ("text/csv; charset=utf-8", invoice_csv),
+        "json": ("application/json", invoice_json),
+    }
+    if kind not in writers:
+        raise Problem(422, "Unknown kind", "Choose pdf, csv or json.")
+    content_type, write = writers[kind]
+    response = HttpResponse(write(invoice), content_type=content_type)  # type: ignore[operator]
+    response["Content-Disposition"] = f'attachment; filename="{invoice.number}.{kind}"'
+    return response

@@ -21,9 +21,10 @@ from apps.billing.models import (
     InvoiceState,
 )
 from apps.billing.payments import DEFAULT_PROVIDER, provider_of
-from apps.ledger.models import AccountKind, UsageRow
+from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import month_of
+from apps.ledger.services import cap_set
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
@@ -97,6 +98,19 @@ def invoice_mark_paid(
         now=now, detail={"amount": decimal_text(amount), "reference": invoice.payment_reference},
     )  # fmt: skip
     return invoice
+
+
+@transaction.atomic
+def cap_change(
+    *, organisation: Organisation, amount: Decimal | None, currency: str, actor: User, now: datetime
+) -> Cap | None:
+    """Set the organisation's monthly spend cap, or remove it with None. What is accepted already stays."""
+    cap = cap_set(organisation=organisation, amount=amount, currency=currency, now=now)
+    audit_record(
+        action="cap.set", subject=str(organisation.id), actor=actor, organisation=organisation, now=now,
+        detail={"amount": None if amount is None else decimal_text(amount), "currency": currency},
+    )  # fmt: skip
+    return cap
 
 
 @transaction.atomic

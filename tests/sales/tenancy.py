@@ -15,19 +15,19 @@ from tests.sales.market import open_market
 from tests.tenancy import operation, page
 
 
-def a_quote_of(cast: Cast) -> Quote:
+def a_quote_of(cast: Cast, *, executions: int = 1000) -> Quote:
     """A valid quote, as of now."""
     market, now = open_market(), timezone.now()
     program = market.program(cast.organisation, cast.engineer)
     return quote_create(
-        organisation=cast.organisation, lines=[(program, 1000)], klass="standard", pool=market.lpu,
+        organisation=cast.organisation, lines=[(program, executions)], klass="standard", pool=market.lpu,
         window=(now, now + timedelta(days=1)), actor=cast.engineer, now=now,
     )  # fmt: skip
 
 
-def a_contract_of(cast: Cast) -> Contract:
+def a_contract_of(cast: Cast, *, executions: int = 1000) -> Contract:
     """A contract accepted now."""
-    quote = a_quote_of(cast)
+    quote = a_quote_of(cast, executions=executions)
     return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=timezone.now())
 
 

@@ -36,7 +36,7 @@ def test_the_builder_prices_what_the_controls_say(cast: Cast, market: Market, as
     assert page.count("not yet available") == 2
     preview = _text(client, f"/quotes/new/preview?program={program.pk}&volume=2000000&pool=lpu-a&previous=5.632")
     assert "11.26" in preview
-    assert "€\u202f5.63 +100.0" in preview
+    assert "€ 5.63 +100.0 %" in preview
     off_peak = _text(client, f"/quotes/new/preview?program={program.pk}&volume=1000000&klass=off_peak")
     assert "3.38" in off_peak
 

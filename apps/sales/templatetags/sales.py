@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from django import template
 
+from apps.figures import money_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating.decimals import subtract
@@ -50,3 +53,27 @@ def time_kind(kind: str) -> str:
 def hold_left(hold: Hold) -> Decimal:
     """What a hold still sets aside."""
     return subtract(hold.amount, hold.posted) if hold.state == HoldState.PENDING else Decimal(0)
+
+
+@register.filter
+def usage_rows(lines: Sequence[Any]) -> int:
+    """How many usage rows a draft's lines sum."""
+    return sum(len(line.rows) for line in lines)
+
+
+@register.filter
+def fraction_money(amount: Fraction, currency: str) -> str:
+    """An estimate, to the cent."""
+    return money_format(Decimal(round(amount * 100)).scaleb(-2), currency)
+
+
+@register.filter
+def slice_title(group: str) -> str:
+    """A heading: by model."""
+    return f"By {group}"
+
+
+@register.filter
+def plain(amount: Decimal, places: int) -> str:
+    """An amount as it is typed into a box."""
+    return f"{amount:.{places}f}"

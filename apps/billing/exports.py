@@ -1,0 +1,103 @@
+"""An invoice as PDF, CSV and JSON, written from the stored document."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from apps.billing.models import Invoice
+from apps.billing.payments import provider_of
+from apps.figures import count_format, money_exact_format, money_format
+from apps.sales.exports import step_of, step_table, steps_csv
+from apps.sales.paper import Paper
+
+
+def invoice_json(invoice: Invoice) -> str:
+    """The document with its digest: what `takt verify` takes."""
+    return json.dumps({**invoice.document, "digest": invoice.digest}, indent=1, ensure_ascii=False) + "\n"
+
+
+def invoice_csv(invoice: Invoice) -> str:
+    """Lines x steps."""
+    return steps_csv(invoice.document["lines"])
+
+
+def invoice_pdf(invoice: Invoice) -> bytes:
+    """The invoice on paper."""
+    document, currency = invoice.document, invoice.currency
+    paper = Paper(
+        title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
+    )
+    addressee = document["addressee"]
+    paper.facts([
+        ("To", addressee["name"]),
+        *([("Address", addressee["address"])] if addressee["address"] else []),
+        *([("Tax id", addressee["tax_id"])] if addressee["tax_id"] else []),
+        ("Number", invoice.number),
+        ("Issued", document["issued_at"]),
+        ("Due", document["due_at"]),
+        ("Period", f"{document['period']['start']} to {document['period']['end']}"),
+    ])  # fmt: skip
+    paper.heading("Lines")
+    paper.table(
+        ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency})"],
+        [_row(line, currency) for line in document["lines"]],
+        widths=(0.05, 0.29, 0.14, 0.17, 0.2, 0.15),
+        right=4,
+    )
+    paper.facts(_totals(document, currency))
+    instructions = provider_of(invoice).instructions(invoice)
+    if Decimal(document["due"]):
+        paper.heading(instructions.title)
+        paper.text(f"{instructions.text} Reference: {instructions.reference}.")
+    paper.heading("Quoted against actual")
+    for one in document["quoted_against_actual"]:
+        paper.text(
+            f"Contract {one['contract']}: quoted {money_exact_format(one['quoted'], currency)}, actual "
+            f"{money_exact_format(one['actual'], currency)}, difference {money_exact_format(one['difference'], currency)}."
+        )
+        for named in one["named"]:
+            paper.text(f"- {named['sentence']}", small=True)
+    for line in document["lines"]:
+        paper.heading(f"Why this amount: line {line['number']}")
+        step_table(paper, line["rating"]["steps"])
+    paper.heading("Check it yourself")
+    paper.text("Download the invoice and the price book as JSON; with the model's own file, offline:")
+    paper.code("pip install takt")
+    paper.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
+    paper.code(f"invoice {invoice.digest}")
+    for line in document["lines"]:
+        paper.code(f"line {line['number']}: program {line['program']['digest']}")
+    return paper.print()
+
+
+def _row(line: dict[str, Any], currency: str) -> list[str]:
+    name = f"{line['program']['model']} on {line['program']['target']}, {line['rating']['terms']['klass']}"
+    return [
+        str(line["number"]),
+        f"{name} (unused)" if line["kind"] == "unused" else name,
+        count_format(line["executions"]),
+        count_format(step_of(line, "billed")["result"]),
+        money_exact_format(line["amount"], currency),
+        money_format(line["share"], currency),
+    ]
+
+
+def _totals(document: dict[str, Any], currency: str) -> list[tuple[str, str]]:
+    rows = [("Net, exact", money_exact_format(document["net"], currency))]
+    if Decimal(document["carried_in"]):
+        rows.append(("Carried from the last invoice", money_exact_format(document["carried_in"], currency)))
+    rows.append(("Total, exact", money_exact_format(document["total"], currency)))
+    if Decimal(document["correction"]):
+        rows.append(("Rounding", money_exact_format(document["correction"], currency)))
+    if Decimal(document["carried_out"]):
+        rows.append(("Carried to the next invoice", money_exact_format(document["carried_out"], currency)))
+    rows.append(("Payable", money_format(document["payable"], currency)))
+    rows.append((f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)))
+    rows.append(("To pay", money_format(document["due"], currency)))
+    return rows
+
+
+def _percent(rate: str) -> str:
+    return f"{(Decimal(rate) * 100).normalize():f} %"

@@ -1,0 +1,220 @@
+"""The portal and invoices."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from apps.accounts.access import org_object_get, organisation_get, platform_admin_check, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import MONEY
+from apps.billing import selectors, services
+from apps.billing.api import invoice_file_response
+from apps.billing.drafting import document_of_draft, invoice_draft
+from apps.billing.forms import CapForm, PaymentForm, ProfileForm
+from apps.billing.models import BillingProfile, Invoice
+from apps.billing.payments import provider_of
+from apps.ledger.selectors import chain_verify, day_roots
+from apps.pricing.selectors import book_in_force, book_next
+from apps.sales.views.quotes import instant, lined
+
+PER_PAGE = 25
+PERIODS = {"7": 7, "30": 30, "90": 90}
+
+
+@require_GET
+def portal(request: HttpRequest) -> HttpResponse:
+    """Month to date, usage, quoted against actual, invoices, prices in force."""
+    organisation, now = organisation_get(request), timezone.now()
+    book = book_in_force(at=now)
+    days = PERIODS.get(request.GET.get("days", ""), 30)
+    start, end = selectors.days_back(organisation=organisation, days=days, now=now)
+    by_day = selectors.usage_by_day(organisation=organisation, start=start, end=end)
+    slices = {
+        group: selectors.usage_by(organisation=organisation, group=group, start=start, end=end)
+        for group in selectors.GROUPS
+    }
+    context = {
+        "now": now,
+        "book": book,
+        "book_next": book_next(at=now),
+        "currency": book.currency,
+        "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
+        "days": days,
+        "periods": [(f"?days={key}", f"{value} days") for key, value in PERIODS.items()],
+        "period_shown": f"{days} days",
+        "by_day": [(day, one) for day, one in by_day if one.executions],
+        "slices": slices,
+        "chart": _chart(by_day, book.currency),
+        "compared": selectors.contracts_compared(organisation=organisation, limit=8),
+        "invoices": selectors.invoices_of(organisation)[:5],
+        "roots": day_roots(organisation.id, now=now)[:3],
+    }
+    return render(request, "billing/portal.html", context)
+
+
+def _chart(by_day: list[Any], currency: str) -> dict[str, Any]:
+    """Bars for the chart; its table twin holds the exact figures."""
+    return {
+        "unit": currency,
+        "categories": [day.isoformat() for day, _ in by_day],
+        "series": [{"name": "Usage", "values": [float(one.amount) for _, one in by_day]}],
+    }
+
+
+@require_GET
+def invoice_list(request: HttpRequest) -> HttpResponse:
+    """Invoices, and what the next one would say now."""
+    organisation, now = organisation_get(request), timezone.now()
+    page = Paginator(selectors.invoices_of(organisation), PER_PAGE).get_page(request.GET.get("page"))
+    draft = invoice_draft(organisation=organisation, until=now)
+    return render(request, "billing/invoice_list.html", {"page": page, "draft": draft, "now": now})
+
+
+@require_POST
+def invoice_create(request: HttpRequest) -> HttpResponse:
+    """Issue the invoice over everything until now."""
+    organisation = organisation_get(request, roles=MONEY)
+    try:
+        invoice = services.invoice_issue(
+            organisation=organisation, actor=principal_get(request).user, now=timezone.now()
+        )
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("billing:invoice_list")
+    messages.success(request, f"Invoice {invoice.number} is issued.")
+    return redirect("billing:invoice_detail", pk=invoice.pk)
+
+
+@require_GET
+def invoice_draft_page(request: HttpRequest) -> HttpResponse:
+    """The draft of any day: what would be invoiced now, stored nowhere."""
+    organisation, now = organisation_get(request), timezone.now()
+    draft = invoice_draft(organisation=organisation, until=now)
+    if draft is None:
+        messages.info(request, "There is no usage that is not invoiced yet.")
+        return redirect("billing:invoice_list")
+    document = document_of_draft(draft, identity={})
+    context = _document_context(document) | {"draft": draft, "now": now}
+    return render(request, "billing/invoice_draft.html", context)
+
+
+@require_GET
+def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One invoice with every line, step and usage row."""
+    invoice = org_object_get(request, Invoice, pk=pk)
+    context = _document_context(invoice.document) | {
+        "invoice": invoice,
+        "instructions": provider_of(invoice).instructions(invoice),
+        "api_path": f"/api/v1/invoices/{invoice.pk}",
+        "books": sorted({line["rating"]["book_version"] for line in invoice.document["lines"]}),
+    }
+    return render(request, "billing/invoice_detail.html", context)
+
+
+def _document_context(document: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "document": document,
+        "currency": document["currency"]["code"],
+        "lines": [lined(line) for line in document["lines"]],
+        "period_start": instant(document["period"]["start"]),
+        "period_end": instant(document["period"]["end"]),
+        "carries": bool(Decimal(document["carried_in"]) or Decimal(document["carried_out"])),
+    }
+
+
+@require_GET
+def invoice_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
+    """PDF, CSV or JSON."""
+    invoice = org_object_get(request, Invoice, pk=pk)
+    if kind not in {"pdf", "csv", "json"}:
+        raise Http404
+    return invoice_file_response(invoice, kind)
+
+
+@require_http_methods(["GET", "POST"])
+def settings(request: HttpRequest) -> HttpResponse:
+    """Spend cap and addressee."""
+    organisation, now = organisation_get(request, roles=MONEY), timezone.now()
+    book = book_in_force(at=now)
+    profile = BillingProfile.objects.filter(organisation=organisation).first()
+    month = selectors.month_so_far(organisation=organisation, currency=book.currency, now=now)
+    posted = request.POST if request.method == "POST" else None
+    cap_form = CapForm(posted if posted and "cap" in posted else None, initial={"amount": _plain(month.cap)})
+    profile_form = ProfileForm(
+        posted if posted and "profile" in posted else None,
+        initial={"legal_name": profile.legal_name, "address": profile.address, "tax_id": profile.tax_id}
+        if profile
+        else {},
+    )
+    if cap_form.is_bound and cap_form.is_valid():
+        services.cap_change(
+            organisation=organisation, amount=cap_form.cleaned_data["amount"], currency=book.currency,
+            actor=principal_get(request).user, now=now,
+        )  # fmt: skip
+        messages.success(request, "The spend cap is set; it holds from now on.")
+        return redirect("billing:settings")
+    if profile_form.is_bound and profile_form.is_valid():
+        services.profile_set(
+            organisation=organisation, actor=principal_get(request).user, now=now, **profile_form.cleaned_data
+        )
+        messages.success(request, "The next invoice is addressed so.")
+        return redirect("billing:settings")
+    context = {"cap_form": cap_form, "profile_form": profile_form, "month": month, "book": book}
+    return render(request, "billing/settings.html", context)
+
+
+def _plain(cap: Any) -> str:
+    return "" if cap is None else f"{cap.amount.normalize():f}"
+
+
+@require_GET
+def ledger(request: HttpRequest) -> HttpResponse:
+    """That history was not changed: the chain checked, the roots of days, and the reconciliation."""
+    organisation, now = organisation_get(request), timezone.now()
+    context = {
+        "chain": chain_verify(organisation.id),
+        "roots": day_roots(organisation.id, now=now),
+        "reconciliation": selectors.reconcile_all(organisation),
+        "currency": book_in_force(at=now).currency,
+        "now": now,
+    }
+    return render(request, "billing/ledger.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def payments(request: HttpRequest) -> HttpResponse:
+    """For administrators: invoices that wait for money, and marking one paid."""
+    principal, refusal = platform_admin_check(request), None
+    if request.method == "POST":
+        form = PaymentForm(request.POST)
+        try:
+            invoice = _waiting(request.POST.get("invoice"))
+            if not form.is_valid():
+                raise Problem(422, "Not recorded", "Enter the amount that arrived and the reference of the statement.")
+            services.invoice_mark_paid(
+                invoice_id=invoice.id, actor=principal.user, now=timezone.now(),
+                amount=form.cleaned_data["amount"], reference=form.cleaned_data["reference"],
+            )  # fmt: skip
+        except Problem as problem:
+            refusal = problem
+        else:
+            messages.success(request, f"Invoice {invoice.number} is paid.")
+            return redirect("billing:payments")
+    context = {"invoices": selectors.invoices_unpaid(), "refusal": refusal, "now": timezone.now()}
+    return render(request, "billing/payments.html", context, status=refusal.status if refusal else 200)
+
+
+def _waiting(value: Any) -> Invoice:
+    try:
+        return Invoice.objects.get(pk=UUID(str(value)))
+    except (ValueError, Invoice.DoesNotExist) as error:
+        raise Problem(422, "No such invoice", "Choose one of the invoices in the list.") from error
