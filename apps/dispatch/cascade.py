@@ -17,8 +17,11 @@ def confidences(output: Array) -> Array:
 
 
 def unsure_items(output: Array, threshold: Decimal) -> Array:
-    """Items whose confidence is below the threshold, the least sure first; NaN is as unsure as can be."""
-    sure = np.nan_to_num(confidences(output).astype(np.float64), nan=-np.inf)
+    """Items whose confidence is below the threshold, the least sure first; NaN is as unsure as can be.
+
+    Confidences are rounded to six places, as they were in the evaluation on which the threshold was chosen and judged.
+    """
+    sure = np.nan_to_num(confidences(output).astype(np.float64).round(6), nan=-np.inf)
     order = np.argsort(sure, kind="stable")
     unsure: Array = order[sure[order] < float(threshold)]
     return unsure

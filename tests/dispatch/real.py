@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 from django.core.files.base import ContentFile
@@ -10,6 +11,8 @@ from django.core.files.storage import default_storage
 
 import compiler
 from apps.compilation.models import Program
+from apps.compilation.services import job_create as compile_job_create
+from apps.compilation.services import job_run as compile_job_run
 from apps.dispatch.feeds.check import Array
 from compiler import targets
 from compiler.ir.access import Access
@@ -18,6 +21,9 @@ from compiler.ir.graph import Graph, Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from tests.dispatch.scene import Scene
+from tests.registry.helpers import version_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def graph_of(width: int, *, scale: float = 2.0) -> Graph:
@@ -34,14 +40,35 @@ def meant(x: Array, *, scale: float = 2.0) -> Array:
     return 1.0 / (1.0 + np.exp(-(x.astype(np.float64) * scale + 1.0)))
 
 
+def processors_align(scene: Scene) -> None:
+    """The market's pools offer the processor versions that the compiler knows."""
+    for name, processor in scene.market.processors.items():
+        version = targets.load(name)
+        processor.digest, processor.clock_hz = version.digest, version.clock_hz
+        processor.save(update_fields=["digest", "clock_hz"])
+    for pool in (scene.market.lpu, scene.market.lpu2):
+        pool.refresh_from_db()
+
+
+def digits_programs(scene: Scene, name: str, *compiled_for: str) -> list[Program]:
+    """A sample model through upload, check and compile, for each of the targets."""
+    processors_align(scene)
+    version = version_of(scene.cast, (ROOT / "samples" / f"{name}.onnx").read_bytes(), name)
+    programs = []
+    for target in compiled_for:
+        job = compile_job_create(version=version, target=target, actor=scene.cast.engineer, now=scene.now)
+        compile_job_run(job_id=job.pk, clock=lambda: scene.now)
+        job.refresh_from_db()
+        assert job.state == job.State.DONE, job.error
+        programs += list(job.programs.select_related("model_version__model"))
+    return programs
+
+
 def real_program(scene: Scene, *, width: int = 8, target: str = "lpu", scale: float = 2.0) -> Program:
     """The program compiled for `target`, as if a compile job had kept it; the market's pool runs that very target."""
     made = compiler.compile(graph_of(width, scale=scale), target=target)
     data, version = made.to_bytes(), targets.load(target)
-    for processor in scene.market.processors.values():
-        if processor.name == target:
-            type(processor).objects.filter(pk=processor.pk).update(digest=version.digest, clock_hz=version.clock_hz)
-            processor.refresh_from_db()
+    processors_align(scene)
     counts = made.resources
     program = scene.program(
         shape=(1, width),
@@ -55,6 +82,4 @@ def real_program(scene: Scene, *, width: int = 8, target: str = "lpu", scale: fl
     program.digest, program.binary_bytes = sha256(data).hexdigest(), len(data)
     program.binary_key = default_storage.save(f"programs/{program.pk}.bin", ContentFile(data))
     program.save()
-    for pool in (scene.market.lpu, scene.market.lpu2):
-        pool.refresh_from_db()
     return program

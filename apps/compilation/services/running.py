@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,8 @@ def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str
         raise Fenced
     price = selectors.price_preview(program, now=clock())
     bucket = stages.advance(bucket, marks, time.time(), ended="done")
-    job.stages[index] = {**bucket, "program": str(program.pk), "price": price}
+    shown = {name: format(value, "f") if isinstance(value, Decimal) else value for name, value in (price or {}).items()}
+    job.stages[index] = {**bucket, "program": str(program.pk), "price": shown or None}
     job.program_ids = [*job.program_ids, program.pk]
     _write(job, epoch, stages=job.stages, program_ids=job.program_ids, heartbeat_at=clock())
 

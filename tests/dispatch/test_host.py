@@ -1,0 +1,106 @@
+"""A host pool runs the model itself: the same answers, priced from the compiled counts, its latency measured and dated."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.core.files.storage import default_storage
+from django.utils import timezone
+
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.dispatch import measurement, services
+from apps.dispatch.feeds import arrays_unpack
+from apps.dispatch.models import Job, JobState, Lease
+from apps.fleet.models import HostMeasurement
+from apps.fleet.selectors import host_measurement_latest
+from apps.ledger.models import UsageRow
+from apps.timetable.models import Window
+from tests.cast import Cast
+from tests.dispatch.real import digits_programs
+from tests.dispatch.scene import Scene
+from tests.dispatch.test_execution import execute, outputs_of
+from tests.sales.market import open_market
+
+
+@pytest.fixture
+def present(transactional_db: None, cast: Cast) -> Scene:
+    return Scene(open_market(devices=2), cast, timezone.now())
+
+
+def images(items: int) -> dict[str, np.ndarray]:
+    return {"image": np.random.default_rng(3).random((items, 1, 1, 8, 8)).astype("float32")}
+
+
+def submit(scene: Scene, program: Program, items: int, *, pool: str) -> Job:
+    contract = scene.contract((program, items), pool=getattr(scene.market, pool))
+    return services.job_create(contract=contract, arrays=images(items), actor=None, now=scene.now)
+
+
+def test_a_model_answers_the_same_on_the_host_and_on_both_processors_and_costs_what_was_compiled(
+    present: Scene,
+) -> None:
+    first, second = digits_programs(present, "digits-small", "lpu", "lpu2")
+    measurement.host_measure(program_id=first.pk, pool_slug="host-cpu", now=present.now)
+    jobs = [
+        submit(present, program, 40, pool=pool) for program, pool in ((first, "lpu"), (second, "lpu2"), (first, "host"))
+    ]
+    for job in jobs:
+        execute(job)
+        assert job.state == JobState.DONE, job.problem
+    simulated, again, measured = (outputs_of(job)["probabilities"] for job in jobs)
+    assert np.array_equal(simulated, again)
+    assert np.abs(simulated - measured).max() <= 1e-3 * np.abs(measured).max()
+    for job in jobs:
+        row = UsageRow.objects.get(contract_id=job.contract_id)
+        assert row.operations == 40 * first.operations
+        assert row.amount == job.contract.net
+    lease = Lease.objects.get(stage__job=jobs[2])
+    assert len(lease.counters["durations_ns"]) == 40
+    assert timedelta() < lease.device_to - lease.device_from < timedelta(minutes=1)
+    assert UsageRow.objects.get(lease_id=lease.pk).occurred_from == lease.device_from
+
+
+def test_a_window_on_a_host_pool_is_as_long_as_was_measured(present: Scene) -> None:
+    (program,) = digits_programs(present, "digits-small", "lpu")
+    with pytest.raises(Problem, match="not been measured"):
+        present.contract((program, 40), pool=present.market.host)
+    made = measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now)
+    assert (made.measured_at, made.program_digest) == (present.now, program.digest)
+    assert made.p50_ns <= made.p95_ns <= made.p99_ns
+    assert "ONNX Runtime" in made.hardware
+    present.contract((program, 40), pool=present.market.host)
+    window = Window.objects.get()
+    micros = (window.end - window.start) // timedelta(microseconds=1)
+    assert micros == -(-40 * made.p95_ns // 1000)
+
+
+def test_what_was_never_measured_is_asked_for_once_and_again_after_a_day(present: Scene) -> None:
+    (program,) = digits_programs(present, "digits-small", "lpu")
+    assert measurement.measurements_request_due(now=present.now) == 1
+    assert measurement.measurements_request_due(now=present.now) == 0
+    measurement.host_measure(program_id=program.pk, pool_slug="host-cpu", now=present.now)
+    from django.core.cache import cache
+
+    cache.clear()
+    assert measurement.measurements_request_due(now=present.now + timedelta(hours=23)) == 0
+    assert measurement.measurements_request_due(now=present.now + timedelta(hours=25)) == 1
+    newest = host_measurement_latest(pool=present.market.host, program_digest=program.digest)
+    assert newest == HostMeasurement.objects.get()
+
+
+def test_outputs_of_a_job_are_those_of_its_items_in_their_order(present: Scene) -> None:
+    (program,) = digits_programs(present, "digits-large", "lpu")
+    job = submit(present, program, 300, pool="lpu")
+    assert Lease.objects.filter(stage__job=job).count() > 1
+    execute(job)
+    with default_storage.open(job.inputs_key) as file:
+        x = arrays_unpack(file.read())["image"]
+    import compiler
+    from apps.compilation.selectors import program_bytes
+
+    for item in (0, 156, 157, 299):
+        alone, _ = compiler.simulate(program_bytes(program), {"image": x[item]})
+        assert np.array_equal(outputs_of(job)["probabilities"][item], alone["probabilities"])
