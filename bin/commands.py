@@ -127,7 +127,9 @@ def test(arguments: Sequence[str]) -> int:
     if problem:
         sys.stderr.write(f"{problem}\n")
         return 1
-    return lint() or _call([sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--durations", "15"])
+    # Both always run, so that one look shows everything; the tests' closing line comes last.
+    statuses = [lint(), _call([sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--durations", "15"])]
+    return next((status for status in statuses if status), 0)
 
 
 def _call(command: Sequence[str | Path], env: dict[str, str] | None = None) -> int:
