@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
 from uuid import UUID
 
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest
 from django.utils import timezone
 from ninja import File, Form, Router, Schema
 from ninja.files import UploadedFile
@@ -179,8 +180,11 @@ def job_create_npz(request: HttpRequest, contract: Form[UUID], inputs: File[Uplo
 
 def arrays_of(file: UploadedFile, contract: Contract) -> dict[str, Array]:
     """The arrays of an uploaded file. Raises Problem."""
+    if (file.size or 0) > LIMITS.file_bytes:
+        detail = f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are taken. Send several jobs."
+        raise Problem(413, "File too large", detail, kind="inputs-too-large")
     try:
-        return arrays_read(file.file, selectors.offer_of(contract).inputs[0][1], LIMITS)
+        return arrays_read(BytesIO(file.read()), selectors.offer_of(contract).inputs[0][1], LIMITS)
     except InputError as error:
         raise inputs_problem(error) from error
 
@@ -226,7 +230,7 @@ def _block_out(lease: Lease, program: str, amount: Decimal | None) -> BlockOut:
 
 
 @router.get("/jobs/{uuid:pk}/outputs", auth=requires(Scope.READ), summary="A job's outputs as .npz")
-def job_outputs(request: HttpRequest, pk: UUID) -> HttpResponse:
+def job_outputs(request: HttpRequest, pk: UUID) -> FileResponse:
     """One array for each output, the items along the leading axis."""
     return outputs_response(_job(request, pk))
 

@@ -63,7 +63,8 @@ class Cell(NamedTuple):
         return -int(-self.share_sold * HEAT_STEPS // 1)
 
 
-class Waits(NamedTuple):
+@dataclass(frozen=True)
+class Waits:
     """How long leases that were due waited for a worker; None when none was taken."""
 
     count: int
@@ -200,6 +201,7 @@ def waits(pool: Pool, *, since: datetime) -> Waits:
     measured = sorted(
         max(timedelta(), taken - max(submitted, instant_at(start, cycle, clock_hz)))
         for taken, submitted, start, cycle, clock_hz in rows
+        if taken is not None
     )
     if not measured:
         return Waits(0, None, None)

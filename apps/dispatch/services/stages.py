@@ -222,7 +222,9 @@ def stage_items(stage: JobStage) -> np.ndarray:
     if not stage.selection_key:
         return local
     with default_storage.open(stage.selection_key) as file:
-        return arrays_unpack(file.read())["items"][local]
+        selected: np.ndarray = arrays_unpack(file.read())["items"]
+    chosen: np.ndarray = selected[local]
+    return chosen
 
 
 def outputs_assemble(job: Job) -> str:
