@@ -14,7 +14,8 @@ from pathlib import Path
 from bin.services import Addresses, ServiceError, Services
 
 ROOT = Path(__file__).resolve().parent.parent
-VAR = ROOT / "var"
+# Everything that this checkout keeps between runs: data, logs, sign-ins.
+VAR = Path(os.environ.get("TAKT_VAR") or ROOT / "var")
 # What the checks that touch no server are told; nothing connects to it.
 NOWHERE = {
     "DATABASE_URL": "postgres://app@%2Fnowhere/takt",
@@ -72,13 +73,14 @@ def environment(addresses: Addresses) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "apps.config.settings",
         "LOG_FORMAT": os.environ.get("LOG_FORMAT", "text"),
         "BEAT_FILE": str(VAR / "beat"),
+        "MEDIA_ROOT": os.environ.get("MEDIA_ROOT") or str(VAR / "media"),
     }
 
 
 def secret_key() -> str:
     """The key of this checkout, made once."""
     path = VAR / "secret_key"
-    VAR.mkdir(exist_ok=True)
+    VAR.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:

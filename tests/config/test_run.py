@@ -1,0 +1,119 @@
+"""`make run` as a person uses it: one command, everything up; one Ctrl-C, everything down; the data stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from apps.fleet.seed import SIMULATED
+
+PARTS = {"web", "scheduler", "worker-default", "worker-compile", *(f"worker-pool-{pool[0]}" for pool in SIMULATED)}
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="takt-run-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+class Run:
+    """One `make run` with a folder and a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        names = ("PATH", "HOME", "LANG")
+        environment = {name: os.environ[name] for name in names if name in os.environ}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bin.commands", "run"],
+            cwd=settings.BASE_DIR,
+            env=environment | {"TAKT_VAR": str(folder), "PORT": str(port)},
+            stdout=(folder / "said").open("w"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def said(self) -> str:
+        return (self.folder / "said").read_text()
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < deadline, self.said()
+            assert self.process.poll() is None, self.said()
+            time.sleep(0.1)
+
+    def demo(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "demo.json").read_text())
+        return found
+
+    def get(self, path: str) -> Any:
+        request = urllib.request.Request(
+            self.demo()["url"] + path, headers={"Authorization": f"Bearer {self.demo()['token']}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+    def processes(self) -> dict[int, str]:
+        """Every living process of this run, the servers too: they all know its folder."""
+        mark = f"TAKT_VAR={self.folder}".encode()
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if mark in (entry / "environ").read_bytes().split(b"\0"):
+                        found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                except (FileNotFoundError, PermissionError, ProcessLookupError):
+                    continue
+        return found
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(timeout=PATIENCE) == 0
+
+
+def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(folder: Path) -> None:
+    first = Run(folder)
+    first.wait_until(lambda: "Takt is ready" in first.said())
+    assert first.get("/readyz")["status"] == "ready"
+    assert first.get("/api/v1/me")["role"] == "engineer"
+    assert first.demo()["password"] in first.said()
+    first.wait_until(lambda: {path.stem for path in (folder / "log").iterdir()} >= PARTS)
+
+    def compile_workers() -> set[int]:
+        return {pid for pid, command in first.processes().items() if "-Q compile" in command}
+
+    first.wait_until(lambda: len(compile_workers()) > 0)
+    killed = compile_workers()
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    first.wait_until(lambda: len(compile_workers() - killed) > 0)
+    assert "worker-compile has ended (-9) and is started again." in first.said()
+
+    before = first.demo()
+    first.interrupt()
+    assert first.processes() == {}
+
+    second = Run(folder)
+    second.wait_until(lambda: "Takt is ready" in second.said())
+    kept = ("email", "password", "token", "admin_email", "admin_password", "admin_token")
+    assert {name: second.demo()[name] for name in kept} == {name: before[name] for name in kept}
+    second.interrupt()
+    assert second.processes() == {}
