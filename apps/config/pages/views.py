@@ -5,8 +5,11 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
+from apps.accounts.access import organisation_get, principal_get
 from apps.config.pages import documents as papers
+from apps.config.pages.dashboard import dashboard
 
 
 @login_not_required
@@ -14,7 +17,9 @@ def home(request: HttpRequest) -> HttpResponse:
     """The landing page for strangers, the dashboard for members."""
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
-    return render(request, "pages/dashboard.html")
+    if principal_get(request).current is None:
+        return render(request, "pages/no_organisation.html")
+    return render(request, "pages/dashboard.html", dashboard(organisation_get(request), now=timezone.now()))
 
 
 @login_not_required

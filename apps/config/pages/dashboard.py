@@ -1,0 +1,109 @@
+"""The first page of a member: where the organisation stands and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+
+from apps.accounts.models import Organisation
+from apps.accounts.problems import Problem
+from apps.billing.models import Invoice
+from apps.compilation.models import CompileJob, Program
+from apps.dispatch.models import FINAL, JobState
+from apps.dispatch.selectors import jobs_of
+from apps.ledger.selectors import spending
+from apps.pricing.selectors import book_in_force, document_of
+from apps.registry.models import Model
+from apps.registry.selectors import models_list
+from apps.sales.selectors import contracts_of, contracts_open, quotes_of
+
+RECENT = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the way from a model to an invoice."""
+
+    title: str
+    text: str
+    url: str
+    is_done: bool
+    is_next: bool = False
+
+
+def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
+    """The context of the page."""
+    models = models_list(organisation=organisation)
+    steps = _steps(organisation, has_model=models.exists())
+    return {
+        "now": now,
+        "steps": steps,
+        "is_new": not all(step.is_done for step in steps),
+        "spending": _spending(organisation, now),
+        "model_count": models.count(),
+        "open_contracts": contracts_open(organisation, now=now).count(),
+        "open_jobs": jobs_of(organisation).exclude(state__in=FINAL).count(),
+        "models": _recent_models(organisation),
+        "compiling": CompileJob.objects.filter(organisation=organisation, state__in=["queued", "running"])
+        .select_related("model_version__model")
+        .order_by("-created_at")[:RECENT],
+        "jobs": jobs_of(organisation)[:RECENT],
+        "contracts": contracts_of(organisation)[:RECENT],
+    }
+
+
+def _spending(organisation: Organisation, now: datetime) -> dict[str, Any] | None:
+    """Used and held this month, in the currency of the price book in force; None while nothing is priced."""
+    try:
+        book = document_of(book_in_force(at=now))
+    except Problem:
+        return None
+    found = spending(organisation_id=organisation.pk, currency=book.currency.code, now=now)
+    return {"used": found.used, "held": found.held, "currency": found.currency}
+
+
+def _recent_models(organisation: Organisation) -> list[Model]:
+    """The models whose files came last."""
+    newest = models_list(organisation=organisation).order_by("-created_at")
+    return list(newest[:RECENT])
+
+
+def _steps(organisation: Organisation, *, has_model: bool) -> list[Step]:
+    """The way, each step with whether it has been gone; the first that has not is next."""
+    done_job = jobs_of(organisation, state=JobState.DONE).exists()
+    way = [
+        ("Upload a model", "An ONNX file, or one of the samples.", "registry:model_upload", has_model),
+        (
+            "Compile it",
+            "Every operation, byte and cycle, before it runs.",
+            "registry:model_list",
+            Program.objects.filter(organisation=organisation).exists(),
+        ),
+        (
+            "Get a quote",
+            "Volume, class and time window, priced line by line.",
+            "sales:quote_new",
+            quotes_of(organisation).exists(),
+        ),
+        (
+            "Accept it",
+            "Capacity is taken and a hold placed in one transaction.",
+            "sales:quote_list",
+            contracts_of(organisation).exists(),
+        ),
+        ("Run a job", "The bytes that were compiled, on the windows you hold.", "dispatch:job_new", done_job),
+        (
+            "Read the invoice",
+            "Quoted against actual, to the last digit.",
+            "billing:portal",
+            Invoice.objects.filter(organisation=organisation).exists(),
+        ),
+    ]
+    following = next((place for place, step in enumerate(way) if not step[3]), None)
+    return [
+        Step(title, text, reverse(route), is_done, is_next=place == following)
+        for place, (title, text, route, is_done) in enumerate(way)
+    ]
