@@ -34,7 +34,7 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
             {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "output": p.output} for p in binary.ports
         ],
         "digests": {
-            "program": binary.digest, "target": binary.target_digest, "model": found.get("metadata", {}).get("digest", ""),
+            "program": binary.digest, "target": binary.target_digest, "model": found.get("metadata", {}).get("sha256", ""),
         },
     }  # fmt: skip
 

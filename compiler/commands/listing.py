@@ -1,0 +1,76 @@
+"""Reports, inspections and counters as lines of text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from compiler.isa.element import NUMPY
+from compiler.isa.resources import Counters
+from compiler.program import Program
+from compiler.targets import Target
+
+
+def headline(h: dict[str, Any]) -> list[str]:
+    """Two lines: what it is, and how fast."""
+    return [
+        f"{h['model'] or 'program'} for {h['target']} ({h['precision']}), digest {h['digest'][:16]}",
+        f"  latency {h['latency_cycles']} cycles ({h['latency_us']} us), interval {h['interval_cycles']} cycles, "
+        f"{h['operations']} operations, {'exact' if h['exact'] else 'bound: ' + h['reason']}",
+    ]
+
+
+def report(data: dict[str, Any]) -> list[str]:
+    """Headline, distance to the bounds, storage, then one line per operation."""
+    lines = headline(data["headline"])
+    for name, row in data["bounds"].items():
+        lines.append(f"  {name:8} {row['ours']:>12}   bound {row['bound']:>12}   ratio {row['ratio'] or '-'}   {row['limit']}")
+    storage = data["resources"]["storage"]
+    lines.append("  storage  " + ", ".join(f"{name} {size}" for name, size in storage.items()))
+    lines.append(f"  {'operation':48} {'kind':12} {'operations':>14} {'cycles':>9} {'energy fJ':>16}  limited by")
+    for row in data["per_operation"]:
+        name = row["name"] if len(row["name"]) <= 48 else "..." + row["name"][-45:]  # noqa: PLR2004  # the column's width
+        lines.append(
+            f"  {name:48} {row['kind']:12} {row['operations']:>14} {row['cycles']:>9} {row['energy_fj']:>16}  {row['limiting']}"
+        )
+    total = data["totals"]
+    lines.append(f"  {'total':48} {'':12} {total['operations']:>14} {total['cycles']:>9} {total['energy_fj']:>16}")
+    return lines
+
+
+def inspection(data: dict[str, Any]) -> list[str]:
+    lines = [f"{data['name'] or 'model'}: {data['parameters']} parameters, {sum(data['operators'].values())} operations"]
+    for kind in ("inputs", "outputs"):
+        lines += [f"  {kind[:-1]} {v['name']}: {v['dtype']}{v['shape']}" for v in data[kind]]
+    lines += [f"  choose dimension {name!r}: {', '.join(where)}" for name, where in data["open_dims"].items()]
+    lines += [f"  {count:>5} {name}" for name, count in data["operators"].items()]
+    lines += [f"  not supported: {name}" for name in data["unknown_operators"]]
+    return lines
+
+
+def counters(c: Counters) -> list[str]:
+    lines = []
+    for name, value in c.to_json().items():
+        lines.append(f"{name}: {', '.join(f'{k} {v}' for k, v in value.items()) if isinstance(value, dict) else value}")
+    return lines
+
+
+def target(t: Target) -> dict[str, Any]:
+    """A processor version in short."""
+    return {
+        "name": t.name, "version": t.version, "title": t.title, "price_class": t.price_class, "digest": t.digest,
+        "clock_hz": t.clock_hz, "memory_bytes": t.memory_bytes,
+    }  # fmt: skip
+
+
+def seeded(program: Program, seed: int) -> dict[str, Any]:
+    """One value for each input: normal numbers for floats, 0 or 1 for whole numbers and truth values."""
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for port in program.binary.ports:
+        if not port.output:
+            dtype = NUMPY[port.dtype]
+            array = rng.standard_normal(port.shape) if dtype.kind == "f" else rng.integers(0, 2, port.shape)
+            feeds[port.name] = np.asarray(array).astype(dtype)
+    return feeds

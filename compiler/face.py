@@ -1,0 +1,77 @@
+"""Reading models and showing programs: what the package's face adds to ``compile`` and ``simulate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, overload
+
+from compiler.bundle import Buckets, combinations
+from compiler.program import Program
+
+if TYPE_CHECKING:
+    from compiler.frontend.reader import Source
+    from compiler.ir.graph import Graph
+
+Dims = Mapping[str, int | Sequence[int]]
+
+
+@overload
+def load(
+    model: Source, dims: Mapping[str, int] | None = ..., constants: Mapping[str, Any] | None = ...,
+    *, on_stage: Callable[[str], None] = ...,
+) -> Graph: ...
+@overload
+def load(
+    model: Source, dims: Dims, constants: Mapping[str, Any] | None = ..., *, on_stage: Callable[[str], None] = ...
+) -> Graph | Buckets: ...  # fmt: skip
+
+
+def load(
+    model: Source,
+    dims: Dims | None = None,
+    constants: Mapping[str, Any] | None = None,
+    *,
+    on_stage: Callable[[str], None] = lambda name: None,
+) -> Graph | Buckets:
+    """The graph of an ONNX model (path, bytes or parsed proto) with its dimensions bound (G1).
+
+    ``dims``: symbolic dimension -> size, or a list of buckets: then every combination is loaded and ``compile`` makes a
+    bundle. ``constants``: inputs whose value the compiler must know. ``ModelError`` lists every problem at once.
+    """
+    from compiler import frontend
+    from compiler.errors import ModelError
+
+    given = dict(dims or {})
+    on_stage("read")
+    if isinstance(model, str | PathLike) and not str(model):
+        raise ModelError("no model is named; give the path of an ONNX file")
+    on_stage("shapes")
+    if all(isinstance(v, int) for v in given.values()):
+        on_stage("lower")
+        return frontend.load(model, {k: v for k, v in given.items() if isinstance(v, int)}, constants)
+    bindings = combinations(given)
+    on_stage("lower")
+    return Buckets(tuple(bindings), tuple(frontend.load(model, binding, constants) for binding in bindings))
+
+
+def inspect(model: Source) -> dict[str, Any]:
+    """What an ONNX file asks for before it can be compiled: inputs, outputs, open dimensions, operators, problems."""
+    from compiler.inspection import inspect as look
+
+    return look(model)
+
+
+def report(program: Program) -> dict[str, Any]:
+    """The whole report as plain data (see ``compiler.reporting.whole``)."""
+    return program.report()
+
+
+def chrome_trace(program: Program) -> dict[str, Any]:
+    """The schedule as trace events for common viewers."""
+    return program.chrome_trace()
+
+
+def disassemble(data: bytes) -> str:
+    """The text of a program's bytes."""
+    return Program.from_bytes(data).disassemble()

@@ -1,0 +1,50 @@
+"""What a model file contains and what it leaves open, without binding anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from compiler import frontend
+from compiler.frontend.reader import Source, opsets, read_model
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, ValueInfoProto
+
+
+def inspect(model: Source) -> dict[str, Any]:
+    """Plain data: opset, producer, inputs, outputs, open dimensions, operators and how many parameters.
+
+    ``ModelError`` when the source is not an ONNX model at all.
+    """
+    proto, digest = read_model(model)
+    counts = Counter(f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in proto.graph.node)
+    stored = {t.name for t in proto.graph.initializer}
+    known = set(frontend.operators())
+    return {
+        "sha256": digest,
+        "name": proto.graph.name,
+        "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
+        "opset": {domain or "ai.onnx": version for domain, version in opsets(proto).items()},
+        "inputs": [_value(v) for v in proto.graph.input if v.name not in stored],
+        "outputs": [_value(v) for v in proto.graph.output],
+        "open_dims": frontend.symbolic_dims(proto),
+        "operators": dict(sorted(counts.items())),
+        "unknown_operators": sorted(set(counts) - known - {f.name for f in proto.functions}),
+        "parameters": _parameters(proto),
+    }
+
+
+def _value(value: ValueInfoProto) -> dict[str, Any]:
+    import onnx
+
+    tensor = value.type.tensor_type
+    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+    number = tensor.elem_type
+    name = onnx.TensorProto.DataType.Name(number).lower() if number in onnx.TensorProto.DataType.values() else "unknown"
+    return {"name": value.name, "dtype": name, "shape": dims}
+
+
+def _parameters(proto: ModelProto) -> int:
+    return sum(prod(t.dims) for t in proto.graph.initializer)
