@@ -255,6 +255,6 @@ def invoice_file_response(invoice: Invoice, kind: str) -> HttpResponse:
     if kind not in writers:
         raise Problem(422, "Unknown kind", "Choose pdf, csv or json.")
     content_type, write = writers[kind]
-    response = HttpResponse(write(invoice), content_type=content_type)  # type: ignore[operator]
+    response = HttpResponse(write(invoice), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{invoice.number}.{kind}"'
     return response

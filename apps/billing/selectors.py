@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -134,7 +135,7 @@ def _name(value: Any, names: dict[UUID, str]) -> str:
     return str(value) if value else "-"
 
 
-def _slice(name: str, row: dict[str, Any]) -> Slice:
+def _slice(name: str, row: Mapping[str, Any]) -> Slice:
     return Slice(name, int(row["q"]), int(row["o"]), int(row["b"]), row["a"])
 
 

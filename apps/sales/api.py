@@ -169,8 +169,8 @@ def _contract(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
 def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
     """The arguments that preview and creation share."""
     if payload.plan is not None:
-        lines, plan_pool = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
-        pool = pool_get(payload.pool) if payload.pool else plan_pool
+        planned = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
+        lines, pool = planned.lines, pool_get(payload.pool) if payload.pool else planned.pool
     else:
         programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
         missing = [str(line.program) for line in payload.lines if line.program not in programs]

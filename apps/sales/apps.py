@@ -4,3 +4,11 @@ from django.apps import AppConfig
 class SalesConfig(AppConfig):
     name = "apps.sales"
     label = "sales"
+
+    def ready(self) -> None:
+        """A model file stays while a contract may still run on it."""
+        from apps.registry.services import KEEPERS
+        from apps.sales.selectors import version_keep_reason
+
+        if version_keep_reason not in KEEPERS:
+            KEEPERS.append(version_keep_reason)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
-from math import ceil
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +14,7 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get, pools
 from apps.pricing.rating.tariff import zone_of
-from apps.sales.services import MOST_EXECUTIONS, QuoteLine
+from apps.sales.services import MOST_EXECUTIONS
 
 DEFAULT_VOLUME = 1_000_000
 STEPS = tuple(digit * 10**power for power in range(13) for digit in (1, 2, 5) if digit * 10**power <= MOST_EXECUTIONS)
@@ -90,16 +88,6 @@ def pools_fitting(program: Program) -> list[Pool]:
         if pool.is_host or (pool.processor is not None and pool.processor.digest == program.target_digest)
     ]
     return sorted(fitting, key=lambda pool: (pool.is_host, pool.slug))
-
-
-def lines_of_plan(parts: Sequence[tuple[Program, Fraction]], *, items: int) -> list[QuoteLine]:
-    """Lines for so many items. The first program runs on every item; a later one of a cascade on an expected share,
-    and in the worst case on all of them."""
-    lines = []
-    for program, per_item in parts:
-        expected = ceil(per_item * items)
-        lines.append(QuoteLine(program, max(items, expected) if per_item < 1 else expected, expected))
-    return lines
 
 
 def _volume(value: Any) -> int:

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
+from apps.compilation.models import Program
 from apps.fleet.models import Pool
-from apps.sales.builder import lines_of_plan
+from apps.fleet.selectors import pool_get
+from apps.planner.models import Plan
 from apps.sales.services import QuoteLine
 
 
-def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | None) -> tuple[list[QuoteLine], Pool]:
-    """The chosen candidate of a plan for so many items (default: those that the plan was made for), and its pool."""
-    from apps.planner.models import Plan
-    from apps.planner.selectors import plan_lines, plan_pool, plan_volume
+class Planned(NamedTuple):
+    """A plan's choice for so many items."""
 
+    lines: list[QuoteLine]
+    pool: Pool
+    items: int
+    klass: str
+
+
+def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | None) -> Planned:
+    """The chosen candidate of a plan for so many items (default: those that the plan was made for).
+
+    A line's volume grows with the items: the worst case of a cascade's second program is every item, what is expected
+    of it is the share that was measured, rounded up. Raises Problem when nothing was feasible.
+    """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
         raise Problem(404, "Not found", "There is no such plan here, or it is not yours to see.")
-    return lines_of_plan(plan_lines(plan), items=items or plan_volume(plan)), plan_pool(plan)
+    if plan.chosen is None:
+        raise Problem(
+            409,
+            "Nothing to quote",
+            "Nothing was feasible in this plan; change its requirements first.",
+            kind="no-choice",
+        )
+    planned = int(plan.requirements["items"])
+    wanted = items or planned
+    rows: list[dict[str, Any]] = plan.chosen["lines"]
+    programs = Program.objects.filter(organisation=organisation).in_bulk([UUID(row["program"]) for row in rows])
+    lines = [
+        QuoteLine(
+            programs[UUID(row["program"])],
+            ceil(Fraction(row["executions"], planned) * wanted),
+            ceil(Fraction(row["expected"], planned) * wanted),
+        )
+        for row in rows
+    ]
+    return Planned(lines, pool_get(plan.chosen["pool"]), wanted, plan.requirements.get("klass") or "standard")

@@ -18,6 +18,7 @@ from apps.ledger.selectors import hold_of
 from apps.pricing.rating import PriceClass, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
+from apps.registry.models import ModelVersion
 from apps.sales.documents import Ask, duration_of
 from apps.sales.facts import ProgramFacts
 from apps.sales.limits import Limits, Window, limits_of
@@ -169,3 +170,14 @@ def _line_usages(
             actual=amount,
             quoted_rating=line["rating"],
         )
+
+
+def version_keep_reason(version: ModelVersion) -> str | None:
+    """Why a model file must stay: an active contract runs on a program made from it. None when nothing speaks against."""
+    contract = Contract.objects.filter(state=ContractState.ACTIVE, lines__program__model_version=version).first()
+    if contract is None:
+        return None
+    return (
+        f"Contract {str(contract.id)[:8]} runs on it until {contract.ends_at:%Y-%m-%d %H:%M} UTC; end the contract first, "
+        "or delete the file afterwards."
+    )

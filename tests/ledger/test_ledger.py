@@ -186,7 +186,7 @@ SECOND = "SELECT id FROM ledger_transaction WHERE sequence = 2"
 @pytest.mark.parametrize(
     ("sql", "broken_at"),
     [
-        (f"UPDATE ledger_entry SET amount = amount * 2 WHERE transaction_id IN ({SECOND})", 2),
+        (f"UPDATE ledger_entry SET amount = amount * 2 WHERE transaction_id IN ({SECOND})", 2),  # noqa: S608
         ("UPDATE ledger_transaction SET at = at + interval '1 microsecond' WHERE sequence = 3", 3),
         ("UPDATE ledger_transaction SET subject = 'contract x' WHERE sequence = 1", 1),
         ("DELETE FROM ledger_chain", 5),

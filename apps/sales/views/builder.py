@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
@@ -40,14 +40,15 @@ class Subject:
 def quote_new(request: HttpRequest) -> HttpResponse:
     """GET: the builder. POST: make the quote that is shown."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
-    data = request.POST if request.method == "POST" else request.GET
-    subject = _subject(request, data)
+    sent = request.POST if request.method == "POST" else request.GET
+    subject = _subject(request, sent)
+    data = _first_controls(sent, organisation, subject) if request.method == "GET" else sent
     context = _context(data, organisation, subject, now)
     if request.method == "POST" and context["refusal"] is None:
         try:
             quote = _create(request, organisation, context["controls"], now)
-        except Problem as refusal:
-            context["refusal"], context["offer"] = refusal, None
+        except Problem as problem:
+            context["refusal"], context["offer"] = problem, None
         else:
             return redirect("sales:quote_detail", pk=quote.pk)
     programs = Program.objects.filter(organisation=organisation).select_related("model_version__model")
@@ -117,9 +118,20 @@ def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subje
             return context
         offer, controls = _offer(organisation, controls, now)
         context |= {"offer": offer, "controls": controls, **_shown(offer, _previous(data))}
-    except Problem as refusal:
-        context["refusal"] = refusal
+    except Problem as problem:
+        context["refusal"] = problem
     return context
+
+
+def _first_controls(data: QueryDict, organisation: Organisation, subject: Subject) -> Mapping[str, Any]:
+    """What a plan asks for is where its quote's controls begin."""
+    if subject.plan_id is None or data.get("volume"):
+        return data
+    try:
+        planned = plan_lines_get(organisation=organisation, plan_id=subject.plan_id, items=None)
+    except Problem:
+        return data  # said again, in the page, when it is priced
+    return {"volume": planned.items, "klass": planned.klass, **data.dict()}
 
 
 def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tuple[Offer, Controls]:
@@ -138,8 +150,8 @@ def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tup
 
 def _lines(organisation: Organisation, controls: Controls) -> tuple[list[QuoteLine], Controls]:
     if controls.plan_id is not None:
-        lines, pool = plan_lines_get(organisation=organisation, plan_id=controls.plan_id, items=controls.volume)
-        return lines, replace(controls, pool=controls.pool or pool)
+        planned = plan_lines_get(organisation=organisation, plan_id=controls.plan_id, items=controls.volume)
+        return planned.lines, replace(controls, pool=controls.pool or planned.pool)
     if controls.program is None or controls.pool is None:
         raise Problem(409, "No pool", "No pool can run this program at present; ask the administrator.", kind="no-pool")
     return [QuoteLine(controls.program, controls.volume)], controls

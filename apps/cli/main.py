@@ -1,0 +1,160 @@
+"""`takt`: what a model costs, and whether an invoice is right, on the customer's own machine and offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import compiler
+from apps.cli.recompile import ModelFile, model_read
+from apps.cli.report import report, text
+from apps.cli.verify import Difference, Unreadable, verify
+from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
+
+RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
+
+
+class Refused(Exception):
+    """The command cannot do what was asked; the message says what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns 0: right; 1: the first difference was printed; 2: cannot be checked; 3: right as far as
+    it was checked, but a model was not given."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except (Refused, Unreadable, RatingError, compiler.ModelError) as error:
+        sys.stderr.write(f"takt: {error}\n")
+        return UNUSABLE
+    except BrokenPipeError:
+        return UNUSABLE
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="takt", description="What was compiled is what runs is what is billed.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    check = commands.add_parser(
+        "verify",
+        help="recompute an invoice or a quote from the model and the price book",
+        description="Compiles the model again and computes every step and amount again. Prints what was checked, or the "
+        "first difference. Needs no network.",
+    )
+    check.add_argument("document", type=Path, help="the invoice or quote, as JSON")
+    check.add_argument(
+        "files", type=Path, nargs="+", help="the model (or models) and the price book (or books), in any order"
+    )
+    check.add_argument("--json", action="store_true", help="print the result as JSON")
+    check.set_defaults(run=_verify)
+
+    show = commands.add_parser("report", help="what a model needs and costs")
+    show.add_argument("model", type=Path)
+    show.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
+    show.add_argument("--target", default="lpu", help="processor version (default: lpu)")
+    show.add_argument("--precision", default="float32")
+    show.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="size of an open dimension")
+    show.add_argument("--executions", type=int, default=1000, help="how many to price (default: 1000)")
+    show.add_argument("--steps", action="store_true", help="print every step of every price")
+    show.add_argument("--json", action="store_true", help="print the report as JSON")
+    show.set_defaults(run=_report)
+    return parser
+
+
+def _verify(options: argparse.Namespace) -> int:
+    models, books = _sorted(options.files)
+    document = _json(options.document)
+    try:
+        done = verify(document, models=models, books=books)
+    except Difference as error:
+        result = {"verified": False, "place": error.place, "stated": str(error.stated), "computed": str(error.computed)}
+        _print(options.json, result, f"DIFFERENT. {error}.\n")
+        return WRONG
+    name = document.get("number") or document.get("id", "")
+    words = "verified" if not done.partial else "verified in part"
+    lines = [*done.checked, *done.partial, f"{words}: {name}"]
+    _print(
+        options.json,
+        {"verified": not done.partial, "checked": done.checked, "partial": done.partial},
+        "\n".join(lines) + "\n",
+    )
+    return PARTLY if done.partial else RIGHT
+
+
+def _report(options: argparse.Namespace) -> int:
+    book = _book(options.book) if options.book else None
+    document = report(
+        _model(options.model), target=options.target, precision=options.precision, dims=_dims(options.dim),
+        executions=options.executions, book=book,
+    )  # fmt: skip
+    _print(options.json, document, text(document, steps=options.steps))
+    return RIGHT
+
+
+def _print(as_json: bool, document: dict[str, Any], words: str) -> None:
+    sys.stdout.write(json.dumps(document, indent=1) + "\n" if as_json else words)
+
+
+def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocument]]:
+    """Models and price books, told apart by what they are and not by their names."""
+    models, books = [], []
+    for path in paths:
+        if _read(path).lstrip()[:1] == b"{":
+            books.append(_book(path))
+        else:
+            models.append(_model(path))
+    if not books:
+        raise Refused("No price book is given; download it under Prices, or from /api/v1/price-books/current.")
+    return models, books
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{path} is not JSON; download the invoice with the button JSON.") from error
+    if not isinstance(document, dict):
+        raise Refused(f"{path} is not an invoice; download the invoice with the button JSON.")
+    return document
+
+
+def _book(path: Path) -> PriceBookDocument:
+    document = _json(path)
+    inner = document.get("document")
+    try:
+        return book_from_text(json.dumps(inner if isinstance(inner, dict) else document))
+    except BookError as error:
+        raise Refused(f"{path}: {error}") from error
+
+
+def _model(path: Path) -> ModelFile:
+    try:
+        return model_read(path)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _dims(pairs: Sequence[str]) -> dict[str, int]:
+    dims = {}
+    for pair in pairs:
+        name, _, size = pair.partition("=")
+        if not name or not size.isdigit() or int(size) < 1:
+            raise Refused(f"--dim {pair}: write it as NAME=SIZE, such as batch=1.")
+        dims[name] = int(size)
+    return dims
+
+
+if __name__ == "__main__":
+    sys.exit(main())

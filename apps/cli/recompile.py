@@ -1,0 +1,80 @@
+"""Compiling a model again, exactly as a line of an invoice says that it was compiled."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import compiler
+from compiler import targets
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model on disk, read once."""
+
+    name: str
+    data: bytes
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Recompiled:
+    """What the compiler says about it here and now. Counts are those of one execution."""
+
+    digest: str
+    target_digest: str
+    compiler_version: str
+    operations: int
+    interval: int
+    latency: int
+    exact: bool
+
+
+def model_read(path: Path) -> ModelFile:
+    """The file and its digest. Raises OSError."""
+    data = path.read_bytes()
+    return ModelFile(path.name, data, hashlib.sha256(data).hexdigest())
+
+
+def recompile(model: ModelFile, program: dict[str, Any]) -> Recompiled:
+    """Compile for the target, precision and dimensions that `program` (a line's program) names.
+
+    Raises compiler.ModelError, as for any model.
+    """
+    graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
+    made = compiler.compile(graph, target=program["target"], precision=program["precision"])
+    if not isinstance(made, compiler.Program):
+        raise compiler.ModelError("the line names several sizes for one program; it must name one")
+    return facts_of(made)
+
+
+def facts_of(program: compiler.Program) -> Recompiled:
+    """The counts of a compiled program."""
+    resources = program.resources
+    return Recompiled(
+        digest=program.digest,
+        target_digest=targets.load(program.binary.target).digest,
+        compiler_version=program.binary.compiler_version,
+        operations=resources.operations,
+        interval=resources.interval,
+        latency=resources.cycles,
+        exact=resources.exact,
+    )
+
+
+def constants_of(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
+    """Stated constants as arrays of the inputs' own element types."""
+    if not stated:
+        return {}
+    import numpy as np
+    import onnx
+
+    graph = onnx.load_model_from_string(data).graph
+    kinds = {value.name: value.type.tensor_type.elem_type for value in graph.input}
+    return {
+        name: np.array(value, dtype=onnx.helper.tensor_dtype_to_np_dtype(kinds[name]) if name in kinds else None)
+        for name, value in stated.items()
+    }

@@ -1,0 +1,121 @@
+"""What a model costs, without a server: resources, and prices when a price book is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import compiler
+from apps.cli.recompile import ModelFile, Recompiled, facts_of
+from apps.pricing.rating import Counts, NotPriced, PriceBookDocument, Terms, amount_text, decimal_text, rate
+from compiler import targets
+
+
+def report(
+    model: ModelFile,
+    *,
+    target: str,
+    precision: str,
+    dims: dict[str, int],
+    executions: int,
+    book: PriceBookDocument | None,
+) -> dict[str, Any]:
+    """Counts of one execution on a target, and the price of `executions` of them in every class that the book offers.
+
+    Raises compiler.ModelError.
+    """
+    made = compiler.compile(compiler.load(model.data, dims=dims), target=target, precision=precision)
+    if not isinstance(made, compiler.Program):
+        raise compiler.ModelError("give one size for each dimension")
+    machine = targets.load(target)
+    return {
+        "model": model.name,
+        "sha256": model.sha256,
+        "target": target,
+        "precision": precision,
+        "dims": dims,
+        "program": made.digest,
+        "clock_hz": machine.clock_hz,
+        "resources": made.resources.to_json(),
+        "executions": executions,
+        "prices": prices(facts_of(made), machine.price_class, precision, executions, book) if book else None,
+        "currency": book.currency.to_json() if book else None,
+        "book": {"version": book.version, "digest": book.digest} if book else None,
+    }
+
+
+def prices(
+    facts: Recompiled, processor_class: str, precision: str, executions: int, book: PriceBookDocument
+) -> list[dict[str, Any]]:
+    """The price in each class on offer; a class that needs an off-peak instant is priced at the next one in words only."""
+    found: list[dict[str, Any]] = []
+    for name, price_class in book.classes.items():
+        if not price_class.offered:
+            continue
+        terms = Terms(
+            processor_class, precision, name, instant=_off_peak_instant(book) if price_class.off_peak_only else None
+        )
+        try:
+            rating = rate(
+                book=book, counts=Counts(facts.operations, facts.interval), executions=executions, terms=terms
+            )
+        except NotPriced as error:
+            found.append(
+                {"class": name, "title": price_class.title, "amount": None, "reason": error.missing, "steps": []}
+            )
+            continue
+        found.append(
+            {
+                "class": name,
+                "title": price_class.title,
+                "amount": decimal_text(rating.amount),
+                "reason": price_class.promise,
+                "steps": [step.to_json() for step in rating.steps],
+            }
+        )
+    return found
+
+
+def _off_peak_instant(book: PriceBookDocument) -> Any:
+    from datetime import UTC, datetime, timedelta
+
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return book.tariff.intervals(start, start + timedelta(days=370))[0][0]
+
+
+def text(document: dict[str, Any], *, steps: bool = False) -> str:
+    """The report for people."""
+    resources = document["resources"]
+    kind = "exact" if resources["exact"] else f"bound: {resources['reason']}"
+    lines = [
+        f"{document['model']} on {document['target']} in {document['precision']} ({kind})",
+        f"  program     {document['program']}",
+        f"  operations  {resources['operations']:,}",
+        f"  latency     {resources['cycles']:,} cycles = {_microseconds(resources['cycles'], document['clock_hz'])} us",
+        f"  interval    {resources['interval']:,} cycles",
+        f"  memory      {resources['storage']['total']:,} bytes",
+        f"  IO          {resources['io']['bytes_in']:,} bytes in, {resources['io']['bytes_out']:,} bytes out",
+    ]
+    if document["prices"] is None:
+        return "\n".join([*lines, "  price       not priced: give a price book with --book"]) + "\n"
+    currency = document["currency"]
+    lines.append(f"  price of {document['executions']:,} executions, price book {document['book']['version']}:")
+    for row in document["prices"]:
+        amount = "not priced" if row["amount"] is None else _amount(row["amount"], currency)
+        lines.append(f"    {row['title']:<12} {amount:>28}  {row['reason']}")
+        if steps:
+            lines += [
+                f"      {step['title']:<20} {step['input']} {step['operation']} {step['factor']} = {step['result']}"
+                for step in row["steps"]
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _amount(amount: str, currency: dict[str, Any]) -> str:
+    from decimal import Decimal
+
+    return f"{amount_text(Decimal(amount), exponent=currency['exponent'])} {currency['code']}"
+
+
+def _microseconds(cycles: int, clock_hz: int) -> str:
+    nanoseconds = cycles * 10**9 // clock_hz
+    return f"{nanoseconds // 1000:,}.{nanoseconds % 1000:03d}"

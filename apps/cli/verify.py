@@ -1,0 +1,214 @@
+"""Recomputing an invoice or a quote from the model, the price book and nothing else (T1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from apps.cli.recompile import ModelFile, Recompiled, recompile
+from apps.pricing.rating import (
+    Counts,
+    PriceBookDocument,
+    Rating,
+    RatingError,
+    Terms,
+    decimal_text,
+    digest_of,
+    exact_sum,
+    multiply,
+    payable_of,
+    rate,
+    shares_of,
+)
+
+INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
+
+
+class Difference(Exception):
+    """The first place at which the document is not what the computation gives."""
+
+    def __init__(self, place: str, stated: object, computed: object) -> None:
+        super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
+        self.place, self.stated, self.computed = place, stated, computed
+
+
+class Unreadable(Exception):
+    """The document is not one that can be verified."""
+
+
+@dataclass
+class Verification:
+    """What was checked. `partial` lists lines whose model was not given, so that their counts were taken on trust."""
+
+    checked: list[str] = field(default_factory=list)
+    partial: list[str] = field(default_factory=list)
+
+
+def verify(
+    document: dict[str, Any], *, models: Sequence[ModelFile], books: Sequence[PriceBookDocument]
+) -> Verification:
+    """Recompute a document. Raises Difference at the first deviation, Unreadable for what cannot be checked."""
+    try:
+        return _verify(document, models, {book.digest: book for book in books})
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Unreadable(f"The document lacks something that a {INVOICE} has: {error!r}.") from error
+    except InvalidOperation as error:
+        raise Unreadable("The document holds an amount that is not a number.") from error
+
+
+def _verify(document: dict[str, Any], models: Sequence[ModelFile], books: dict[str, PriceBookDocument]) -> Verification:
+    if document.get("format") not in (INVOICE, QUOTE):
+        raise Unreadable(
+            f"The document's format is {document.get('format')!r}; this command reads {INVOICE} and {QUOTE}."
+        )
+    done = Verification()
+    _document_digest(document, done)
+    by_digest = {model.sha256: model for model in models}
+    compiled: dict[str, Recompiled] = {}
+    for number, line in enumerate(document["lines"], 1):
+        _same(f"number of line {number}", line["number"], number)
+        _line_program(line, by_digest, compiled, done)
+        _line_price(line, document["currency"], books, done)
+    _totals(document, done)
+    return done
+
+
+def _document_digest(document: dict[str, Any], done: Verification) -> None:
+    stated = document.get("digest")
+    if stated is None:
+        return
+    computed = digest_of({key: value for key, value in document.items() if key != "digest"})
+    _same("digest of the document", stated, computed)
+    done.checked.append(f"digest of the document: {computed}")
+
+
+def _line_program(
+    line: dict[str, Any], models: dict[str, ModelFile], compiled: dict[str, Recompiled], done: Verification
+) -> None:
+    """The line's counts, from the model itself."""
+    program, place = line["program"], f"line {line['number']}"
+    counts = line["rating"]["counts"]
+    _same(f"{place}, operations of one execution", counts["operations"], program["operations"])
+    _same(f"{place}, cycles of one execution", counts["cycles"], program["cycles"])
+    model = models.get(program["model_sha256"])
+    if model is None:
+        done.partial.append(
+            f"{place}: no file with SHA-256 {program['model_sha256'][:16]}... ({program['model']}) was given; its counts were "
+            "not computed again"
+        )
+        return
+    if program["digest"] not in compiled:
+        compiled[program["digest"]] = recompile(model, program)
+    again = compiled[program["digest"]]
+    _same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
+    _same(f"{place}, operations of one execution", program["operations"], again.operations)
+    _same(f"{place}, cycles between two executions", program["cycles"], again.interval)
+    _same(f"{place}, latency in cycles", program["latency_cycles"], again.latency)
+    if again.digest != program["digest"]:
+        raise Difference(
+            f"{place}, digest of the program (compiler {program['compiler_version']} then, {again.compiler_version} here)",
+            program["digest"], again.digest,
+        )  # fmt: skip
+    done.checked.append(
+        f"{place}: {model.name} compiled for {program['target']} in {program['precision']} gives program "
+        f"{again.digest[:16]}... with {again.operations:,} operations and {again.interval:,} cycles"
+    )
+
+
+def _line_price(
+    line: dict[str, Any], currency: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification
+) -> None:
+    """Every step and the amount, from the price book; then every usage row."""
+    place, stated = f"line {line['number']}", line["rating"]
+    book = books.get(stated["book_digest"])
+    if book is None:
+        given = ", ".join(f"version {known.version} ({digest[:16]}...)" for digest, known in books.items())
+        raise Difference(
+            f"{place}, price book",
+            f"version {stated['book_version']} ({stated['book_digest'][:16]}...)",
+            given or "none given",
+        )
+    _same("currency", digest_of(currency), digest_of(book.currency.to_json()))
+    _same(f"{place}, executions", line["executions"], stated["executions"])
+    rating = _rate(book, stated, stated["executions"])
+    _steps(place, stated["steps"], rating.to_json()["steps"])
+    _same(f"{place}, amount of the rating", stated["amount"], decimal_text(rating.amount))
+    _same(f"{place}, amount", line["amount"], decimal_text(rating.amount))
+    _same(f"{place}, everything else about the price", _rest(stated), _rest(rating.to_json()))
+    rows = line.get("usage", [])
+    for number, row in enumerate(rows, 1):
+        amount = _rate(book, stated, row["executions"]).amount
+        _same(f"{place}, usage row {number}, amount", row["amount"], decimal_text(amount))
+    if rows:
+        _same(f"{place}, executions of all usage rows", line["executions"], sum(row["executions"] for row in rows))
+        done.checked.append(f"{place}: {len(rows)} usage rows sum to {line['executions']:,} executions")
+    done.checked.append(f"{place}: {len(rating.steps)} steps give {line['amount']} {rating.currency}")
+
+
+def _rate(book: PriceBookDocument, stated: dict[str, Any], executions: int) -> Rating:
+    try:
+        return rate(
+            book=book,
+            counts=Counts.from_json(stated["counts"]),
+            executions=executions,
+            terms=Terms.from_json(stated["terms"]),
+            unused=stated["unused"],
+        )
+    except RatingError as error:
+        raise Unreadable(str(error)) from error
+
+
+def _steps(place: str, stated: list[dict[str, str]], computed: list[dict[str, str]]) -> None:
+    for mine, theirs in zip(computed, stated, strict=False):
+        for key in ("name", "operation", "input", "factor", "result", "unit", "title", "rule"):
+            _same(f"{place}, step {mine['name']!r}, {key}", theirs[key], mine[key])
+    _same(f"{place}, number of steps", len(stated), len(computed))
+
+
+def _rest(rating: dict[str, Any]) -> str:
+    return digest_of({key: value for key, value in rating.items() if key not in {"steps", "amount"}})
+
+
+def _totals(document: dict[str, Any], done: Verification) -> None:
+    amounts = [Decimal(line["amount"]) for line in document["lines"]]
+    net = exact_sum(amounts)
+    _same("net", document["net"], decimal_text(net))
+    exponent = document["currency"]["exponent"]
+    pairs = (
+        _quote_totals(net, exponent) if document["format"] == QUOTE else _invoice_totals(document, amounts, exponent)
+    )
+    for name, value in pairs:
+        _same(name, document[name], decimal_text(value))
+    done.checked.append(
+        f"net {document['net']}, payable {document['payable']} {document['currency']['code']}, rounded once"
+    )
+
+
+def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
+    rounded = payable_of(net, exponent=exponent)
+    yield "payable", rounded.payable
+    yield "carried", rounded.carried
+
+
+def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: int) -> Iterator[tuple[str, Decimal]]:
+    carried_in = Decimal(document["carried_in"])
+    total = exact_sum([*amounts, carried_in])
+    yield "total", total
+    rounded = payable_of(total, exponent=exponent)
+    yield "payable", rounded.payable
+    yield "correction", rounded.correction
+    yield "carried_out", rounded.carried
+    tax = payable_of(multiply(rounded.payable, Decimal(document["tax_rate"])), exponent=exponent).payable
+    yield "tax", tax
+    yield "due", exact_sum([rounded.payable, tax])
+    shares = shares_of(rounded.payable, [*amounts, carried_in], exponent=exponent)
+    for line, share in zip(document["lines"], shares, strict=False):
+        _same(f"line {line['number']}, share of the rounded total", line["share"], decimal_text(share))
+    yield "carried_in_share", shares[-1]
+
+
+def _same(place: str, stated: object, computed: object) -> None:
+    if stated != computed or type(stated) is not type(computed):
+        raise Difference(place, stated, computed)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import copy
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from django.test import Client
+from django.utils import timezone
+from onnx import TensorProto, helper
+
+import compiler
+from apps.accounts.models import User
+from apps.billing.exports import invoice_json
+from apps.billing.services import invoice_issue
+from apps.cli.main import PARTLY, RIGHT, UNUSABLE, WRONG, main
+from apps.cli.recompile import facts_of, model_read
+from apps.compilation.models import Program
+from apps.pricing.rating import digest_of
+from apps.sales.exports import quote_json
+from apps.sales.models import Contract
+from apps.sales.services import quote_accept, quote_create
+from tests.cast import Cast
+from tests.pricing.rating.books import SHIPPED
+from tests.sales.market import Market, open_market
+from tests.sales.test_contracts import run
+
+ROOT = Path(__file__).parents[2]
+
+
+def _model(path: Path, *, width: int) -> Path:
+    """A small two-layer network with weights from a fixed seed."""
+    dice = random.Random(width)
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        size = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        return helper.make_tensor(name, TensorProto.FLOAT, shape, [dice.uniform(-1, 1) for _ in range(size)])
+
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "a"], ["h"]),
+            helper.make_node("Relu", ["h"], ["r"]),
+            helper.make_node("MatMul", ["r", "b"], ["y"]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+        [weights("a", 8, width), weights("b", width, 4)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def _stored(market: Market, cast: Cast, path: Path) -> Program:
+    """The program as the compile room stores it, with the figures that the compiler gives."""
+    row = market.program(cast.organisation, cast.engineer, name=path.stem)
+    made, file = compiler.compile(compiler.load(str(path))), model_read(path)
+    facts = facts_of(made)
+    version = row.model_version
+    version.sha256 = file.sha256
+    version.save()
+    for name, value in {
+        "digest": facts.digest, "target_digest": facts.target_digest, "compiler_version": facts.compiler_version,
+        "operations": facts.operations, "interval_cycles": facts.interval, "latency_cycles": facts.latency, "dims": {},
+    }.items():  # fmt: skip
+        setattr(row, name, value)
+    row.save()
+    market.lpu.processor.digest = facts.target_digest
+    market.lpu.processor.save()
+    return row
+
+
+class Papers:
+    """An invoice and a quote over two real models, as a customer downloads them."""
+
+    def __init__(self, folder: Path, cast: Cast) -> None:
+        self.folder, market, now = folder, open_market(), timezone.now()
+        self.models = [_model(folder / f"net{width}.onnx", width=width) for width in (16, 24)]
+        contracts: list[Contract] = []
+        for path, klass in zip(self.models, ("standard", "batch"), strict=True):
+            quote = quote_create(
+                organisation=cast.organisation, lines=[(_stored(market, cast, path), 10**9)], klass=klass,
+                pool=market.lpu, actor=None, now=now,
+            )  # fmt: skip
+            contracts.append(quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=now))
+        for contract, leases in zip(contracts, ([800_000_000, 200_000_000], [123_456_789]), strict=True):
+            for executions in leases:
+                run(contract, executions, now=now)
+        self.quote = json.loads(quote_json(contracts[0].quote))
+        invoice = invoice_issue(organisation=cast.organisation, actor=None, now=now + timedelta(seconds=1))
+        self.invoice = json.loads(invoice_json(invoice))
+
+    def run(self, document: dict[str, Any], *files: Path) -> int:
+        """`takt verify` on this document."""
+        path = self.folder / "document.json"
+        path.write_text(json.dumps(document))
+        return main(["verify", str(path), *map(str, files or [*self.models, SHIPPED])])
+
+
+@pytest.fixture
+def papers(tmp_path: Path, cast: Cast) -> Papers:
+    return Papers(tmp_path, cast)
+
+
+def test_an_invoice_is_reproduced_to_the_last_digit(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    assert papers.run(papers.invoice) == RIGHT
+    said = capsys.readouterr().out
+    assert "verified: T-" in said
+    assert "2 usage rows sum to 1,000,000,000 executions" in said
+    assert said.count("steps give") == 2
+
+
+def test_a_quote_is_reproduced_too(papers: Papers) -> None:
+    assert papers.run(papers.quote, papers.models[0], SHIPPED) == RIGHT
+
+
+def test_a_model_that_is_not_given_is_said_to_be_unchecked(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    assert papers.run(papers.invoice, papers.models[1], SHIPPED) == PARTLY
+    assert "its counts were not computed again" in capsys.readouterr().out
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a document that holds money, a count or a rule."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _places(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _places(item, (*path, index))
+    else:
+        yield path
+
+
+LEFT_TO_THE_DIGEST = {
+    "addressee",
+    "organisation",
+    "period",
+    "quoted_against_actual",
+    "previous",
+    "id",
+    "number",
+    "issued_at",
+    "due_at",
+}
+NAMES = {
+    "model",
+    "project",
+    "project_id",
+    "program_id",
+    "reason",
+    "exact",
+    "clock_hz",
+    "dims",
+    "constants",
+    "compiler_version",
+}
+
+
+def _change(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
+    changed = copy.deepcopy(document)
+    place: Any = changed
+    for key in path[:-1]:
+        place = place[key]
+    value = place[path[-1]]
+    place[path[-1]] = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else f"{value}1"
+    return changed
+
+
+def test_whatever_is_changed_is_found_by_the_digest(papers: Papers) -> None:
+    for path in list(_places(papers.invoice))[::5]:
+        changed = _change(papers.invoice, path)
+        assert papers.run(changed) in {WRONG, UNUSABLE}, path
+
+
+def test_a_changed_figure_is_found_even_when_the_digest_was_made_anew(papers: Papers) -> None:
+    body = {key: value for key, value in papers.invoice.items() if key != "digest"}
+    figures = [
+        path
+        for path in _places(body)
+        if path[0] not in LEFT_TO_THE_DIGEST
+        and path[-1] not in NAMES
+        and (
+            path[-2:-1] != ("program",)
+            or path[-1] in {"operations", "cycles", "digest", "target_digest", "latency_cycles"}
+        )
+        and not (
+            path[0] == "lines" and path[2] in {"contract", "terms_digest", "quoted_executions", "quoted_amount", "kind"}
+        )
+        and not ("usage" in path and path[-1] in {"id", "lease", "from", "to", "digest"})
+    ]
+    assert len(figures) > 150
+    for path in random.Random(6).sample(figures, 60):
+        changed = _change(body, path)
+        changed["digest"] = digest_of(changed)
+        assert papers.run(changed) in {WRONG, UNUSABLE, PARTLY}, path
+        if papers.run(changed) == PARTLY:
+            assert path[-1] == "model_sha256"
+
+
+def test_the_first_difference_names_its_place(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = copy.deepcopy(papers.invoice)
+    changed["lines"][1]["rating"]["steps"][5]["factor"] = "0.6"
+    del changed["digest"]
+    assert papers.run(changed) == WRONG
+    assert "line 2, step 'discount', factor: the document says 0.6, computed here is" in capsys.readouterr().out
+
+
+def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(SHIPPED.read_text().replace('"0.008"', '"0.009"'))
+    assert papers.run(papers.invoice, *papers.models, other) == WRONG
+    assert "price book" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is not JSON"), ("[]", "is not an invoice"), ("{}", "format is None"),
+        ('{"format": "takt-invoice/1"}', "lacks something"),
+        ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks something"), ("[" * 50_000, "is not JSON"),
+    ],
+)  # fmt: skip
+def test_what_is_no_invoice_is_refused_in_a_sentence(
+    tmp_path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    assert main(["verify", str(path), str(SHIPPED)]) == UNUSABLE
+    assert said in capsys.readouterr().err
+
+
+def test_missing_files_and_a_missing_book_are_named(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    assert papers.run(papers.invoice, papers.models[0]) == UNUSABLE
+    assert "No price book is given" in capsys.readouterr().err
+    assert papers.run(papers.invoice, Path("/nowhere/net.onnx"), SHIPPED) == UNUSABLE
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_command_runs_where_the_server_is_not_installed(papers: Papers) -> None:
+    """A customer's machine has onnx and numpy. Whatever else is imported there is an error."""
+    path = papers.folder / "invoice.json"
+    path.write_text(json.dumps(papers.invoice))
+    program = (
+        "import sys\n"
+        "class Wall:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name.split('.')[0] in {'django', 'celery', 'redis', 'psycopg2', 'ninja', 'scipy', "
+        "'onnxruntime', 'reportlab', 'stripe', 'structlog', 'pydantic'}:\n"
+        "            raise ImportError(name + ' is not here')\n"
+        "sys.meta_path.insert(0, Wall())\n"
+        "from apps.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    files = [str(path), *map(str, papers.models), str(SHIPPED)]
+    done = subprocess.run(
+        [sys.executable, "-c", program, "verify", *files],
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == RIGHT, done.stderr
+    assert "verified: T-" in done.stdout
+
+
+def test_the_downloads_of_the_site_verify(
+    papers: Papers, cast: Cast, as_user: Callable[[User], Client], tmp_path: Path
+) -> None:
+    client = as_user(cast.viewer)
+    book, invoice = tmp_path / "b.json", tmp_path / "i.json"
+    book.write_bytes(client.get("/prices/1/price-book.json").content)
+    invoice.write_bytes(client.get(f"/invoices/{papers.invoice['id']}/invoice.json").content)
+    assert main(["verify", str(invoice), *map(str, papers.models), str(book)]) == RIGHT
+    book.write_bytes(client.get("/api/v1/price-books/current").content)
+    assert main(["verify", str(invoice), *map(str, papers.models), str(book)]) == RIGHT
+
+
+def test_a_report_prices_every_class_on_offer(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(papers.models[0]), "--book", str(SHIPPED), "--json"]) == RIGHT
+    document = json.loads(capsys.readouterr().out)
+    assert sorted(row["class"] for row in document["prices"]) == ["batch", "off_peak", "priority", "standard"]
+    assert main(["report", str(papers.models[0])]) == RIGHT
+    assert "not priced" in capsys.readouterr().out
+    assert main(["report", str(SHIPPED)]) == UNUSABLE
+    assert main(["report", str(papers.models[0]), "--dim", "batch"]) == UNUSABLE
