@@ -8,6 +8,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from bin.models import fetch
+from compiler.ir.graph import Graph
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
@@ -47,3 +50,39 @@ def _weights(rng: np.random.Generator, shape: list[int], role: str) -> np.ndarra
     if role in ("BatchNormalization 1", "BatchNormalization 4") or role.startswith("Unsqueeze"):
         return (1 + 0.1 * rng.random(shape)).astype(np.float32)
     return (0.05 * rng.standard_normal(shape)).astype(np.float32)
+
+
+# Open dimensions of the fetched models, as the compiler asks for them.
+CASES: dict[str, tuple[str, dict[str, int]]] = {
+    "squeezenet": ("light:squeezenet", {}),
+    "cls": ("cls", {"x.0": 1, "x.2": 48, "x.3": 192}),
+    "magika": ("magika", {"unk__214": 1}),
+    "minilm-16": ("minilm", {"batch_size": 1, "sequence_length": 16}),
+    "minilm-64": ("minilm", {"batch_size": 1, "sequence_length": 64}),
+    "minilm-128": ("minilm", {"batch_size": 1, "sequence_length": 128}),
+}
+
+
+def model_bytes(case: str) -> tuple[bytes, dict[str, int]]:
+    """A model of ``CASES`` and the sizes of its open dimensions."""
+    name, dims = CASES[case]
+    if name.startswith("light:"):
+        return light_model(name.removeprefix("light:")).SerializeToString(deterministic=True), dims
+    return fetch(name).read_bytes(), dims
+
+
+def sensible_feeds(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Seeded inputs in each model's own range: noise for images, bytes, word numbers, masks with a padded tail."""
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for name in graph.inputs:
+        kind = graph.types[name]
+        if name == "attention_mask":
+            values = np.ones(kind.shape)
+            values[:, kind.shape[1] - seed * kind.shape[1] // 8 :] = 0
+        elif kind.dtype.is_float:
+            values = rng.standard_normal(kind.shape)
+        else:
+            values = rng.integers(0, 257 if name == "bytes" else 30_000, kind.shape)
+        feeds[name] = values.astype(kind.dtype.numpy)
+    return feeds
