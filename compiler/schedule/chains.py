@@ -1,8 +1,10 @@
 """Which plane does what, and in which order.
 
 A chain is the passes over all K tiles that complete some rows of some columns; a step of it is one weight tile and the
-MATMULs that use it. A first, rough schedule (no weight slots, no lines, planes as a pool) tells when chains become ready; in
-that order, which is topological, they are dealt to the planes. A weight tile that a plane still holds is not loaded again.
+MATMULs that use it. A rehearsal of the whole schedule (without weight slots and memory lines) gives every chain, when all
+that it reads is there, to the plane that can start it first. Chains wait only for chains that ended before they began, so
+planes that work in this order never wait for each other in a circle. A weight tile that a plane still holds is not loaded
+again.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from compiler.isa.machine import UNIT_CLASSES
+
 if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
     from compiler.schedule.tile import Tile
 
 
@@ -35,160 +40,129 @@ class Order:
     holds: dict[int, list[int]]  # LOADW -> MATMULs that must have read the slot
 
 
-def rough(tiles: list[Tile], data: list[list[int]], rank: list[tuple[int, ...]], instances: dict[str, int]) -> list[int]:
-    """Start cycles when only the number of units and the data limit."""
-    waiting = [len(d) for d in data]
-    users: list[list[int]] = [[] for _ in tiles]
-    for number, before in enumerate(data):
-        for b in before:
-            users[b].append(number)
-    start = [0] * len(tiles)
-    earliest = [0] * len(tiles)
-    free = {name: [0] * n for name, n in instances.items() if name != "weights"}
-    later: dict[str, list[tuple[int, int]]] = {name: [] for name in free}
-    now: dict[str, list[tuple[tuple[int, ...], int]]] = {name: [] for name in free}
-    events: list[tuple[int, str]] = []
+class Rehearsal:
+    """The event loop over jobs: a chain is one job, every other tile is one of its own."""
 
-    def done(number: int) -> None:
-        stack = [number]
-        while stack:
-            n = stack.pop()
-            end = start[n] + tiles[n].latency + tiles[n].beats
-            for user in users[n]:
-                waiting[user] -= 1
-                earliest[user] = max(earliest[user], end)
-                if waiting[user]:
-                    continue
-                name = tiles[user].unit[0]
-                if name == "weights":
-                    start[user] = earliest[user]
-                    stack.append(user)
-                else:
-                    heapq.heappush(later[name], (earliest[user], user))
-                    heapq.heappush(events, (max(earliest[user], free[name][0]), name))
+    def __init__(
+        self, tiles: list[Tile], chains: list[list[Step]], data: list[list[int]], rank: list[tuple[int, ...]], machine: Machine
+    ):
+        self.tiles, self.chains, self.machine = tiles, chains, machine
+        self.job = list(range(len(tiles)))  # tile -> job; chains come after all tiles
+        for number, chain in enumerate(chains):
+            for step in chain:
+                for n in (step.load, *step.uses):
+                    self.job[n] = len(tiles) + number
+        jobs = len(tiles) + len(chains)
+        self.rank: list[tuple[int, ...]] = [*rank, *(min(rank[u] for u in chain[0].uses) for chain in chains)]
+        self.waiting = [0] * jobs
+        self.earliest = [0] * jobs
+        self.users: list[list[tuple[int, int]]] = [[] for _ in tiles]  # (job, cycles after the end)
+        self._link(data)
+        names = [name for name in UNIT_CLASSES if name != "weights"]
+        self.free = {name: [0] * machine.unit(name).instances for name in names}
+        self.later: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+        self.now: dict[str, list[tuple[tuple[int, ...], int]]] = {name: [] for name in names}
+        self.events: list[tuple[int, int]] = []
+        self.names = names
+        self.dealer = Dealer(tiles, machine.matrix.instances, machine.matrix.slots)
 
-    ready = [n for n in range(len(tiles)) if not waiting[n]]
-    for number in ready:
-        name = tiles[number].unit[0]
-        if name == "weights":
-            done(number)
-        else:
-            heapq.heappush(later[name], (0, number))
-            heapq.heappush(events, (0, name))
-    while events:
-        cycle, name = heapq.heappop(events)
-        if cycle < free[name][0]:
-            continue
-        while later[name] and later[name][0][0] <= cycle:
-            number = heapq.heappop(later[name])[1]
-            heapq.heappush(now[name], (rank[number], number))
-        while now[name] and free[name][0] <= cycle:
-            number = heapq.heappop(now[name])[1]
-            start[number] = cycle
-            heapq.heapreplace(free[name], cycle + tiles[number].beats)
-            done(number)
-        if now[name] or later[name]:
-            at = free[name][0] if now[name] else max(free[name][0], later[name][0][0])
-            heapq.heappush(events, (max(at, cycle), name))
-    return start
+    def _link(self, data: list[list[int]]) -> None:
+        for number, tile in enumerate(self.tiles):
+            job = self.job[number]
+            extra = tile.beats + tile.latency if tile.unit[0] == "weights" else 0
+            for before in data[number]:
+                if self.job[before] != job:
+                    self.waiting[job] += 1
+                    self.users[before].append((job, extra))
 
+    def run(self) -> Order:
+        """Rehearse; answers what every plane does."""
+        jobs = sorted(set(self.job))
+        for job in jobs:
+            if not self.waiting[job]:
+                self._offer(job)
+        while self.events:
+            cycle, number = heapq.heappop(self.events)
+            self._step(cycle, self.names[number])
+        return self.dealer.result
 
-def deal(
-    tiles: list[Tile], chains: list[list[Step]], data: list[list[int]], start: list[int], planes: int, slots: int
-) -> Order:
-    """Chains in topological order, the readiest first, each to the plane that is done with it first."""
-    owner: dict[int, int] = {}
-    for number, chain in enumerate(chains):
+    def _unit(self, job: int) -> str:
+        return "matrix" if job >= len(self.tiles) else self.tiles[job].unit[0]
+
+    def _offer(self, job: int) -> None:
+        name = self._unit(job)
+        heapq.heappush(self.later[name], (self.earliest[job], job))
+        self._wake(name, self.earliest[job])
+
+    def _wake(self, name: str, cycle: int) -> None:
+        heapq.heappush(self.events, (max(cycle, min(self.free[name])), self.names.index(name)))
+
+    def _step(self, cycle: int, name: str) -> None:
+        later, now, free = self.later[name], self.now[name], self.free[name]
+        while later and later[0][0] <= cycle:
+            job = heapq.heappop(later)[1]
+            heapq.heappush(now, (self.rank[job], job))
+        while now and min(free) <= cycle:
+            job = heapq.heappop(now)[1]
+            if name == "matrix":
+                self._chain(job - len(self.tiles), cycle, free)
+                continue
+            unit = free.index(min(free))
+            tile = self.tiles[job]
+            free[unit] = cycle + tile.beats
+            self._done(job, cycle + tile.beats + tile.latency)
+        if now:
+            self._wake(name, min(free))
+        elif later:
+            self._wake(name, later[0][0])
+
+    def _chain(self, number: int, cycle: int, free: list[int]) -> None:
+        """All of a chain on the plane, among those that are free, that has its weights first."""
+        chain = self.chains[number]
+        plane = min((p for p, f in enumerate(free) if f <= cycle), key=lambda p: (self.dealer.arrival(p, chain[0], cycle), p))
+        at = cycle
         for step in chain:
-            owner[step.load] = number
+            at = max(at, self.dealer.give(plane, step, at))
             for use in step.uses:
-                owner[use] = number
-    key = [max(start[u] for u in chain[0].uses) for chain in chains]
-    result = Order([[] for _ in range(planes)], [[] for _ in range(planes)], {}, {})
-    dealer = _Dealer(tiles, planes, slots, result)
-    for number in _topological(_chain_needs(tiles, data, owner, len(chains)), key):
-        dealer.give(chains[number], key[number])
-    return result
+                at += self.tiles[use].beats
+                self._done(use, at + self.tiles[use].latency)
+        free[plane] = at
+
+    def _done(self, number: int, end: int) -> None:
+        for job, extra in self.users[number]:
+            self.waiting[job] -= 1
+            self.earliest[job] = max(self.earliest[job], end + extra)
+            if not self.waiting[job]:
+                self._offer(job)
 
 
-def _chain_needs(tiles: list[Tile], data: list[list[int]], owner: dict[int, int], count: int) -> list[set[int]]:
-    """For every chain the chains that its tiles wait for, directly or through other units."""
-    through: list[frozenset[int]] = []
-    needs: list[set[int]] = [set() for _ in range(count)]
-    empty: frozenset[int] = frozenset()
-    for number in range(len(tiles)):
-        found: set[int] = set()
-        for before in data[number]:
-            if before in owner:
-                found.add(owner[before])
-            else:
-                found |= through[before]
-        mine = owner.get(number)
-        if mine is None:
-            through.append(frozenset(found) if found else empty)
-        else:
-            found.discard(mine)
-            needs[mine] |= found
-            through.append(empty)
-    return needs
+class Dealer:
+    """Planes as they fill up: the weight tiles that each holds, and since when its load port is free."""
 
-
-def _topological(needs: list[set[int]], key: list[int]) -> list[int]:
-    waiting = [len(n) for n in needs]
-    users: list[list[int]] = [[] for _ in needs]
-    for number, before in enumerate(needs):
-        for b in sorted(before):
-            users[b].append(number)
-    heap = [(key[n], n) for n in range(len(needs)) if not waiting[n]]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        number = heapq.heappop(heap)[1]
-        order.append(number)
-        for user in users[number]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(heap, (key[user], user))
-    assert len(order) == len(needs), "chains wait for each other"
-    return order
-
-
-class _Dealer:
-    """Planes as they fill up: when each is free, and the weight tiles that it holds."""
-
-    def __init__(self, tiles: list[Tile], planes: int, slots: int, result: Order):
-        self.tiles, self.slots, self.result = tiles, slots, result
-        self.free = [0] * planes
+    def __init__(self, tiles: list[Tile], planes: int, slots: int):
+        self.tiles, self.slots = tiles, slots
+        self.result = Order([[] for _ in range(planes)], [[] for _ in range(planes)], {}, {})
         self.port = [0] * planes
+        self.begun = [[0] * slots for _ in range(planes)]  # when the last steps began: a slot is free two steps later
         self.count = [0] * planes
         self.held: list[dict[tuple[int, ...], tuple[int, int]]] = [{} for _ in range(planes)]  # weights -> (turn, LOADW)
         self.uses: dict[tuple[int, int], list[int]] = defaultdict(list)  # (plane, turn) -> MATMULs
 
-    def give(self, chain: list[Step], key: int) -> None:
-        """The whole chain to the plane that would finish it first."""
-        plane = min(range(len(self.free)), key=lambda p: (self._finish(p, chain, key), p))
-        self.free[plane], self.port[plane] = self._times(plane, chain, key)
-        for step in chain:
-            self._step(plane, step)
+    def arrival(self, plane: int, step: Step, cycle: int) -> int:
+        """When the step's weights can be on the plane."""
+        if step.weights in self.held[plane]:
+            return cycle
+        load = self.tiles[step.load]
+        return max(cycle, max(self.port[plane], self.begun[plane][-1]) + load.beats + load.latency)
 
-    def _finish(self, plane: int, chain: list[Step], key: int) -> tuple[int, int]:
-        finish, port = self._times(plane, chain, key)
-        return finish, port
-
-    def _times(self, plane: int, chain: list[Step], key: int) -> tuple[int, int]:
-        now, port = max(self.free[plane], key), self.port[plane]
-        for step in chain:
-            if step.weights not in self.held[plane]:
-                load = self.tiles[step.load]
-                port += load.beats
-                now = max(now, port + load.latency)
-            now += sum(self.tiles[u].beats for u in step.uses)
-        return now, port
-
-    def _step(self, plane: int, step: Step) -> None:
+    def give(self, plane: int, step: Step, cycle: int) -> int:
+        """Put a step on a plane at its earliest from ``cycle`` on; answers when it begins."""
+        begin = self.arrival(plane, step, cycle)
         held = self.held[plane]
         found = held.get(step.weights)
         if found is None:
+            load = self.tiles[step.load]
+            self.port[plane] = max(self.port[plane], self.begun[plane][-1]) + load.beats
             turn = self.count[plane]
             self.count[plane] += 1
             for weights in [w for w, (t, _) in held.items() if t <= turn - self.slots]:
@@ -199,11 +173,12 @@ class _Dealer:
             self._place(step.load, "weights", plane, turn)
         else:
             self.result.drop[step.load] = found[1]
-        turn = found[0]
+        self.begun[plane] = [*self.begun[plane][1:], begin]
         for use in step.uses:
-            self.uses[plane, turn].append(use)
+            self.uses[plane, found[0]].append(use)
             self.result.products[plane].append(use)
-            self._place(use, "matrix", plane, turn)
+            self._place(use, "matrix", plane, found[0])
+        return begin
 
     def _place(self, number: int, unit: str, plane: int, turn: int) -> None:
         tile = self.tiles[number]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compiler.isa.machine import UNIT_CLASSES
-from compiler.schedule.chains import Order, Step, deal, rough
+from compiler.schedule.chains import Order, Rehearsal, Step
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -237,9 +237,7 @@ def schedule(
 ) -> tuple[list[Tile], Needs, Schedule]:
     """Deal the chains to the planes and start every tile; answers the tiles that are left, what they wait for, when."""
     rank = ranks(tiles, data)
-    instances = {name: machine.unit(name).instances for name in UNIT_CLASSES}
-    start = rough(tiles, data, rank, instances)
-    order = deal(tiles, chains, data, start, machine.matrix.instances, machine.matrix.slots)
+    order = Rehearsal(tiles, chains, data, rank, machine).run()
     keep = [n for n in range(len(tiles)) if n not in order.drop]
     place = {old: new for new, old in enumerate(keep)}
     place |= {old: place[instead] for old, instead in order.drop.items()}
