@@ -1,0 +1,63 @@
+"""The wheel: the compiler, the rating and the command, for a machine with onnx and NumPy and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+ROOT = Path(settings.BASE_DIR)
+# What the wheel must work without: everything that is not a dependency of it.
+SERVER = ("django", "celery", "redis", "psycopg2", "ninja", "structlog", "onnxruntime", "scipy", "reportlab", "pytest")
+COMMAND = """
+import sys
+for name in {server!r}:
+    sys.modules[name] = None
+sys.path.insert(0, {wheel!r})
+from apps.cli.main import main
+sys.exit(main(["--help"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy of the sources and unpacked."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    for name in ("compiler", "apps"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = ["build", "--wheel", "--no-build-isolation", "--no-config", "--offline", "--quiet", "--out-dir", built]
+    uv = [Path(sys.executable).parent / "uv", *build, "--python", sys.executable, source]
+    subprocess.run(uv, check=True, capture_output=True)
+    (wheel,) = built.glob("takt-*.whl")
+    folder = tmp_path_factory.mktemp("unpacked")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+def test_it_holds_the_compiler_the_rating_and_the_command_and_nothing_of_the_server(unpacked: Path) -> None:
+    names = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
+    inside = {name for name in names if not name.startswith("takt-")}
+    assert {name for name in inside if not name.startswith(("compiler/", "apps/cli/", "apps/pricing/rating/"))} == set()
+    assert {"compiler/__init__.py", "compiler/targets/lpu.toml", "apps/cli/main.py"} <= inside
+
+
+def test_it_asks_for_onnx_and_numpy_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {line.split(">")[0] for line in project["dependencies"]} == {"onnx", "numpy"}
+
+
+def test_its_command_starts_where_no_server_package_is_installed(unpacked: Path) -> None:
+    code = COMMAND.format(server=SERVER, wheel=str(unpacked))
+    outcome = subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=unpacked, capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert "verify" in outcome.stdout
