@@ -1,3 +1,96 @@
-from ninja import Router
+"""Plans over JSON."""
 
-router = Router(tags=["planner"])
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor, paginate
+from apps.accounts.roles import ENGINEERING, Scope
+from apps.planner import selectors, services
+from apps.planner.models import Plan
+from apps.planner.solver import Requirements
+from apps.registry.selectors import versions_present
+
+router = Router(tags=["plans"])
+BUILD = requires(Scope.BUILD, roles=ENGINEERING)
+
+
+class PlanIn(Schema):
+    """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share."""
+
+    version_id: UUID
+    items: int = Field(ge=1, le=services.ITEMS_MAX)
+    accuracy: Decimal | None = Field(default=None, gt=0, lt=1, max_digits=20)
+    latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
+    duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
+    budget: Decimal | None = Field(default=None, gt=0, max_digits=30)
+    klass: str = Field(default="standard", max_length=40)
+    dims: dict[str, int] | None = None
+
+
+class PlanOut(Schema):
+    """Fractions as "3/4", amounts in full; `candidates` cheapest first, `chosen` null when nothing is feasible."""
+
+    id: UUID
+    version_id: UUID | None
+    title: str
+    requirements: dict[str, Any]
+    candidates: list[dict[str, Any]]
+    chosen: dict[str, Any] | None
+    changes: list[dict[str, Any]]
+    basis: dict[str, Any]
+    created_at: datetime
+
+    @staticmethod
+    def resolve_version_id(row: Plan) -> UUID | None:
+        return row.model_version_id
+
+
+def _fraction(value: Decimal | None) -> Fraction | None:
+    return None if value is None else Fraction(value)
+
+
+@router.post("/plans", auth=BUILD, response={201: PlanOut}, summary="Find the cheapest way to do a task")
+@idempotent
+def plan_create(request: HttpRequest, payload: PlanIn) -> tuple[int, Plan]:
+    version = org_object_get(request, versions_present(), roles=ENGINEERING, pk=payload.version_id)
+    requirements = Requirements(
+        items=payload.items,
+        accuracy=_fraction(payload.accuracy),
+        latency=_fraction(payload.latency_seconds),
+        duration=_fraction(payload.duration_seconds),
+        budget=payload.budget,
+    )
+    plan = services.plan_create(
+        version=version,
+        requirements=requirements,
+        klass=payload.klass,
+        dims=payload.dims,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
+    return 201, plan
+
+
+@router.get("/plans", response=list[PlanOut], summary="Plans, newest first")
+@paginate(Cursor, ordering=("-created_at", "-id"))
+def plan_list(request: HttpRequest) -> QuerySet[Plan]:
+    return selectors.plans_list(organisation=organisation_get(request))
+
+
+@router.get("/plans/{uuid:pk}", response=PlanOut, summary="One plan")
+def plan_get(request: HttpRequest, pk: UUID) -> Plan:
+    return org_object_get(request, Plan, pk=pk)

@@ -11,13 +11,12 @@ from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
-from ninja.pagination import paginate
 from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.registry import selectors, services

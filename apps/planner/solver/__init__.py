@@ -1,0 +1,7 @@
+"""Which programs meet a task's requirements at least cost (G9, G10). Pure: no Django, exact arithmetic throughout."""
+
+from apps.planner.solver.answers import Answers, Evaluated
+from apps.planner.solver.search import solve
+from apps.planner.solver.types import Candidate, Change, Requirements, Solution, Use, Variant
+
+__all__ = ["Answers", "Candidate", "Change", "Evaluated", "Requirements", "Solution", "Use", "Variant", "solve"]

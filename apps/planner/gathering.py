@@ -1,0 +1,171 @@
+"""Collects what could do a task: every alternative model on every pool, with its price and what is known of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from apps.compilation.models import Program
+from apps.compilation.selectors import programs_of_versions
+from apps.fleet.models import Pool, PoolKind
+from apps.fleet.selectors import host_measurement_latest, pools
+from apps.planner.solver import Answers, Evaluated, Variant
+from apps.pricing.rating import Counts, PriceBookDocument, Terms, rate
+from apps.registry.models import Evaluation, ModelVersion
+from apps.registry.selectors import family_evaluations, family_of
+
+NANOSECONDS = 10**9
+
+
+@dataclass(frozen=True)
+class Place:
+    """A model version on a pool: the program that would run there, and what is said of its time."""
+
+    version: ModelVersion
+    pool: Pool
+    program: Program | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The variants for the solver, and what each key stands for."""
+
+    variants: list[Variant]
+    places: dict[str, Place]
+
+
+def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, now: datetime) -> Gathered:
+    """Every alternative of `version` on every active pool.
+
+    `dims` chooses among the lengths that the version was compiled for; alternatives must take and give the same values.
+    """
+    versions, evaluations = alternatives(version)
+    programs = programs_of_versions([one.pk for one in versions])
+    wanted = signature_of(programs, version, dims)
+    variants: list[Variant] = []
+    places: dict[str, Place] = {}
+    for pool in pools():
+        for one in versions:
+            place = _place(one, pool, programs, wanted)
+            key = f"{one.pk}@{pool.slug}"
+            places[key] = place
+            variants.append(_variant(key, place, evaluations.get(one.pk), klass, book, now))
+    return Gathered(variants, places)
+
+
+Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+def signature(program: Program) -> Signature:
+    """The names, types and shapes of what a program takes."""
+    return tuple(sorted((value["name"], value["dtype"], tuple(value["shape"])) for value in program.inputs))
+
+
+def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str, int] | None) -> Signature | None:
+    """What one item is: the inputs of the version's program with these lengths (default: its smallest lengths)."""
+    own = [p for p in programs if p.model_version_id == version.pk and (dims is None or p.dims == dims)]
+    return min((signature(program) for program in own), default=None)
+
+
+def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, Evaluation]]:
+    """The versions that could do the same task, and their evaluations; the version alone when it was not evaluated."""
+    family = family_of(version)
+    evaluations = {e.model_version_id: e for e in family_evaluations(family.pk)} if family else {}
+    return ([e.model_version for e in evaluations.values()] or [version]), evaluations
+
+
+def missing_programs(
+    *, version: ModelVersion, dims: dict[str, int] | None
+) -> Iterator[tuple[ModelVersion, str, dict[str, int]]]:
+    """(version, target, lengths) for each alternative that has no program yet for a processor on offer."""
+    versions, _ = alternatives(version)
+    programs = programs_of_versions([one.pk for one in versions])
+    wanted = signature_of(programs, version, dims)
+    if wanted is None and not version.symbolic_dims:
+        wanted = tuple(sorted((v["name"], v["dtype"], tuple(v["shape"])) for v in version.inputs))
+    for one in versions:
+        lengths = lengths_for(one, wanted)
+        for pool in pools():
+            if pool.processor and lengths is not None and _place(one, pool, programs, wanted).program is None:
+                yield one, pool.processor.name, lengths
+
+
+def lengths_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int] | None:
+    """The open lengths that make a version take the wanted items; None when none do."""
+    shapes = {name: (dtype, shape) for name, dtype, shape in wanted or ()}
+    lengths: dict[str, int] = {}
+    for value in version.inputs:
+        dtype, shape = shapes.get(value["name"], ("", ()))
+        if dtype != value["dtype"] or len(shape) != len(value["shape"]):
+            return None
+        for own, length in zip(value["shape"], shape, strict=True):
+            if (lengths.setdefault(own, length) if isinstance(own, str) else own) != length:
+                return None
+    return lengths if len(shapes) == len(version.inputs) else None
+
+
+def _place(version: ModelVersion, pool: Pool, programs: list[Program], wanted: Signature | None) -> Place:
+    """The newest program of the version that fits the pool and takes the same items."""
+    fitting = [p for p in programs if p.model_version_id == version.pk and (wanted is None or signature(p) == wanted)]
+    if pool.kind == PoolKind.HOST:
+        # The model file itself runs there; its counts are those of the first target by name, always the same one.
+        fitting.sort(key=lambda program: program.target)
+        return Place(version, pool, fitting[0] if fitting else None)
+    processor = pool.processor
+    exact = [p for p in fitting if processor and (p.target, p.target_digest) == (processor.name, processor.digest)]
+    return Place(version, pool, exact[0] if exact else None)
+
+
+def _variant(
+    key: str, place: Place, evaluation: Evaluation | None, klass: str, book: PriceBookDocument, now: datetime
+) -> Variant:
+    program, pool = place.program, place.pool
+    common: dict[str, Any] = {
+        "key": key,
+        "model": place.version.model.name,
+        "pool": pool.slug,
+        "evaluated": _evaluated(evaluation) if evaluation else None,
+    }
+    if program is None:
+        target = pool.processor.name if pool.processor else "any processor"
+        reason = f"{place.version} is not compiled for {target} and this kind of item yet."
+        return Variant(**common, price=_unpriced, missing=(reason,))
+    price = _pricer(program, pool, klass, book, now)
+    if pool.kind == PoolKind.HOST:
+        measured = host_measurement_latest(pool=pool, program_digest=program.digest)
+        if measured is None:
+            reason = f"{place.version} has not been measured on {pool.slug} yet; that happens by itself within a minute."
+            return Variant(**common, price=price, certainty="measured", missing=(reason,))
+        seconds = Fraction(measured.p95_ns, NANOSECONDS)
+        return Variant(**common, price=price, latency=seconds, interval=seconds, certainty="measured")
+    return Variant(
+        **common,
+        price=price,
+        latency=Fraction(program.latency_cycles, program.clock_hz),
+        interval=Fraction(program.interval_cycles, program.clock_hz),
+        certainty="exact" if program.exact else "bound",
+    )
+
+
+def _unpriced(_executions: int) -> Decimal:
+    raise ValueError("It has no price until it is compiled.")
+
+
+def _pricer(program: Program, pool: Pool, klass: str, book: PriceBookDocument, now: datetime) -> Callable[[int], Decimal]:
+    """The exact price of n executions, by the same rating as every quote and invoice."""
+    counts = Counts(operations=program.operations, cycles=program.interval_cycles)
+    terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=now)
+    return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
+
+
+def _evaluated(evaluation: Evaluation) -> Evaluated:
+    parts = {
+        name: Answers.of(part["labels"], part["predicted"], part["confidence"]) for name, part in evaluation.items.items()
+    }
+    return Evaluated(choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output)

@@ -1,0 +1,41 @@
+"""Plans: what a task needed, what could do it, and what was chosen."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.registry.models import ModelVersion
+
+
+class Plan(models.Model):
+    """An answer to stated requirements, kept as it was given.
+
+    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "klass"}, exact numbers as strings.
+    `candidates`: every combination that was tried, cheapest first, with price, latency, accuracy and the reasons that
+    speak against it. `chosen`: the cheapest feasible one, with `lines` for a quote ([{"program", "executions",
+    "expected"}]), `pool`, and for a cascade `threshold`, `output` and `programs`; None when nothing is feasible.
+    `changes`: what could be relaxed then. `basis`: price book, error of the bounds, number of combinations.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="plans")
+    model_version = models.ForeignKey(ModelVersion, on_delete=models.SET_NULL, null=True, related_name="plans")
+    title = models.CharField(max_length=200)
+    requirements = models.JSONField()
+    candidates = models.JSONField()
+    chosen = models.JSONField(null=True)
+    changes = models.JSONField(default=list)
+    basis = models.JSONField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["organisation", "-created_at"], name="plan_of_organisation")]
+
+    def __str__(self) -> str:
+        return self.title

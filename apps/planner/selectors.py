@@ -1,0 +1,50 @@
+"""What is known of plans; reads only."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import Organisation
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.fleet.models import Pool
+from apps.fleet.selectors import pool_get
+from apps.planner.models import Plan
+
+
+def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
+    """The organisation's plans, newest first."""
+    return Plan.objects.filter(organisation=organisation).order_by("-created_at", "-id")
+
+
+def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
+    """The chosen candidate's programs in the order in which they run, with executions per item.
+
+    The second program of a cascade counts the proven upper bound of the share of items that go on to it.
+    """
+    chosen = _chosen(plan)
+    programs = Program.objects.filter(organisation=plan.organisation).select_related("model_version__model").in_bulk(
+        [line["program"] for line in chosen["lines"]]
+    )
+    found = {str(pk): program for pk, program in programs.items()}
+    return [(found[line["program"]], Fraction(line["per_item"])) for line in chosen["lines"]]
+
+
+def plan_pool(plan: Plan) -> Pool:
+    """The pool of the chosen candidate."""
+    return pool_get(_chosen(plan)["pool"])
+
+
+def plan_volume(plan: Plan) -> int:
+    """The items that the plan was made for."""
+    return int(plan.requirements["items"])
+
+
+def _chosen(plan: Plan) -> dict[str, Any]:
+    if plan.chosen is None:
+        raise Problem(409, "Nothing to quote", "No candidate of this plan is feasible; relax a requirement and plan again.")
+    chosen: dict[str, Any] = plan.chosen
+    return chosen

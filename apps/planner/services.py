@@ -1,0 +1,164 @@
+"""Making a plan."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.compilation.models import CompileJob
+from apps.compilation.services import job_create
+from apps.planner.gathering import Gathered, gather, missing_programs
+from apps.planner.models import Plan
+from apps.planner.solver import Candidate, Change, Requirements, Solution, Use, solve
+from apps.pricing.rating import decimal_text
+from apps.pricing.selectors import book_in_force, document_of
+from apps.registry.models import ModelVersion
+
+ITEMS_MAX = 10**12
+PER_THOUSAND = 1000
+
+
+@transaction.atomic
+def plan_create(
+    *,
+    version: ModelVersion,
+    requirements: Requirements,
+    actor: User,
+    now: datetime,
+    klass: str = "standard",
+    dims: dict[str, int] | None = None,
+) -> Plan:
+    """Try every alternative of the version on every pool, and their cascades, and keep the answer.
+
+    Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
+    book is in force.
+    """
+    _check(requirements)
+    book = document_of(book_in_force(at=now))
+    _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
+    gathered = gather(version=version, dims=dims, klass=klass, book=book, now=now)
+    solution = solve(gathered.variants, requirements)
+    candidates = [_candidate_json(c, gathered, requirements) for c in solution.candidates]
+    plan = Plan.objects.create(
+        organisation=version.organisation,
+        model_version=version,
+        title=f"{version.model.name}: {requirements.items:,} items",
+        requirements=_requirements_json(requirements, klass),
+        candidates=candidates,
+        chosen=None if solution.chosen is None else candidates[solution.chosen],
+        changes=[_change_json(change, solution) for change in solution.changes],
+        basis={
+            "book": book.version,
+            "book_digest": book.digest,
+            "currency": book.currency.code,
+            "examined": solution.examined,
+            "error": str(solution.error),
+            "dims": dims or {},
+        },
+        created_by=actor,
+        created_at=now,
+    )
+    audit_record(action="plan.create", now=now, actor=actor, organisation=version.organisation, subject=f"plan {plan.pk}")
+    return plan
+
+
+def _check(requirements: Requirements) -> None:
+    errors = []
+    if not 1 <= requirements.items <= ITEMS_MAX:
+        errors.append({"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."})
+    if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
+        errors.append({"field": "accuracy", "message": "State an accuracy between 0 and 1, for example 0.97."})
+    for name in ("latency", "duration", "budget"):
+        value = getattr(requirements, name)
+        if value is not None and value <= 0:
+            errors.append({"field": name, "message": f"State a {name} above zero, or leave it out."})
+    if errors:
+        detail = " ".join(error["message"] for error in errors)
+        raise Problem(422, "Requirements that nothing can meet", detail, errors=errors)
+
+
+def _class_check(klass: str, offered: dict[str, bool]) -> None:
+    if not offered.get(klass):
+        known = ", ".join(sorted(name for name, is_offered in offered.items() if is_offered))
+        raise Problem(422, "No such class here", f"A plan is made in one of the classes: {known}.")
+
+
+def _requirements_json(requirements: Requirements, klass: str) -> dict[str, Any]:
+    stated = {name: None if value is None else str(value) for name, value in asdict(requirements).items()}
+    return {**stated, "items": requirements.items, "klass": klass}
+
+
+def _candidate_json(candidate: Candidate, gathered: Gathered, requirements: Requirements) -> dict[str, Any]:
+    """Exact numbers as strings: fractions as "3/4", amounts in full."""
+    places = [gathered.places[use.key] for use in candidate.uses]
+    pool = places[0].pool
+    programs = [str(place.program.pk) if place.program else None for place in places]
+    return {
+        "kind": candidate.kind,
+        "title": candidate.title,
+        "pool": candidate.pool,
+        "pool_name": pool.name,
+        "models": [{"version": str(place.version.pk), "name": str(place.version)} for place in places],
+        "programs": programs,
+        "lines": [_line_json(use, program, candidate) for use, program in zip(candidate.uses, programs, strict=True) if program],
+        "accuracy": _text(candidate.accuracy),
+        "correct": candidate.correct,
+        "total": candidate.total,
+        "latency": _text(candidate.latency),
+        "duration": _text(candidate.duration),
+        "certainty": candidate.certainty,
+        "price": None if candidate.price is None else decimal_text(candidate.price),
+        "price_per_thousand": _per_thousand(candidate.price, requirements.items),
+        "threshold": _text(candidate.threshold),
+        "share": _text(candidate.share),
+        "output": candidate.output,
+        "feasible": candidate.feasible,
+        "reasons": list(candidate.reasons),
+        "on_frontier": candidate.on_frontier,
+    }
+
+
+def _line_json(use: Use, program: str, candidate: Candidate) -> dict[str, Any]:
+    """`executions` are what the price counts; `per_item` is the exact share, `expected` what was seen on the evaluation."""
+    per_item = Fraction(1) if use is candidate.uses[0] else candidate.share
+    return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(per_item)}
+
+
+def _per_thousand(price: Decimal | None, items: int) -> str | None:
+    """For reading: an exact fraction of the amount, as "1/3"."""
+    return None if price is None else str(Fraction(price) * PER_THOUSAND / items)
+
+
+def _text(value: Fraction | Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _change_json(change: Change, solution: Solution) -> dict[str, Any]:
+    candidate = solution.candidates[change.candidate]
+    return {
+        "values": {name: str(value) for name, value in change.values},
+        "title": candidate.title,
+        "pool": candidate.pool,
+        "price": decimal_text(change.price),
+        "candidate": change.candidate,
+    }
+
+
+@transaction.atomic
+def alternatives_compile(*, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime) -> list[CompileJob]:
+    """Queue the compile of every alternative for every processor on offer for which it has no program yet.
+
+    Open lengths are set so that all alternatives take the same items; one that cannot is left out.
+    """
+    return [
+        job_create(version=one, target=target, dims=dict(lengths), actor=actor, now=now)
+        for one, target, lengths in missing_programs(version=version, dims=dims)
+    ]

@@ -1,0 +1,208 @@
+"""The exhaustive search: every variant alone, every pair of a pool as a cascade, each tried against every requirement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+
+from apps.planner.solver.answers import ERROR, Judged, judge_cascade, judge_single
+from apps.planner.solver.types import Candidate, Change, Requirements, Solution, Use, Variant
+from apps.pricing.rating import exact_sum
+
+RELAXABLE = ("accuracy", "latency", "duration", "budget")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A variant or a pair before it is judged against requirements."""
+
+    parts: tuple[Variant, ...]
+    judged: Judged | None
+
+
+def solve(variants: Sequence[Variant], requirements: Requirements) -> Solution:
+    """The cheapest feasible candidate and all others with their reasons.
+
+    Raises ValueError for less than one item or no variant at all.
+    """
+    if requirements.items < 1 or not variants:
+        raise ValueError("A plan needs at least one item and one model.")
+    pairs = list(cascades(variants))
+    models = {variant.model for variant in variants if variant.evaluated}
+    statements = len(models) + len({(a.model, b.model) for a, b in pairs})
+    error = ERROR / max(1, statements)
+    plain = [Plain((v,), judge_single(v.evaluated, error) if v.evaluated else None) for v in variants]
+    plain += [Plain((a, b), _judge_pair(a, b, requirements, error)) for a, b in pairs]
+    judged = [candidate_of(one, requirements) for one in plain]
+    ordered = sorted(judged, key=_rank)
+    front = frontier(ordered)
+    candidates = tuple(replace(c, on_frontier=index in front) for index, c in enumerate(ordered))
+    chosen = 0 if candidates[0].feasible else None
+    changes = () if chosen is not None else tuple(relaxations(candidates, requirements))
+    return Solution(candidates, chosen, changes, len(candidates), error)
+
+
+def _judge_pair(first: Variant, second: Variant, requirements: Requirements, error: Fraction) -> Judged | None:
+    if first.evaluated is None or second.evaluated is None:
+        return None
+    return judge_cascade(first.evaluated, second.evaluated, requirements.accuracy, error)
+
+
+def cascades(variants: Sequence[Variant]) -> Iterator[tuple[Variant, Variant]]:
+    """Pairs on one pool whose second model was right more often on the choosing part, and whose first tells its confidence."""
+    for first in variants:
+        for second in variants:
+            if first.pool != second.pool or first.evaluated is None or second.evaluated is None:
+                continue
+            if first.missing or second.missing or not first.evaluated.output:
+                continue
+            if sum(first.evaluated.choose.right) < sum(second.evaluated.choose.right):
+                yield first, second
+
+
+def _rank(candidate: Candidate) -> tuple[bool, bool, Decimal, Fraction, str]:
+    """Feasible before infeasible, then by price, latency and name: the same order every time."""
+    price, latency = candidate.price, candidate.latency
+    return (not candidate.feasible, price is None, price or Decimal(0), latency or Fraction(0), candidate.title)
+
+
+def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
+    """A single or a cascade, priced and held against every requirement."""
+    judged, items = plain.judged, requirements.items
+    uses = [Use(plain.parts[0].key, items, items)]
+    if len(plain.parts) == 2 and judged is not None:
+        most = max(1, ceil(items * judged.share))
+        uses.append(Use(plain.parts[1].key, most, ceil(Fraction(items * judged.escalated, judged.total))))
+    missing = [reason for part in plain.parts for reason in part.missing]
+    price, unpriced = _price(plain.parts, uses) if not missing else (None, [])
+    latencies = [part.latency for part in plain.parts]
+    latency = sum((value for value in latencies if value is not None), Fraction(0)) if None not in latencies else None
+    duration = _duration(plain.parts, uses)
+    measures = {"accuracy": judged.accuracy if judged else None, "latency": latency, "duration": duration, "budget": price}
+    unmet = list(_unmet(measures, requirements))
+    reasons = [*missing, *unpriced, *(text for _, _, text in unmet)]
+    soft = not missing and not unpriced and all(value is not None for _, value, _ in unmet)
+    titles = [part.model for part in plain.parts]
+    return Candidate(
+        kind="cascade" if len(titles) == 2 else "single",
+        title=" then ".join(titles),
+        pool=plain.parts[0].pool,
+        uses=tuple(uses),
+        accuracy=judged.accuracy if judged else None,
+        correct=judged.correct if judged else None,
+        total=judged.total if judged else None,
+        latency=latency,
+        duration=duration,
+        certainty=_certainty(plain.parts),
+        price=price,
+        reasons=tuple(reasons),
+        gaps=tuple((name, value) for name, value, _ in unmet if value is not None) if soft else (),
+        threshold=judged.threshold if judged else None,
+        share=judged.share if judged and len(titles) == 2 else None,
+        output=plain.parts[0].evaluated.output if len(titles) == 2 and plain.parts[0].evaluated else "",
+    )
+
+
+def _certainty(parts: Sequence[Variant]) -> str:
+    """The weakest of the parts'."""
+    found = {part.certainty for part in parts}
+    return next(word for word in ("measured", "bound", "exact") if word in found)
+
+
+def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | None, list[str]]:
+    """The sum over the uses, or why there is none."""
+    try:
+        return exact_sum(part.price(use.executions) for part, use in zip(parts, uses, strict=True)), []
+    except ValueError as error:
+        return None, [str(error)]
+
+
+def _duration(parts: Sequence[Variant], uses: Sequence[Use]) -> Fraction | None:
+    """Device seconds of all executions one after another: an interval each, and the rest of the last one's latency."""
+    total = longest = Fraction(0)
+    for part, use in zip(parts, uses, strict=False):
+        if part.interval is None or part.latency is None:
+            return None
+        total += use.executions * part.interval
+        longest = max(longest, part.latency - part.interval)
+    return total + longest
+
+
+def _unmet(
+    measures: dict[str, Fraction | Decimal | None], requirements: Requirements
+) -> Iterator[tuple[str, Fraction | None, str]]:
+    """(requirement, the value it would need to have, sentence) for each requirement that is not met."""
+    for name in RELAXABLE:
+        wanted, found = getattr(requirements, name), measures[name]
+        if wanted is None:
+            continue
+        if found is None:
+            yield name, None, _UNKNOWN[name]
+        elif (found < wanted) if name == "accuracy" else (found > wanted):
+            yield name, Fraction(found), _UNMET[name]
+
+
+_UNKNOWN = {
+    "accuracy": "It was not evaluated, so no accuracy can be promised.",
+    "latency": "Its latency is not known here.",
+    "duration": "Its duration is not known here.",
+    "budget": "It has no price here.",
+}
+_UNMET = {
+    "accuracy": "Its accuracy is proven only up to a lower value than required.",
+    "latency": "One item takes longer than required.",
+    "duration": "All items together take longer than required.",
+    "budget": "It costs more than the budget.",
+}
+
+
+def frontier(candidates: Sequence[Candidate]) -> set[int]:
+    """Indices of feasible candidates that no other feasible one beats in price, latency and accuracy together."""
+    points = {index: _point(c) for index, c in enumerate(candidates) if c.feasible and c.price is not None}
+    return {
+        index
+        for index, point in points.items()
+        if not any(_dominates(other, point) for key, other in points.items() if key != index)
+    }
+
+
+def _point(candidate: Candidate) -> tuple[Fraction, ...]:
+    """Smaller is better in each; what is not known counts as worst."""
+    worst = Fraction(10**30)
+    latency = candidate.latency if candidate.latency is not None else worst
+    return (Fraction(candidate.price or 0), latency, -(candidate.accuracy or Fraction(0)))
+
+
+def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
+
+
+def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
+    """What could be relaxed, cheapest result first: the fewest requirements at once, each only as far as needed."""
+    soft = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
+    if not soft:
+        return
+    fewest = min(len(c.gaps) for _, c in soft)
+    best: dict[tuple[str, ...], tuple[int, Candidate]] = {}
+    for index, candidate in soft:
+        names = tuple(name for name, _ in candidate.gaps)
+        if len(names) == fewest and (names not in best or _nearer(candidate, best[names][1], requirements)):
+            best[names] = (index, candidate)
+    for index, candidate in sorted(best.values(), key=lambda pair: (pair[1].price or Decimal(0), pair[0])):
+        yield Change(candidate.gaps, index, candidate.price or Decimal(0))
+
+
+def _nearer(one: Candidate, other: Candidate, requirements: Requirements) -> bool:
+    """Whether `one` asks for the smaller relative change."""
+    return _distance(one, requirements) < _distance(other, requirements)
+
+
+def _distance(candidate: Candidate, requirements: Requirements) -> Fraction:
+    total = Fraction(0)
+    for name, value in candidate.gaps:
+        wanted = Fraction(getattr(requirements, name))
+        total += abs(value - wanted) / (abs(wanted) or 1)
+    return total

@@ -1,0 +1,108 @@
+"""What goes into the planner and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+
+from apps.planner.solver.answers import Evaluated
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a task states; None where it states nothing.
+
+    `accuracy`: least lower confidence bound; `latency`: most seconds for one item; `items`: how many; `duration`: most
+    seconds of device time for all of them; `budget`: most money for all of them, in the price book's currency.
+    """
+
+    items: int
+    accuracy: Fraction | None = None
+    latency: Fraction | None = None
+    duration: Fraction | None = None
+    budget: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model as it runs on one pool: a compiled program, or what keeps it from being one (`missing`).
+
+    `price(n)` is the exact amount for n executions; it raises `ValueError` with a sentence where nothing is priced.
+    `latency` and `interval` in seconds; `certainty` says how they are known: "exact", "bound" or "measured".
+    """
+
+    key: str
+    model: str
+    pool: str
+    price: Callable[[int], Decimal] = field(compare=False)
+    evaluated: Evaluated | None = None
+    latency: Fraction | None = None
+    interval: Fraction | None = None
+    certainty: str = "exact"
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Use:
+    """So many executions of a variant; `expected` when fewer are expected than must be reserved."""
+
+    key: str
+    executions: int
+    expected: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to do the task. `reasons` says what speaks against it; none means feasible.
+
+    `accuracy` is the lower bound that holds together with all others' bounds; `gaps` are the requirements that could be
+    relaxed, each with the value that this candidate would need.
+    """
+
+    kind: str
+    title: str
+    pool: str
+    uses: tuple[Use, ...]
+    accuracy: Fraction | None
+    correct: int | None
+    total: int | None
+    latency: Fraction | None
+    duration: Fraction | None
+    certainty: str
+    price: Decimal | None
+    reasons: tuple[str, ...]
+    gaps: tuple[tuple[str, Fraction], ...] = ()
+    threshold: Decimal | None = None
+    share: Fraction | None = None
+    output: str = ""
+    on_frontier: bool = False
+
+    @property
+    def feasible(self) -> bool:
+        return not self.reasons
+
+
+@dataclass(frozen=True)
+class Change:
+    """Relaxing these requirements to these values makes the candidate with that index feasible, at that price."""
+
+    values: tuple[tuple[str, Fraction], ...]
+    candidate: int
+    price: Decimal
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Every candidate, cheapest first and infeasible ones last; the chosen one's index; changes when there is none.
+
+    The search tries every single variant and every pair on one pool, so that the chosen price is the least of all:
+    `examined` counts what was tried.
+    """
+
+    candidates: tuple[Candidate, ...]
+    chosen: int | None
+    changes: tuple[Change, ...]
+    examined: int
+    error: Fraction

@@ -1,0 +1,137 @@
+"""Plans: the list, the form, the answer. Each view: fetch and authorise, one service call, one answer."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ENGINEERING
+from apps.planner import gathering, selectors, services
+from apps.planner.forms import PlanForm
+from apps.planner.models import Plan
+from apps.planner.wording import candidate_rows, change_rows, requirement_rows
+from apps.registry import selectors as registry
+from apps.registry.models import ModelVersion
+
+PAGE_ROWS = 30
+
+
+@require_GET
+def plan_list(request: HttpRequest) -> HttpResponse:
+    organisation = organisation_get(request)
+    page = Paginator(selectors.plans_list(organisation=organisation), PAGE_ROWS).get_page(request.GET.get("page"))
+    models = registry.models_list(organisation=organisation)
+    return render(request, "planner/plan_list.html", {"page": page, "models": models})
+
+
+def _version(request: HttpRequest) -> ModelVersion:
+    try:
+        pk = request.GET.get("version") or request.POST.get("version")
+        return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
+    except ValidationError:
+        raise Http404 from None
+
+
+@require_http_methods(["GET", "POST"])
+def plan_create(request: HttpRequest) -> HttpResponse:
+    """`?version=` names the model; its alternatives are found by the data on which they were evaluated."""
+    organisation_get(request, roles=ENGINEERING)
+    if not (request.GET.get("version") or request.POST.get("version")):
+        return redirect("planner:plan_list")
+    version = _version(request)
+    form = PlanForm(version, request.POST if request.method == "POST" else None)
+    refusal: Problem | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            plan = services.plan_create(
+                version=version,
+                requirements=form.requirements(),
+                klass=form.cleaned_data["klass"],
+                dims=form.chosen_dims(),
+                actor=principal_get(request).user,
+                now=timezone.now(),
+            )
+            return redirect("planner:plan_detail", pk=plan.pk)
+        except Problem as problem:
+            refusal = problem
+    versions, evaluations = gathering.alternatives(version)
+    context = {
+        "version": version,
+        "form": form,
+        "refusal": refusal,
+        "alternatives": [(one, evaluations.get(one.pk)) for one in versions],
+        "missing": [(one, target) for one, target, _ in gathering.missing_programs(version=version, dims=None)],
+        "api_body": {"version_id": str(version.pk), "items": 1_000_000, "accuracy": "0.97"},
+    }
+    refused = refusal is not None or bool(form.is_bound and form.errors)
+    return render(request, "planner/plan_create.html", context, status=422 if refused else 200)
+
+
+@require_POST
+def alternatives_compile(request: HttpRequest) -> HttpResponse:
+    version = _version(request)
+    now = timezone.now()
+    jobs = services.alternatives_compile(version=version, dims=None, actor=principal_get(request).user, now=now)
+    messages.success(request, f"{len(jobs)} compiles were started.")
+    return redirect("compilation:job_list")
+
+
+@require_GET
+def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    plan = org_object_get(request, Plan.objects.select_related("model_version__model"), pk=pk)
+    currency = plan.basis["currency"]
+    context = {
+        "plan": plan,
+        "currency": currency,
+        "rows": candidate_rows(plan),
+        "wanted": requirement_rows(plan.requirements, currency),
+        "changes": change_rows(plan.changes, currency),
+        "confidence": 1 - Fraction(1, 20),
+        "points": scatter(plan),
+    }
+    return render(request, "planner/plan_detail.html", context)
+
+
+def scatter(plan: Plan) -> dict[str, Any]:
+    """The chart's points; drawing alone may use floats."""
+    points = []
+    for index, row in enumerate(plan.candidates):
+        if row["latency"] is None or row["price_per_thousand"] is None:
+            continue
+        is_chosen = plan.chosen is not None and index == 0
+        points.append(
+            {
+                "name": f"{row['title']} on {row['pool']}",
+                "x": float(Fraction(row["latency"]) * 10**6),
+                "y": float(Fraction(row["price_per_thousand"])),
+                "state": "chosen" if is_chosen else ("feasible" if row["feasible"] else "infeasible"),
+                "note": " ".join(row["reasons"]),
+            }
+        )
+    axes = {"x": {"name": "Latency of one item", "unit": "µs"}}
+    return {**axes, "y": {"name": "Price per thousand items", "unit": plan.basis["currency"]}, "points": points}
+
+
+@require_GET
+def plan_json(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The whole plan as a download."""
+    plan = org_object_get(request, Plan, pk=pk)
+    document = {
+        "requirements": plan.requirements, "candidates": plan.candidates, "chosen": plan.chosen, "changes": plan.changes,
+        "basis": plan.basis,
+    }  # fmt: skip
+    response = HttpResponse(json.dumps(document, indent=1), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="plan-{plan.pk}.json"'
+    return response
