@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
@@ -19,6 +20,10 @@ class SignInForm(AuthenticationForm):
         "invalid_login": "That address and password do not go together.",
         "inactive": "This account is closed.",
     }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["username"].label = "E-mail address"
 
     def clean_username(self) -> str:
         return str(self.cleaned_data["username"]).strip().lower()
@@ -105,7 +110,7 @@ class TokenForm(forms.Form):
     """A new token: a name, what it may do, how long."""
 
     name = forms.CharField(max_length=80, help_text="Where it will be used, such as: build server.")
-    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple)
+    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}))
     days = forms.TypedChoiceField(
         label="Valid for",
         coerce=int,

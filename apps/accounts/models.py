@@ -151,6 +151,15 @@ class AuditEntry(models.Model):
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} {self.action} {self.subject}"
 
+    @property
+    def detail_text(self) -> str:
+        """The details in words: "scopes: build, read"."""
+        texts = {
+            name: ", ".join(map(str, value)) if isinstance(value, list) else value
+            for name, value in self.detail.items()
+        }
+        return "; ".join(f"{name}: {text}" for name, text in texts.items())
+
 
 class IdempotencyRecord(models.Model):
     """What a request with an Idempotency-Key was answered, so that its repetition is answered the same."""
