@@ -57,7 +57,7 @@ class PasswordChange(PasswordChangeView):
     template_name = "accounts/password.html"
     success_url = reverse_lazy("accounts:organisation")
 
-    def form_valid(self, form: PasswordChangeForm[User]) -> HttpResponse:
+    def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         response = super().form_valid(form)
         services.audit_record(action="password.change", now=timezone.now(), principal=principal_get(self.request))
         messages.success(self.request, "Your password is changed.")
