@@ -90,7 +90,7 @@ def _totals(document: dict[str, Any], currency: str) -> list[tuple[str, str]]:
         rows.append(("Carried from the last invoice", money_exact_format(document["carried_in"], currency)))
     rows.append(("Total, exact", money_exact_format(document["total"], currency)))
     if Decimal(document["correction"]):
-        rows.append(("Rounding", money_exact_format(document["correction"], currency)))
+        rows.append(("Rounding", money_exact_format(Decimal(document["correction"]).copy_negate(), currency)))
     if Decimal(document["carried_out"]):
         rows.append(("Carried to the next invoice", money_exact_format(document["carried_out"], currency)))
     rows.append(("Payable", money_format(document["payable"], currency)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from apps.accounts.problems import Problem
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import PriceBookDocument, book_from_text
+from apps.pricing.rating import PriceBookDocument, PriceClass, book_from_text, multiply
 
 
 class Difference(NamedTuple):
@@ -71,3 +72,13 @@ def _flat(value: Any, place: str = "") -> dict[str, str]:
     for path, item in items:
         found.update(_flat(item, path))
     return found
+
+
+def classes_ordered(document: PriceBookDocument) -> list[PriceClass]:
+    """Classes as pages list them: those on offer first, the plain one at the top, then from dear to cheap."""
+
+    def place(item: PriceClass) -> tuple[bool, bool, Decimal]:
+        factor = multiply(item.surcharge, item.discount)
+        return not item.offered, factor != 1, factor.copy_negate()
+
+    return sorted(document.classes.values(), key=place)

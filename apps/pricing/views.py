@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,7 +16,7 @@ from apps.accounts.models import Organisation
 from apps.pricing.grid import tariff_grid
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument
-from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
+from apps.pricing.selectors import book_differences, book_in_force, book_next, classes_ordered, document_of
 
 
 @require_GET
@@ -31,7 +32,9 @@ def book(request: HttpRequest) -> HttpResponse:
         "document": document,
         "precisions": sorted({name for row in document.prices.values() for name in row}),
         "rows": _price_rows(document),
-        "classes": document.classes.values(),
+        "classes": classes_ordered(document),
+        "validity": timedelta(minutes=document.quote_validity_minutes),
+        "notice": timedelta(days=document.notice_days),
         "grid": tariff_grid(book=document, zone=zone, now=now),
         "next": following,
         "differences": book_differences(current, following) if following else [],

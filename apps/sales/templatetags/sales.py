@@ -38,6 +38,12 @@ def minus(value: Fraction) -> Fraction:
 
 
 @register.filter
+def negated(amount: str) -> Decimal:
+    """An exact amount with the other sign."""
+    return Decimal(amount).copy_negate()
+
+
+@register.filter
 def minus_instant(end: datetime, start: datetime) -> timedelta:
     """The time between two instants."""
     return end - start

@@ -21,7 +21,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Program
 from apps.pricing.grid import tariff_grid
-from apps.pricing.selectors import book_in_force, document_of
+from apps.pricing.selectors import book_in_force, classes_ordered, document_of
 from apps.sales import services
 from apps.sales.builder import STEPS, Controls, controls_read, pools_fitting
 from apps.sales.plans import plan_lines_get
@@ -107,7 +107,7 @@ def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subje
     try:
         book = document_of(book_in_force(at=now))
         context |= {
-            "classes": book.classes.values(),
+            "classes": classes_ordered(book),
             "grid": tariff_grid(book=book, zone=organisation.time_zone, now=now),
         }
         controls = controls_read(
