@@ -48,7 +48,8 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None] = lambda
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
     data = order.dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
-    tiles, needs, done = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space.lines)
+    best = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space.lines)
+    tiles, needs, done = best.tiles, best.needs, best.done
     on_stage("memory")
     lives = _lifetimes(tiler.space, done)
     interval = shortest(tiles, done, lives, tiler.layout, tiler.space)

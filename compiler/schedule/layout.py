@@ -195,7 +195,9 @@ class _Pass:
         dtype = self.graph.types[node.output].dtype
         width = prod(node.loops[i] for i in r.columns)
         tile = self.machine.matrix.tiles.get(moving_dtype(node).value, (0, 0))[1]
-        pad = len(r.columns) if width > tile and (width * dtype.size) % self.machine.line_bytes else 0
+        # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
+        shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
+        pad = len(r.columns) if shared and (width * dtype.size) % self.machine.line_bytes else 0
         return tuple(outer + r.columns), pad
 
     def _follow(self, node: Compute) -> Order:

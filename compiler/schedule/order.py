@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,23 +220,84 @@ class _Run:
             self._offer(user)
 
 
-def ranks(tiles: list[Tile], data: list[list[int]]) -> list[tuple[int, ...]]:
-    """What goes first on a unit: the longest path to the end; on the input link what is used first."""
+Ranks = list[tuple[int, ...]]
+
+
+def demand(data: list[list[int]]) -> list[int]:
+    """Tiles numbered so that each comes just before what first needs it (depth first from the last tiles back)."""
+    wanted = [True] * len(data)
+    for before in data:
+        for b in before:
+            wanted[b] = False
+    number = [-1] * len(data)
+    count = 0
+    for root in (n for n, last in enumerate(wanted) if last):
+        stack = [(root, iter(data[root]))]
+        seen = {root}
+        while stack:
+            tile, rest = stack[-1]
+            following = next((b for b in rest if number[b] < 0 and b not in seen), None)
+            if following is not None:
+                seen.add(following)
+                stack.append((following, iter(data[following])))
+                continue
+            stack.pop()
+            if number[tile] < 0:
+                number[tile] = count
+                count += 1
+    return number
+
+
+def _accumulated(data: list[list[int]], chains: list[list[Step]]) -> list[list[int]]:
+    """What tiles need, with the sums that a MATMUL adds to."""
+    linked = list(data)
+    for chain in chains:
+        for step, following in zip(chain, chain[1:], strict=False):
+            for before, after in zip(step.uses, following.uses, strict=True):
+                linked[after] = [*linked[after], before]
+    return linked
+
+
+def rankings(tiles: list[Tile], needs: list[list[int]], chains: list[list[Step]]) -> list[Ranks]:
+    """Ways to say what goes first on a unit: the longest path to the end, or what the first outputs need first."""
+    data = _accumulated(needs, chains)
     tail = tails(tiles, data)
     use = [len(tiles)] * len(tiles)
     for number in range(len(tiles) - 1, -1, -1):
         for before in data[number]:
             use[before] = min(use[before], number, use[number])
-    return [
+    deep = demand(data)
+    longest: Ranks = [
         (use[n], -tail[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)
     ]
+    first: Ranks = [(deep[n], n) for n in range(len(tiles))]
+    return [longest, first]
 
 
-def schedule(
-    tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], machine: Machine, lines: int
-) -> tuple[list[Tile], Needs, Schedule]:
-    """Deal the chains to the planes and start every tile; answers the tiles that are left, what they wait for, when."""
-    rank = ranks(tiles, data)
+@dataclass
+class Attempt:
+    """A finished schedule: the tiles that are left, on their units, what they wait for, when they start."""
+
+    tiles: list[Tile]
+    needs: Needs
+    done: Schedule
+
+
+def schedule(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], machine: Machine, lines: int) -> Attempt:
+    """The best of the schedules that the rankings lead to."""
+    best: Attempt | None = None
+    for rank in rankings(tiles, data, chains):
+        attempt = _attempt([replace(t) for t in tiles], data, chains, rank, machine, lines)
+        if best is None or attempt.done.latency < best.done.latency:
+            best = attempt
+    assert best is not None
+    return best
+
+
+def _attempt(
+    tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], rank: Ranks, machine: Machine, lines: int
+) -> Attempt:
+    """Deal the chains to the planes and start every tile."""
     order = Rehearsal(tiles, chains, data, rank, machine).run()
     keep = [n for n in range(len(tiles)) if n not in order.drop]
     place = {old: new for new, old in enumerate(keep)}
@@ -249,4 +310,4 @@ def schedule(
     order.loads = [[place[n] for n in queue] for queue in order.loads]
     order.products = [[place[n] for n in queue] for queue in order.products]
     run = _Run(left, needs, [rank[n] for n in keep], order, lines)
-    return left, needs, run.run()
+    return Attempt(left, needs, run.run())

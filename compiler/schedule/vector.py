@@ -13,6 +13,7 @@ from compiler.ir.expr import FREE
 from compiler.isa.instruction import Instruction, Op
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
+from compiler.schedule.layout import loop_strides
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
@@ -97,11 +98,22 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     least = -(-target.vector.lanes * 16 // max(1, depth))
     wanted = max(least, -(-points // PIECES))
     size = tiler.graph.types[node.output].dtype.size
-    wanted = aligned(wanted, size, target.line_bytes)
+    if not _reduces_along_lines(node, tiler):
+        wanted = aligned(wanted, size, target.line_bytes)
     if wanted > most:
         step = target.line_bytes // size
         wanted = most // step * step or most
     return max(1, min(points, wanted))
+
+
+def _reduces_along_lines(node: Compute, tiler: Tiler) -> bool:
+    """Whether what is reduced lies side by side: then short pieces cost no more line fetches than long ones."""
+    inner = [i for i in range(node.parallel, len(node.loops)) if node.loops[i] > 1]
+    if not inner or node.reducer is None:
+        return False
+    body = set(args_of(node.expr))
+    steps = [loop_strides(tiler.place(o.value), node, i)[inner[-1]] for i, o in enumerate(node.operands) if i in body]
+    return all(step in (0, tiler.graph.types[o.value].dtype.size) for step, o in zip(steps, node.operands, strict=False))
 
 
 def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int], tiler: Tiler) -> pl.Place | None:
