@@ -8,9 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -37,11 +36,11 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 
 
 def _version(request: HttpRequest) -> ModelVersion:
-    try:
-        pk = request.GET.get("version") or request.POST.get("version")
-        return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
-    except ValidationError:
-        raise Http404 from None
+    """The version that the request names. Raises Problem(422) when it names none."""
+    pk = request.GET.get("version") or request.POST.get("version")
+    if not pk:
+        raise Problem(422, "No model", "Choose the model first, on the page of plans.")
+    return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
 
 
 @require_http_methods(["GET", "POST"])
@@ -81,6 +80,7 @@ def plan_create(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def alternatives_compile(request: HttpRequest) -> HttpResponse:
+    organisation_get(request, roles=ENGINEERING)
     version = _version(request)
     now = timezone.now()
     jobs = services.alternatives_compile(version=version, dims=None, actor=principal_get(request).user, now=now)

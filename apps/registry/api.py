@@ -96,6 +96,10 @@ class VersionOut(Schema):
         return row.model.project.name
 
 
+class SampleIn(Schema):
+    slug: str = Field(max_length=60)
+
+
 class SampleOut(Schema):
     slug: str
     title: str
@@ -184,12 +188,12 @@ def sample_list(request: HttpRequest) -> list[selectors.Sample]:
     return list(selectors.SAMPLES)
 
 
-@router.post("/samples/{slug}", auth=BUILD, response={201: VersionOut}, summary="Add a sample model")
+@router.post("/samples", auth=BUILD, response={201: VersionOut}, summary="Add a sample model")
 @idempotent
-def sample_add(request: HttpRequest, slug: str) -> tuple[int, ModelVersion]:
+def sample_add(request: HttpRequest, payload: SampleIn) -> tuple[int, ModelVersion]:
     organisation = organisation_get(request, roles=ENGINEERING)
     actor = principal_get(request).user
-    return 201, services.sample_add(organisation=organisation, actor=actor, slug=slug, now=timezone.now())
+    return 201, services.sample_add(organisation=organisation, actor=actor, slug=payload.slug, now=timezone.now())
 
 
 @router.get("/versions", response=list[VersionOut], summary="Every model version, newest first")

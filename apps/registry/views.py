@@ -101,9 +101,9 @@ def _whole_file_take(request: HttpRequest, organisation: Organisation, form: Upl
 
 
 @require_POST
-def sample_add(request: HttpRequest, slug: str) -> HttpResponse:
+def sample_add(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request, roles=ENGINEERING)
-    actor = principal_get(request).user
+    actor, slug = principal_get(request).user, request.POST.get("slug", "")
     version = services.sample_add(organisation=organisation, actor=actor, slug=slug, now=timezone.now())
     return redirect(VERSION_PAGE, pk=version.pk)
 

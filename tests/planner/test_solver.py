@@ -1,0 +1,191 @@
+"""The solver: exhaustive, exact, honest about what it proves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.planner.solver import Answers, Evaluated, Requirements, Variant, solve
+from apps.planner.solver.answers import cascade_counts, choose_threshold, judge_cascade
+from apps.registry.confidence import lower_bound
+
+
+def priced(unit: str) -> Callable[[int], Decimal]:
+    return lambda executions: Decimal(unit) * executions
+
+
+def variant(key: str, unit: str = "1", **changes: object) -> Variant:
+    stated: dict[str, object] = {
+        "key": key, "model": key.split("@", maxsplit=1)[0], "pool": key.split("@")[1], "price": priced(unit),
+        "latency": Fraction(1, 1000), "interval": Fraction(1, 2000), **changes,
+    }  # fmt: skip
+    return Variant(**stated)  # type: ignore[arg-type]
+
+
+@st.composite
+def answers(draw: st.DrawFn, items: int) -> Answers:
+    right = draw(st.lists(st.booleans(), min_size=items, max_size=items))
+    confidence = draw(st.lists(st.integers(0, 20), min_size=items, max_size=items))
+    return Answers(tuple(right), tuple(Decimal(value) / 20 for value in confidence))
+
+
+@st.composite
+def evaluated(draw: st.DrawFn) -> Evaluated:
+    return Evaluated(draw(answers(12)), draw(answers(15)), "probabilities")
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> list[Variant]:
+    models = {name: draw(evaluated()) for name in ("a", "b", "c")}
+    return [
+        variant(
+            f"{name}@{pool}",
+            str(draw(st.integers(1, 9))),
+            evaluated=models[name],
+            latency=Fraction(draw(st.integers(2, 9)), 1000),
+            missing=("not there",) if draw(st.integers(0, 5)) == 0 else (),
+        )
+        for name, pool in product("abc", ("p", "q"))
+    ]
+
+
+WANTED = st.builds(
+    Requirements,
+    items=st.integers(1, 100),
+    accuracy=st.none() | st.fractions(Fraction(1, 10), Fraction(9, 10)),
+    latency=st.none() | st.fractions(Fraction(1, 1000), Fraction(2, 100)),
+    budget=st.none() | st.integers(1, 900).map(Decimal),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(markets(), WANTED)
+def test_the_chosen_one_meets_everything_and_nothing_feasible_is_cheaper(market: list[Variant], wanted: Requirements) -> None:
+    solution = solve(market, wanted)
+    feasible = [c for c in solution.candidates if c.feasible]
+    for candidate in feasible:
+        assert wanted.accuracy is None or (candidate.accuracy is not None and candidate.accuracy >= wanted.accuracy)
+        assert wanted.latency is None or (candidate.latency is not None and candidate.latency <= wanted.latency)
+        assert candidate.price is not None
+        assert wanted.budget is None or candidate.price <= wanted.budget
+    assert (solution.chosen is None) == (not feasible)
+    if solution.chosen is not None:
+        assert solution.candidates[solution.chosen].price == min(c.price for c in feasible if c.price is not None)
+
+
+@settings(deadline=None, max_examples=60)
+@given(markets(), WANTED)
+def test_every_combination_is_there_and_every_refused_one_says_why(market: list[Variant], wanted: Requirements) -> None:
+    solution = solve(market, wanted)
+    singles = [c for c in solution.candidates if c.kind == "single"]
+    assert sorted(c.uses[0].key for c in singles) == sorted(v.key for v in market)
+    assert all(c.feasible or all(c.reasons) for c in solution.candidates)
+    by_key = {v.key: v for v in market}
+    for cascade in (c for c in solution.candidates if c.kind == "cascade"):
+        assert len({by_key[use.key].pool for use in cascade.uses}) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(markets(), WANTED)
+def test_the_proposed_change_makes_its_candidate_feasible(market: list[Variant], wanted: Requirements) -> None:
+    solution = solve(market, wanted)
+    for change in solution.changes:
+        relaxed = {**vars(wanted), **dict(change.values)}
+        if "budget" in dict(change.values):
+            value = dict(change.values)["budget"]
+            relaxed["budget"] = Decimal(value.numerator) / Decimal(value.denominator)
+        names = [(c.title, c.pool) for c in solve(market, Requirements(**relaxed)).candidates if c.feasible]
+        wished = solution.candidates[change.candidate]
+        if wished.kind == "single" or "accuracy" not in dict(change.values):
+            assert (wished.title, wished.pool) in names
+
+
+@settings(deadline=None, max_examples=60)
+@given(markets())
+def test_the_frontier_holds_what_nothing_beats(market: list[Variant]) -> None:
+    candidates = [c for c in solve(market, Requirements(items=10)).candidates if c.feasible]
+
+    def beats(one: object, other: object) -> bool:
+        points = [(Fraction(c.price), c.latency, -c.accuracy) for c in (one, other)]  # type: ignore[attr-defined]
+        return all(a <= b for a, b in zip(*points, strict=True)) and points[0] != points[1]
+
+    for candidate in candidates:
+        assert candidate.on_frontier == (not any(beats(other, candidate) for other in candidates))
+
+
+@given(evaluated(), evaluated(), st.fractions(Fraction(1, 10), Fraction(9, 10)))
+@settings(deadline=None)
+def test_the_threshold_never_looks_at_the_items_that_judge_it(first: Evaluated, second: Evaluated, wanted: Fraction) -> None:
+    flipped = Answers(tuple(not right for right in first.evaluate.right), tuple(1 - c for c in first.evaluate.confidence))
+    other = Evaluated(first.choose, flipped, first.output)
+    error = Fraction(1, 20)
+    assert choose_threshold(first, second, wanted, error) == choose_threshold(other, second, wanted, error)
+
+
+@given(evaluated(), evaluated())
+@settings(deadline=None)
+def test_a_cascade_is_judged_by_counting(first: Evaluated, second: Evaluated) -> None:
+    judged = judge_cascade(first, second, None, Fraction(1, 20))
+    assert judged.threshold is not None
+    right, on = cascade_counts(first.evaluate, second.evaluate, judged.threshold)
+    assert (judged.correct, judged.escalated) == (right, on)
+    assert judged.accuracy == lower_bound(right, 15, Fraction(1, 40))
+    assert judged.share >= Fraction(on, 15)
+
+
+def test_bounds_of_several_choices_hold_together() -> None:
+    """Two models and their cascade are three statements: each is made at a third of the error."""
+    small = Evaluated(
+        Answers((True,) * 8 + (False,) * 2, (Decimal("0.9"),) * 8 + (Decimal("0.4"),) * 2),
+        Answers((True,) * 90 + (False,) * 10, (Decimal("0.9"),) * 90 + (Decimal("0.4"),) * 10),
+        "p",
+    )
+    large = Evaluated(
+        Answers((True,) * 10, (Decimal("0.9"),) * 10), Answers((True,) * 99 + (False,), (Decimal("0.9"),) * 100), "p"
+    )
+    market = [variant("small@p", "1", evaluated=small), variant("large@p", "50", evaluated=large)]
+    solution = solve(market, Requirements(items=1000, accuracy=Fraction(85, 100)))
+    assert solution.error == Fraction(1, 60)
+    found = {c.title: c for c in solution.candidates}
+    assert found["small"].accuracy == lower_bound(90, 100, Fraction(1, 60))
+    cascade = found["small then large"]
+    assert cascade.accuracy == lower_bound(99, 100, Fraction(1, 120))
+    assert (cascade.threshold, cascade.feasible) == (Decimal("0.9"), True)
+    assert solution.chosen == 0
+    assert solution.candidates[0] is cascade, "cheaper than the large one, more accurate than the small one"
+
+
+def test_a_model_without_evaluation_cannot_promise_an_accuracy() -> None:
+    only = [variant("net@p")]
+    assert solve(only, Requirements(items=5)).chosen == 0
+    refused = solve(only, Requirements(items=5, accuracy=Fraction(1, 2)))
+    assert refused.chosen is None
+    assert refused.candidates[0].reasons == ("It was not evaluated, so no accuracy can be promised.",)
+    assert refused.changes == ()
+
+
+def test_what_has_no_price_is_refused_and_never_free() -> None:
+    def unpriced(executions: int) -> Decimal:
+        raise ValueError("Not priced: nothing is known.")
+
+    solution = solve([variant("net@p", price=unpriced)], Requirements(items=5))
+    assert solution.chosen is None
+    assert solution.candidates[0].price is None
+    assert solution.candidates[0].reasons == ("Not priced: nothing is known.",)
+
+
+def test_the_duration_counts_every_interval_and_the_last_latency() -> None:
+    solution = solve([variant("net@p")], Requirements(items=5))
+    assert solution.candidates[0].duration == 5 * Fraction(1, 2000) + Fraction(1, 2000)
+
+
+@pytest.mark.parametrize("items", [0, -1])
+def test_a_plan_for_nothing_is_refused(items: int) -> None:
+    with pytest.raises(ValueError, match="at least one item"):
+        solve([variant("net@p")], Requirements(items=items))
