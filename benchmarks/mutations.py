@@ -1,4 +1,4 @@
-"""500 seeded mutations of valid programs: `python -m benchmarks.mutations [COUNT] [SEED]`.
+"""500 seeded mutations of valid programs, made by hand and by the compiler: `python -m benchmarks.mutations [COUNT] [SEED]`.
 
 Every one that an independent brute-force check calls illegal must be refused or change the results. Those that survive are
 listed, each with the proof that it is legal: that check found nothing.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.compiler.oracle import mutate
+from tests.compiler.oracle import compiled, mutate
 from tests.compiler.oracle.programs import samples
 
 
 def main(arguments: list[str]) -> int:
     count = int(arguments[0]) if arguments else 500
     seed = int(arguments[1]) if len(arguments) > 1 else 0
-    tally = mutate.run(samples(), count, seed)
+    tally = mutate.run([*samples(), *compiled.samples()], count, seed)
     print(f"{count} mutations, seed {seed}")
     for (illegal, fate), number in sorted(tally.table.items()):
         name = "malformed" if fate == "malformed" else f"{'illegal' if illegal else 'legal'}, {fate}"

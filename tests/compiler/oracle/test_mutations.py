@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.compiler.oracle import mutate
+from tests.compiler.oracle import compiled, mutate
 from tests.compiler.oracle.programs import samples
 
 
 @pytest.fixture(scope="module")
 def tally() -> mutate.Tally:
-    return mutate.run(samples(), 180, seed=7)
+    return mutate.run([*samples(), *compiled.samples()], 200, seed=7)
 
 
 def test_no_illegal_program_runs_with_the_same_results(tally: mutate.Tally) -> None:
