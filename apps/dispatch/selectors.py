@@ -205,7 +205,7 @@ def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decima
 
 
 def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
-    """The price if a cascade handed every item on; otherwise the quoted price."""
+    """The price if a cascade handed on every item that the contract holds; otherwise the quoted price."""
     plan = contracts.cascade_of(job.contract) if job.threshold is not None else None
     first = exact_sum([_quoted(job, stages[0], stages[0].count, now)])
     if plan is None:
@@ -213,7 +213,7 @@ def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
     rating = contract_lease_rate(
         contract=job.contract,
         program_digest=plan.second.digest,
-        executions=job.items,
+        executions=min(job.items, contracts.line_of(job.contract, plan.second).executions),
         first_instant=job.submitted_at,
         now=now,
     )

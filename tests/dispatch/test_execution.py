@@ -20,6 +20,7 @@ from apps.dispatch.models import Job, JobState, Lease
 from apps.dispatch.services.leases import LeaseLost
 from apps.ledger.models import UsageRow
 from apps.planner.models import Plan
+from apps.pricing.rating import exact_sum
 from tests.cast import Cast
 from tests.dispatch.real import graph_of, meant, real_program
 from tests.dispatch.scene import Scene
@@ -106,6 +107,24 @@ def test_a_cascade_hands_on_what_the_first_program_is_unsure_about(present: Scen
     assert np.abs(found["y"] - wanted).max() < 1e-6
     by_program = dict(UsageRow.objects.values_list("program_digest", "quantity"))
     assert by_program == {first.digest: 60, second.digest: stage.count}
+
+
+def test_a_cascade_hands_on_no_more_than_the_contract_holds_and_says_so(present: Scene) -> None:
+    first, second = real_program(present), real_program(present, scale=-5.0)
+    plan = _plan(present, first, second, threshold="0.99")
+    job = present.job(present.contract((first, 60), (second, 7), plan_id=plan), 60, shape=(1, 8))
+    execute(job)
+    execute(job)
+    assert job.state == JobState.DONE, job.problem
+    least_sure = np.argsort(_confidences(job), kind="stable")[:7]
+    assert np.flatnonzero(outputs_of(job)["takt_stage"]).tolist() == sorted(least_sure)
+    assert job.stages.get(position=0).unsure_left == 53
+    assert exact_sum(UsageRow.objects.values_list("amount", flat=True)) == job.contract.net
+
+
+def _confidences(job: Job) -> np.ndarray:
+    with default_storage.open(job.inputs_key) as file:
+        return meant(arrays_unpack(file.read())["x"]).reshape(job.items, -1).max(axis=1).round(6)
 
 
 def _plan(scene: Scene, first: Program, second: Program, *, threshold: str) -> UUID:
