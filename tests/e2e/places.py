@@ -1,0 +1,104 @@
+"""Every page of the product, with what the walk made; the pictures and the checks both go through this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, expect
+
+from bin.models import fetch
+from tests.e2e import visit as visiting
+from tests.e2e import walk
+from tests.e2e.product import Product
+
+
+@dataclass
+class Places:
+    """Addresses by name, for whom they are, and the signed-in profiles."""
+
+    public: dict[str, str] = field(default_factory=dict)
+    member: dict[str, str] = field(default_factory=dict)
+    admin: dict[str, str] = field(default_factory=dict)
+    member_state: Any = None
+    admin_state: Any = None
+    console: list[str] = field(default_factory=list)
+
+    def groups(self) -> list[tuple[Any, dict[str, str]]]:
+        """(profile, pages) for each kind of visitor."""
+        return [(None, self.public), (self.member_state, self.member), (self.admin_state, self.admin)]
+
+
+# A direction classifier of an OCR engine: 0.6 MB, its lengths open, so that the page has to ask for them.
+REAL_MODEL = "ocr-cls"
+LENGTHS = {"x.0": 1, "x.2": 48, "x.3": 192}
+
+
+def make_places(opened: Browser, product: Product) -> Places:
+    """Walk the way of a customer with a real model and two samples, and list every page that there is then."""
+    found = Places()
+    profile = visiting.context(opened)
+    visit = visiting.watched(profile, product.url)
+    _walk(visit, found, fetch(REAL_MODEL))
+    found.member_state = profile.storage_state()
+    found.console += visit.noted()
+    profile.close()
+    administrator = visiting.context(opened)
+    visit = visiting.watched(administrator, product.url)
+    walk.sign_in(visit, product.demo["admin_email"], product.demo["admin_password"])
+    found.admin_state = administrator.storage_state()
+    found.console += visit.noted()
+    administrator.close()
+    found.public = {
+        "landing": "/", "sign-in": "/sign-in", "sign-up": "/sign-up", "documents": "/docs", "glossary": "/docs/glossary",
+        "search": "/docs?q=latency", "shared-quote": found.public["shared-quote"],
+    }  # fmt: skip
+    found.admin = {
+        "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
+    }  # fmt: skip
+    return found
+
+
+def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
+    """One customer: a real model bought and run, two samples planned; empty pages are looked at on the way."""
+    walk.sign_up(visit, name="Wanda", email="wanda@example.com")
+    pages = found.member
+    real = walk.upload(visit, model)
+    pages["model"] = real
+    large, small = walk.add_sample(visit, "Digits, large"), walk.add_sample(visit, "Digits, small")
+    pages["compile"] = walk.compile_for(visit, real, ["lpu", "lpu2"], lengths=LENGTHS)
+    for version in (large, small):
+        walk.compile_for(visit, version, ["lpu", "lpu2"])
+    pages["report"] = walk.program_of(visit, real, "lpu")
+    pages["report-small"] = walk.program_of(visit, large, "lpu")
+    pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")
+    pages["plan-impossible"] = walk.plan(visit, large, items=1_000_000, accuracy="99.9")
+    program = pages["report"].rsplit("/", 1)[-1]
+    pages["quote-new"] = f"/quotes/new?program={program}"
+    pages["quote-of-plan"] = walk.quote(visit, f"plan={pages['plan'].rsplit('/', 1)[-1]}", volume=20_000)
+    pages["quote"] = walk.quote(visit, f"program={program}", volume=2_000)
+    found.public["shared-quote"] = _share_link(visit)
+    pages["quote-accept"] = f"{pages['quote-of-plan']}/accept"
+    pages["contract"] = walk.accept(visit, pages["quote"])
+    pages["job"] = walk.run_job(visit, pages["contract"], items=3)
+    pages["invoice-draft"] = "/invoices/draft"
+    pages["invoice"] = walk.issue_invoice(visit)
+    pages.update(
+        {
+            "overview": "/", "models": "/models", "upload": "/models/upload", "compiles": "/compiles", "plans": "/plans",
+            "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}", "quotes": "/quotes", "contracts": "/contracts",
+            "jobs": "/jobs", "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}", "portal": "/portal",
+            "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",
+            "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
+            "password": "/settings/password", "organisation-new": "/organisations/new",
+        }
+    )  # fmt: skip
+
+
+def _share_link(visit: visiting.Watched) -> str:
+    """The link by which anybody may read the quote on the page."""
+    link = visit.page.locator("code", has_text="/shared/quotes/")
+    expect(link).to_be_visible()
+    text = link.inner_text()
+    return text[text.index("/shared/") :]

@@ -1,0 +1,125 @@
+"""The whole product in real processes, in a folder of its own: servers, web, workers of every queue and pool, scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bin.services import Services
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 60.0
+
+
+@dataclass
+class Product:
+    """A running product: its address, the demo people and tokens, and where its processes write."""
+
+    url: str
+    demo: dict[str, Any]
+    folder: Path
+    environment: dict[str, str]
+    processes: dict[str, subprocess.Popen[bytes]]
+
+    def start(self, name: str, *command: str) -> None:
+        """Start a process of the product; its words go to <folder>/<name>.log."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def log(self, name: str) -> str:
+        """What a process has written."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+
+@contextmanager
+def running_product() -> Iterator[Product]:
+    """Everything that `make run` starts, with data of its own, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="takt-e2e-", dir="/tmp"))  # a short path, for sockets
+    folder.chmod(0o755)  # PostgreSQL may run as another account
+    servers = Services(folder / "s", durable=False)
+    product: Product | None = None
+    try:
+        addresses = servers.acquire()
+        port = _free_port()
+        environment = {
+            **{name: value for name, value in os.environ.items() if name not in {"STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"}},
+            "DATABASE_URL": addresses.database_url,
+            "REDIS_URL": addresses.redis_url,
+            "SECRET_KEY": "of the browser tests",
+            "DJANGO_SETTINGS_MODULE": "apps.config.settings",
+            "MEDIA_ROOT": str(folder / "media"),
+            "BEAT_FILE": str(folder / "beat"),
+            "SITE_URL": f"http://127.0.0.1:{port}",
+            "LOG_FORMAT": "text",
+            "LOG_LEVEL": "WARNING",
+            "DEBUG": "0",
+            "STATIC_HASHED": "0",
+        }
+        product = Product(f"http://127.0.0.1:{port}", {}, folder, environment, {})
+        _start(product, port)
+        yield product
+    finally:
+        if product is not None:
+            _stop(product)
+        servers.destroy()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(product: Product, port: int) -> None:
+    python = sys.executable
+    seed = [python, "manage.py", "seed_demo", "--migrate", "--write", str(product.folder / "demo.json")]
+    subprocess.run(seed, cwd=ROOT, env=product.environment, check=True, stdout=subprocess.DEVNULL)
+    product.demo = json.loads((product.folder / "demo.json").read_text())
+    celery = (python, "-m", "celery", "-A", "apps.config")
+    quiet = ("-c", "1", "-l", "WARNING", "--without-gossip", "--without-mingle")
+    product.start("web", python, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "6")
+    for queue in ("default", "compile"):
+        product.start(queue, *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *quiet)
+    for pool in product.demo["pools"]:
+        product.start(pool, python, "manage.py", "worker", "--pool", pool)
+    product.start("scheduler", *celery, "beat", "-l", "WARNING", "--pidfile=")
+    deadline = time.monotonic() + READY_SECONDS
+    while not _answers(f"{product.url}/readyz"):
+        if time.monotonic() > deadline or product.processes["web"].poll() is not None:
+            raise RuntimeError(f"The web process does not get ready: {product.log('web')[-2000:]}")
+        time.sleep(0.2)
+
+
+def _stop(product: Product) -> None:
+    for process in product.processes.values():
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 8
+    for process in product.processes.values():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(url: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
+        return bool(answer.status == 200)
+    return False

@@ -1,0 +1,96 @@
+"""A browser that watches: whatever a page writes to its console, lets overflow or hides from some readers is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from tests import browser
+
+WIDE = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+SERIOUS = {"serious", "critical"}
+OVERFLOW = """() => {
+  const root = document.documentElement;
+  if (root.scrollWidth <= root.clientWidth) return [];
+  const limit = root.clientWidth + 0.5;
+  return Array.from(document.querySelectorAll('body *')).filter(part => part.getBoundingClientRect().right > limit)
+    .slice(-5).map(part => part.tagName.toLowerCase() + '.' + (part.getAttribute('class') || '') + ' ' + part.id);
+}"""
+AXE = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.map(
+  found => ({id: found.id, impact: found.impact, help: found.help,
+             where: found.nodes.slice(0, 3).map(node => node.target.join(' ')),
+             why: found.nodes.slice(0, 2).map(node => node.failureSummary)}))"""
+
+
+@dataclass
+class Watched:
+    """A page and what was wrong with it."""
+
+    page: Page
+    base: str
+    errors: list[str] = field(default_factory=list)
+
+    def open(self, path: str, *, status: int = 200) -> None:
+        """Go to `path` of the product and let it settle."""
+        answer = self.page.goto(self.base + path)
+        assert answer is not None
+        assert answer.status == status, f"{path} answered {answer.status}"
+        self.page.wait_for_load_state("load")
+
+    def noted(self) -> list[str]:
+        """What went wrong since the last time this was asked."""
+        found, self.errors[:] = list(self.errors), []
+        return found
+
+    def overflow(self) -> list[str]:
+        """The parts that stick out at the right; empty when the page fits."""
+        found: list[str] = self.page.evaluate(OVERFLOW)
+        return found
+
+    def barriers(self) -> list[dict[str, Any]]:
+        """Serious and critical findings of axe-core."""
+        self.page.add_script_tag(url=f"{self.base}/static/vendor/axe.min.js")
+        found: list[dict[str, Any]] = self.page.evaluate(AXE)
+        return [one for one in found if one["impact"] in SERIOUS]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium, without a window."""
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=browser.path(), args=browser.arguments())
+        yield opened
+        opened.close()
+
+
+def context(opened: Browser, *, size: dict[str, int] | None = None, dark: bool = False, state: Any = None) -> BrowserContext:
+    """A fresh profile, or one that is signed in by another's `state`."""
+    made = opened.new_context(
+        viewport=size or WIDE,  # type: ignore[arg-type]
+        color_scheme="dark" if dark else "light",
+        storage_state=state,
+        reduced_motion="reduce",
+        timezone_id="Europe/Berlin",
+        locale="en-GB",
+    )
+    made.set_default_timeout(20_000)
+    return made
+
+
+def watched(made: BrowserContext, base: str) -> Watched:
+    """A page whose console is read."""
+    page = made.new_page()
+    found = Watched(page, base)
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            found.errors.append(f"{page.url}: {message.type}: {message.text}")
+
+    page.on("console", note)
+    page.on("pageerror", lambda error: found.errors.append(f"{page.url}: {error}"))
+    return found

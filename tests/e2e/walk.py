@@ -1,0 +1,144 @@
+"""The way of a customer, step by step, as a person goes it in the browser. Each step returns the address it ended on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.visit import Watched
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+PATIENT = 90_000  # milliseconds: a real compiler and real workers on a busy machine
+PASSWORD = "correct horse battery"
+
+
+def path_of(page: Page) -> str:
+    """The address without the host."""
+    return re.sub(r"^https?://[^/]+", "", page.url)
+
+
+def sign_up(visit: Watched, *, name: str, email: str) -> None:
+    """A new person with an organisation of her own."""
+    page = visit.page
+    visit.open("/sign-up")
+    page.get_by_label("Your name").fill(name)
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Organisation").fill(f"{name}'s workshop")
+    page.locator("main form button[type=submit], main form button").first.click()
+    expect(page.locator("#rail")).to_be_visible()
+
+
+def sign_in(visit: Watched, email: str, password: str) -> None:
+    page = visit.page
+    visit.open("/sign-in")
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.locator("main form button").first.click()
+    expect(page.locator("#rail")).to_be_visible()
+
+
+def upload(visit: Watched, model: Path) -> str:
+    """A file through the real file input, in pieces; ends on the version's page."""
+    page = visit.page
+    visit.open("/models/upload")
+    page.locator("main input[type=file]").first.set_input_files(str(model))
+    page.get_by_role("button", name="Upload", exact=True).click()
+    page.wait_for_url(re.compile(r"/versions/[0-9a-f-]{36}"), timeout=PATIENT)
+    return path_of(page)
+
+
+def add_sample(visit: Watched, title: str) -> str:
+    """A sample by one click."""
+    page = visit.page
+    visit.open("/models/upload")
+    page.locator("form", has_text=title).get_by_role("button", name="Use this sample").click()
+    page.wait_for_url(re.compile(r"/versions/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def compile_for(visit: Watched, version: str, targets: list[str], *, lengths: dict[str, int] | None = None) -> str:
+    """Compile for all of `targets`, open lengths stated; ends on the page of the last compile, done."""
+    page = visit.page
+    visit.open(version)
+    for name, size in (lengths or {}).items():
+        page.get_by_label(f"Length {name}").fill(str(size))
+    for box in page.locator("input[name=targets]").all():
+        box.set_checked(box.get_attribute("value") in targets)
+    page.get_by_role("button", name="Compile", exact=True).click()
+    page.wait_for_load_state()
+    visit.open(version)
+    done = page.locator("a[href*='/programs/']")
+    for _ in range(PATIENT // 500):
+        if done.count() >= len(targets):
+            break
+        page.wait_for_timeout(500)
+        page.reload()
+    expect(done.nth(len(targets) - 1)).to_be_visible()
+    page.locator("a[href*='/compiles/']").first.click()
+    page.wait_for_url(re.compile(r"/compiles/"))
+    return path_of(page)
+
+
+def program_of(visit: Watched, version: str, target: str) -> str:
+    """The report page of the version's program on `target`."""
+    page = visit.page
+    visit.open(version)
+    page.locator("a[href*='/programs/']", has_text=re.compile(f"^{target}$")).first.click()
+    page.wait_for_url(re.compile(r"/programs/"))
+    return path_of(page)
+
+
+def plan(visit: Watched, version: str, *, items: int, accuracy: str) -> str:
+    """State what is needed, get the cheapest way."""
+    page = visit.page
+    visit.open(f"/plans/new?version={version.rsplit('/', 1)[-1]}")
+    page.locator("input[name=items]").fill(str(items))
+    page.locator("input[name=accuracy]").fill(accuracy)
+    page.get_by_role("button", name="Find the cheapest way").click()
+    page.wait_for_url(re.compile(r"/plans/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def quote(visit: Watched, query: str, *, volume: int) -> str:
+    """Set the volume, read the price, make the quote. `query` is program=<id> or plan=<id>."""
+    page = visit.page
+    visit.open(f"/quotes/new?{query}")
+    page.locator("#id_volume").fill(str(volume))
+    page.locator("#id_volume").dispatch_event("change")
+    expect(page.locator(f"#offer input[name=volume][value='{volume}']")).to_be_attached()
+    page.get_by_role("button", name="Make this quote").click()
+    page.wait_for_url(re.compile(r"/quotes/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def accept(visit: Watched, quoted: str) -> str:
+    """Accept the quote; ends on the contract."""
+    page = visit.page
+    visit.open(f"{quoted}/accept")
+    page.get_by_role("button", name=re.compile("^Accept for")).click()
+    page.wait_for_url(re.compile(r"/contracts/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def run_job(visit: Watched, contract: str, *, items: int) -> str:
+    """Seeded items of the right shape under the contract; ends on the job, done."""
+    page = visit.page
+    visit.open(f"/jobs/new?contract={contract.rsplit('/', 1)[-1]}")
+    page.locator("input[name=sample_items]").fill(str(items))
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.wait_for_url(re.compile(r"/jobs/[0-9a-f-]{36}"))
+    expect(page.locator("#job .metric-value").first).to_have_text(re.compile("Done|Failed"), timeout=PATIENT)
+    expect(page.locator("#job .metric-value").first).to_have_text("Done")
+    return path_of(page)
+
+
+def issue_invoice(visit: Watched) -> str:
+    """Invoice what was used until now."""
+    page = visit.page
+    visit.open("/invoices")
+    page.get_by_role("button", name="Issue now").click()
+    page.wait_for_url(re.compile(r"/invoices/[0-9a-f-]{36}"))
+    return path_of(page)
