@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -9,8 +10,10 @@ from django.db import IntegrityError, transaction
 from apps.accounts.problems import Problem
 from apps.billing.drafting import invoice_draft
 from apps.billing.models import BillingProfile, Invoice, InvoicedUsage, InvoiceLine
+from apps.billing.seed import seed
 from apps.billing.services import invoice_issue, invoice_mark_paid, invoices_issue_month
-from apps.ledger.selectors import balances, chain_verify, reconcile
+from apps.ledger.selectors import balances, cap_of, chain_verify, reconcile
+from apps.ledger.services import cap_set
 from apps.pricing.rating import digest_of, exact_sum
 from apps.sales.services import contract_close
 from tests.cast import Cast
@@ -155,3 +158,12 @@ def test_numbers_have_no_gap_when_an_invoice_is_not_issued(cast: Cast, market: M
         _issue(cast)
     run(sold(cast, market, executions=MILLION), 10)
     assert _issue(cast).number == "T-2026-000001"
+
+
+def test_seeding_leaves_alone_what_was_changed(cast: Cast, market: Market) -> None:
+    people: dict[str, Any] = {"organisation": cast.organisation, "owner": cast.owner, "admin": cast.admin}
+    seed(now=NOW, **people)
+    assert cap_of(cast.organisation.id) is not None
+    cap_set(organisation=cast.organisation, amount=None, currency="EUR", now=NOW)
+    seed(now=NOW, **people)
+    assert cap_of(cast.organisation.id) is None
