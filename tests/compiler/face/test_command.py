@@ -1,0 +1,87 @@
+"""The command: every verb once, and errors in one line."""
+
+import json
+
+import onnx
+import pytest
+
+import compiler
+from compiler.__main__ import main
+from tests.compiler.face.test_face import two_layers
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(two_layers()[0], path)
+    return str(path)
+
+
+@pytest.fixture
+def program(model, tmp_path, capsys):
+    path = str(tmp_path / "program.bin")
+    assert main(["compile", model, "-o", path, "--dim", "length=4"]) == 0
+    capsys.readouterr()
+    return path
+
+
+def test_inspect_lists_what_is_open(model, capsys):
+    assert main(["inspect", model, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["open_dims"] == {"length": ["x[0]"]}
+    assert found["operators"] == {"Gemm": 2, "Relu": 1}
+    assert found["unknown_operators"] == []
+
+
+def test_report_of_a_model_and_of_its_program_agree(model, program, capsys):
+    assert main(["report", model, "--dim", "length=4", "--json"]) == 0
+    of_model = json.loads(capsys.readouterr().out)
+    assert main(["report", program, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == of_model
+
+
+def test_the_text_report_ends_with_the_totals(program, capsys):
+    assert main(["report", program]) == 0
+    with open(program, "rb") as file:
+        totals = compiler.report(compiler.Program.from_bytes(file.read()))["totals"]
+    assert str(totals["operations"]) in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_simulate_says_that_counters_are_equal(program, capsys):
+    assert main(["simulate", program]) == 0
+    assert "counters equal the program's resources: yes" in capsys.readouterr().out
+
+
+def test_disassemble_prints_instructions(program, capsys):
+    assert main(["disassemble", program]) == 0
+    assert "LOADW" in capsys.readouterr().out
+
+
+def test_targets_lists_the_processors(capsys):
+    assert main(["targets", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["lpu", "lpu2"]
+
+
+def test_several_sizes_make_a_bundle(model, tmp_path, capsys):
+    path = str(tmp_path / "bundle.bin")
+    assert main(["compile", model, "-o", path, "--dim", "length=2,4"]) == 0
+    capsys.readouterr()
+    assert main(["report", path, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["inspect", "/nowhere.onnx"], "cannot be read"),
+        (["compile", "MODEL", "-o", "/tmp/x"], "leaves dimensions open"),
+        (["compile", "MODEL", "-o", "/tmp/x", "--dim", "length"], "NAME=SIZE"),
+        (["report", "MODEL", "--dim", "length=4", "--target", "abacus"], "there is no target 'abacus'"),
+        (["disassemble", "MODEL"], "not a"),
+    ],
+)
+def test_errors_are_one_line(arguments, says, model, capsys):
+    assert main([model if a == "MODEL" else a for a in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert says in error
