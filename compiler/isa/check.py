@@ -22,6 +22,13 @@ _TABLES = (("a", "streams"), ("b", "streams"), ("c", "streams"), ("d", "streams"
            ("pre", "programs"), ("post", "programs"), ("gather", "gathers"), ("port", "ports"))  # fmt: skip
 
 
+# Positions of the fields that an operation must leave at 0.
+_UNUSED = {
+    int(op): tuple(n for n, name in enumerate(Instruction._fields) if name not in COMMON and name not in spec.fields)
+    for op, spec in TABLE.items()
+}
+
+
 class _Refusal(Exception):
     """Why an instruction is not valid; the caller adds which one."""
 
@@ -86,10 +93,12 @@ def _check_names(b: Binary) -> None:
 def _check_fields(b: Binary, i: Instruction) -> None:
     _require(i.opcode in _OPERATION, f"there is no operation {i.opcode}")
     spec = TABLE[Op(i.opcode)]
-    for name, value in zip(Instruction._fields, i, strict=True):
-        _require(not value or name in COMMON or name in spec.fields, f"{spec.op.name} does not use {name}")
+    for place in _UNUSED[i.opcode]:
+        if i[place]:
+            raise _Refusal(f"{spec.op.name} does not use {Instruction._fields[place]}")
     for name, table in _TABLES:
-        _require(getattr(i, name) <= len(getattr(b, table)), f"{name} refers to an entry that is not in {table}")
+        if getattr(i, name) > len(getattr(b, table)):
+            raise _Refusal(f"{name} refers to an entry that is not in {table}")
     for operand in spec.operands:
         _require(bool(getattr(i, operand.field)) or not operand.required, f"{spec.op.name} needs {operand.field}")
     _require(i.source < max(1, len(b.sources)), "its source operation is not in the table")

@@ -131,9 +131,10 @@ class Piece:
         high = self.origin + int(first.max()) + int(second.max()) + size
         if low < 0 or high > self.limit:
             raise OutsideError(f"bytes {low} to {high} of {self.limit}")
+        along = (self.stream.g2, *self.inner)
         if len(first) < len(second):
-            first, second = second, first
-        starts, ends = _runs(second, size)
+            first, along = second, (self.stream.g1, *self.rows)
+        starts, ends = _runs(*along, size)
         if len(starts) == 1 and ends[0] - starts[0] >= high - low:
             return slice(low // self.line_bytes, (high - 1) // self.line_bytes + 1)
         begin = ((first + self.origin)[:, None] + starts) // self.line_bytes
@@ -226,9 +227,10 @@ class Piece:
         return bool(np.unique(address).size < address.size)
 
 
-def _runs(sorted_or_not: Array, size: int) -> tuple[Array, Array]:
-    """Contiguous runs in byte offsets of elements: first bytes and ends."""
-    ordered = np.unique(sorted_or_not)
+@lru_cache(maxsize=1 << 12)
+def _runs(nest: Nest, start: int, count: int, size: int) -> tuple[Array, Array]:
+    """Contiguous runs in the byte offsets of a piece of a nest: first bytes and ends."""
+    ordered = np.unique(offsets(nest, start, count))
     breaks = np.flatnonzero(np.diff(ordered) > size)
     starts = ordered[np.concatenate(([0], breaks + 1))]
     ends = ordered[np.concatenate((breaks, [len(ordered) - 1]))] + size

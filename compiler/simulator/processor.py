@@ -41,9 +41,6 @@ class Host:
         self.outputs = {n: np.zeros(p.shape, NUMPY[p.dtype]) for n, p in enumerate(binary.ports) if p.output}
         self.sent = {n: np.zeros(array.size, np.bool_) for n, array in self.outputs.items()}
 
-    def unsent(self) -> list[int]:
-        return [n for n, sent in self.sent.items() if not sent.all()]
-
 
 class Processor:
     """One processor with one program loaded. ``issue`` runs one instruction of one inference."""

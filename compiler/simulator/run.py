@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from compiler import targets
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
 from compiler.isa.element import NUMPY
+from compiler.isa.instruction import Op
 from compiler.isa.resources import Counters
 from compiler.simulator.count import Tally
 from compiler.simulator.fault import SimulationError
@@ -111,6 +113,7 @@ def _issue_order(cycles: list[int], interval: int, inferences: int) -> Iterator[
 
 
 def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple[list[Outputs], Counters]:
+    _check_sends(binary)
     processor = Processor(binary, target)
     hosts = [Host(binary, feed) for feed in feeds]
     tallies = [Tally(target) for _ in feeds]
@@ -120,17 +123,24 @@ def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple
     for tally, start in zip(tallies, starts, strict=True):
         tally.end = max(0, tally.end - start)
     counted = [tally.counters(binary, processor.memory, binary.interval) for tally in tallies]
-    _check_complete(binary, hosts, counted)
+    if any(counters != counted[0] for counters in counted):
+        raise ModelError("inferences of one program have different counters; this is a defect of the simulator")
     named = [{binary.ports[n].name: array for n, array in host.outputs.items()} for host in hosts]
     return named, counted[0]
 
 
-def _check_complete(binary: Binary, hosts: list[Host], counted: list[Counters]) -> None:
-    for host in hosts:
-        for n in host.unsent():
+def _check_sends(binary: Binary) -> None:
+    """Every output is sent in full, before anything of its size is set aside; a part sent twice is refused when it is."""
+    sent = dict.fromkeys(range(len(binary.ports)), 0)
+    for i in binary.rows:
+        if i.opcode == Op.SEND:
+            sent[i.port - 1] += i.count1 * i.count2
+    for n, port in enumerate(binary.ports):
+        if port.output and sent[n] < prod(port.shape):
             raise SimulationError(
-                f"output {binary.ports[n].name!r} is not sent completely",
-                cycle=counted[0].cycles, unit="link_out[0]", instruction=len(binary.instructions), source="",
-            )  # fmt: skip
-    if any(counters != counted[0] for counters in counted):
-        raise ModelError("inferences of one program have different counters; this is a defect of the simulator")
+                f"output {port.name!r} is not sent completely",
+                cycle=binary.rows[-1].cycle if binary.rows else 0,
+                unit="link_out[0]",
+                instruction=len(binary.rows),
+                source="",
+            )
