@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Router, Schema
+from ninja import Body, Router, Schema
 from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
@@ -221,7 +221,7 @@ def version_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @router.put("/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="State what a version can do")
-def evaluation_put(request: HttpRequest, pk: UUID, payload: dict[str, Any]) -> Evaluation:
+def evaluation_put(request: HttpRequest, pk: UUID, payload: Body[dict[str, Any]]) -> Evaluation:
     """The document that the guide "Evaluations" describes: answers and confidences on items kept for the purpose."""
     version = _version(request, pk, roles=ENGINEERING)
     actor = principal_get(request).user

@@ -81,6 +81,24 @@ def enormous_shape() -> bytes:
     return model(nodes, shape=[2**31, 2**31]).SerializeToString()
 
 
+def too_large_for_a_processor() -> bytes:
+    """Weights of 256 MiB, made by the model itself, so that the file stays small."""
+    shape = numpy_helper.from_array(np.array([8192, 8192], np.int64), "shape")
+    row = numpy_helper.from_array(np.ones((1, 8192), np.float32), "row")
+    nodes = [
+        helper.make_node("Expand", ["row", "shape"], ["w"], name="weights"),
+        helper.make_node("MatMul", ["x", "w"], ["y"], name="product"),
+    ]
+    return model(nodes, weights=[shape, row], shape=[1, 8192]).SerializeToString()
+
+
+def impossible_at_some_lengths() -> bytes:
+    """Adds three numbers to a row of n: works for n = 3 (and 1), and for nothing else."""
+    three = numpy_helper.from_array(np.ones(3, np.float32), "three")
+    nodes = [helper.make_node("Add", ["x", "three"], ["y"], name="sum")]
+    return model(nodes, weights=[three], shape=[1, "n"]).SerializeToString()
+
+
 HOSTILE = {
     "an empty file": (empty, "empty"),
     "a truncated model": (truncated, "truncated"),
