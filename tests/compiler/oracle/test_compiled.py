@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from compiler import targets
+from compiler.ir.graph import Graph
 from compiler.isa.element import NUMPY
 from compiler.simulator import timeline
+from tests.compiler.checks import binary_of
+from tests.compiler.graphs import graphs
 from tests.compiler.oracle.compiled import MODELS, samples
 from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
@@ -48,3 +53,11 @@ def test_at_least_two_units_work_at_the_same_time(sample: Sample) -> None:
         for cycle in range(event.start, event.start + event.beats):
             busy.setdefault(cycle, set()).add(event.unit)
     assert max(len(units) for units in busy.values()) >= 2
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(graphs(), st.sampled_from(("lpu", "lpu2")))
+def test_the_schedule_of_any_small_graph_is_legal_back_to_back(graph: Graph, name: str) -> None:
+    target = targets.load(name)
+    _, binary = binary_of(graph, target)
+    assert Oracle(binary, target).violations(inferences=2) == []
