@@ -137,8 +137,14 @@ class Builder:
         if post is None:
             return value
         n = len(shape)
-        outer = [replace(o, access=Access(o.access.offset, tuple(r[:n] for r in o.access.matrix))) for o in operands]
-        outer.append(Operand(value, Access.identity(n)))
+        reduced = Operand(value, Access.identity(n))
+        outer = [
+            replace(o, access=Access(o.access.offset, tuple(r[:n] for r in o.access.matrix)))
+            if self.types[o.value].elements
+            else reduced
+            for o in operands
+        ]
+        outer.append(reduced)
         from compiler.ir.terms import term_of
 
         return self.compute(shape, outer, term_of(expression(post), {-1: arg(len(operands), term.dtype)}))

@@ -163,7 +163,7 @@ def _fill(node: Compute, values: Values, ranges: list[tuple[int, int]], out: Arr
     part = tuple(ranges)
     value = _evaluate(node.expr, node.operands, values, part)
     if node.reducer is not None:
-        value = np.broadcast_to(value, counts).reshape(*counts[: node.parallel], -1)
+        value = np.broadcast_to(value, counts).reshape((*counts[: node.parallel], prod(counts[node.parallel :])))
         value = reduce(node.reducer, value)
     out[...] = _finish(node, values, part, value)
 
@@ -218,7 +218,7 @@ def _contraction(node: Compute, values: Values) -> Array:
     a = matrix(left, rows, size["m"])
     b = matrix(right, columns, size["n"]).swapaxes(1, 2)
     dtype = node.expr.dtype.numpy
-    result = contract(None, a, b, dtype).reshape(*size["b"], *size["m"], *size["n"])
+    result = contract(None, a, b, dtype).reshape((*size["b"], *size["m"], *size["n"]))
     return result.transpose(np.argsort([*batch, *rows, *columns]))
 
 

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from compiler.frontend.op import Rule
-from compiler.frontend.operators import contraction, elementwise, indexing, layout, reduction, spatial
+from compiler.frontend.operators import (
+    contraction,
+    control,
+    elementwise,
+    indexing,
+    layout,
+    quantised,
+    recurrent,
+    reduction,
+    resizing,
+    spatial,
+)
 
 RULES: dict[str, Rule] = {
     **elementwise.TABLE,
@@ -12,4 +23,8 @@ RULES: dict[str, Rule] = {
     **spatial.TABLE,
     **reduction.TABLE,
     **indexing.TABLE,
+    **resizing.TABLE,
+    **quantised.TABLE,
+    **recurrent.TABLE,
+    **control.TABLE,
 }

@@ -111,7 +111,6 @@ def _pow(op: Op) -> str:
 
 def _mod(op: Op) -> str:
     name = "fmod" if op.whole("fmod", 0) else "mod"
-    op.need(name == "fmod" or not op.dtype().is_float, "floats need fmod=1.")
     return _binary(lambda a, b: a.op(name, b), op)
 
 

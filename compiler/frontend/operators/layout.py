@@ -201,7 +201,8 @@ def _space_to_depth(op: Op) -> str:
     s = op.whole("blocksize")
     op.need(s > 0 and h % s == 0 and w % s == 0, f"{h} x {w} does not divide into blocks of {s}.")
     split = op.b.reshape(op.x(), (n, c, h // s, s, w // s, s))
-    return op.b.reshape(op.transpose(split, (0, 3, 5, 1, 2, 4)), (n, c * s * s, h // s, w // s))
+    order = (0, 3, 5, 1, 2, 4) if op.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return op.b.reshape(op.transpose(split, order), (n, c * s * s, h // s, w // s))
 
 
 def _image(op: Op) -> tuple[int, int, int, int]:
