@@ -69,7 +69,7 @@ class JobOut(Schema):
     pool: str
     state: JobState
     items: int
-    items_done: int
+    executions_done: int
     blocks_done: int
     blocks_total: int
     blocks_ahead: int
@@ -113,7 +113,7 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
         pool=job.contract.pool.slug,
         state=JobState(job.state),
         items=job.items,
-        items_done=view.items_done,
+        executions_done=view.executions_done,
         blocks_done=view.blocks_done,
         blocks_total=view.blocks_total,
         blocks_ahead=view.ahead,

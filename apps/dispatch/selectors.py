@@ -50,7 +50,7 @@ class JobView:
     blocks: list[BlockRow]
     blocks_done: int
     blocks_total: int
-    items_done: int
+    executions_done: int
     ahead: int
     starts_at: datetime | None
     ends_at: datetime | None
@@ -83,6 +83,18 @@ class JobView:
     def blocks_text(self) -> str:
         """How far it is, in words."""
         return f"{self.blocks_done} of {self.blocks_total} blocks done"
+
+    @property
+    def items_text(self) -> str:
+        """What the executions are for."""
+        return f"for {self.job.items:,} items"
+
+    @property
+    def quoted_note(self) -> str:
+        """Quoted against actual, in words, once nothing can change any more."""
+        if not self.job.is_final:
+            return "for the blocks placed so far" if self.job.threshold is not None else "for all items"
+        return "cost equals quote" if not self.difference else "the rest was not run and not charged"
 
     @property
     def blocks_shown(self) -> list[BlockRow]:
@@ -171,7 +183,7 @@ def job_view(job: Job, *, now: datetime) -> JobView:
         blocks=sorted(blocks, key=lambda row: (row.lease.stage.position, row.lease.from_item)),
         blocks_done=len(done),
         blocks_total=len(holding),
-        items_done=sum(lease.count for lease in done),
+        executions_done=sum(lease.count for lease in done),
         ahead=_ahead(job, holding),
         starts_at=min((lease.device_from for lease in holding), default=None),
         ends_at=max((lease.device_to for lease in holding), default=None),

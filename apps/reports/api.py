@@ -11,6 +11,7 @@ from ninja import Router, Schema
 
 from apps.accounts.auth import requires
 from apps.accounts.roles import Scope
+from apps.pricing.rating import decimal_text
 from apps.reports import selectors
 from apps.reports.views import day_of
 
@@ -53,10 +54,19 @@ class RefusalOut(Schema):
     reason: str
 
 
+class IncomeOut(Schema):
+    pool: str
+    klass: str
+    executions: int
+    amount: str
+    currency: str
+
+
 class CapacityOut(Schema):
     day: date
     as_of: datetime
     pools: list[PoolLoadOut]
+    income: list[IncomeOut]
     refusals: list[RefusalOut]
 
 
@@ -69,6 +79,7 @@ def capacity(request: HttpRequest, day: date | None = None) -> dict[str, Any]:
         "day": report.day.date(),
         "as_of": now,
         "pools": [_pool(load) for load in report.pools],
+        "income": [{**one._asdict(), "amount": decimal_text(one.amount)} for one in report.income],
         "refusals": [
             {
                 "at": one.at,

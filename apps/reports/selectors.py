@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.db.models import Sum
 
 from apps.dispatch.devicetime import instant_at
 from apps.dispatch.models import Lease, LeaseState
 from apps.dispatch.selectors import queue_depths
 from apps.fleet.models import Pool
 from apps.fleet.selectors import PoolInFull, pools_in_full
+from apps.ledger.models import UsageRow
+from apps.pricing.rating import exact_sum
+from apps.sales.models import Contract
 from apps.timetable.admission import Interval, clip, total
 from apps.timetable.instants import micros_of
 from apps.timetable.models import Refusal, Window, WindowState
@@ -105,6 +110,16 @@ class PoolLoad:
         )
 
 
+class Income(NamedTuple):
+    """What one class brought in on one pool: executions that ran in the day's device time, and their exact price."""
+
+    pool: str
+    klass: str
+    executions: int
+    amount: Decimal
+    currency: str
+
+
 @dataclass(frozen=True)
 class Capacity:
     """The page: every pool over one UTC day, and what was refused lately."""
@@ -113,7 +128,24 @@ class Capacity:
     hours: list[datetime]
     pools: list[PoolLoad]
     refusals: list[Refusal]
+    income: list[Income]
     now: datetime
+
+    @property
+    def whole(self) -> Cell:
+        """All pools and hours together."""
+        days = [load.day for load in self.pools]
+        return Cell(
+            self.day,
+            sum(day.available for day in days),
+            sum(day.sold for day in days),
+            sum(day.executed for day in days),
+        )
+
+    @property
+    def free_total(self) -> timedelta:
+        """Free device time of all pools in the next 24 hours."""
+        return sum((load.free_total for load in self.pools), timedelta())
 
     @property
     def day_before(self) -> datetime:
@@ -131,7 +163,25 @@ def capacity(*, day: datetime, now: datetime) -> Capacity:
     queues = queue_depths()
     loads = [_pool_load(row, hours, queues.get(row.pool.slug, {}), now) for row in pools_in_full(now=now)]
     refusals = Refusal.objects.select_related("pool", "organisation").order_by("-at")
-    return Capacity(start, hours, loads, list(refusals[:REFUSALS_SHOWN]), now)
+    return Capacity(start, hours, loads, list(refusals[:REFUSALS_SHOWN]), income(start, hours[-1] + HOUR), now)
+
+
+def income(start: datetime, end: datetime) -> list[Income]:
+    """By pool and class, from the ledger's usage rows whose device time began in [start, end)."""
+    rows = (
+        UsageRow.objects.filter(occurred_from__gte=start, occurred_from__lt=end)
+        .values("contract_id", "klass", "currency")
+        .annotate(executions=Sum("quantity"), amount=Sum("amount"))
+        .order_by()
+    )
+    found = list(rows)
+    slugs = dict(Contract.objects.filter(pk__in=[row["contract_id"] for row in found]).values_list("pk", "pool__slug"))
+    sums: dict[tuple[str, str, str], tuple[int, Decimal]] = {}
+    for row in found:
+        key = (slugs[row["contract_id"]], row["klass"], row["currency"])
+        executions, amount = sums.get(key, (0, Decimal(0)))
+        sums[key] = (executions + row["executions"], exact_sum([amount, row["amount"]]))
+    return [Income(pool, klass, *sums[pool, klass, currency], currency) for pool, klass, currency in sorted(sums)]
 
 
 def _pool_load(row: PoolInFull, hours: Sequence[datetime], queue: dict[str, int], now: datetime) -> PoolLoad:

@@ -60,7 +60,7 @@ def test_a_job_is_submitted_as_json_run_and_its_outputs_fetched(
     assert client.get(f"/api/v1/jobs/{made['id']}/outputs").status_code == 409
     present.run(Job.objects.get(pk=made["id"]))
     done = client.get(f"/api/v1/jobs/{made['id']}").json()
-    assert (done["state"], done["blocks_done"], done["items_done"]) == ("done", 2, 3)
+    assert (done["state"], done["blocks_done"], done["executions_done"]) == ("done", 2, 3)
     assert done["cost"] == done["quoted"] != "0"
     assert [one["name"] for one in done["segments"]] == ["Queued", "Running", "Billed"]
     data = b"".join(client.get(done["outputs"]).streaming_content)  # type: ignore[attr-defined]

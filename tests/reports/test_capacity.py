@@ -80,6 +80,21 @@ def test_a_refusal_stands_on_the_page_with_its_reason(scene: Scene, as_user: Sig
     assert scene.cast.organisation.name in text
 
 
+def test_income_by_pool_and_class_is_what_the_ledger_says(scene: Scene) -> None:
+    program = scene.program()
+    contracts = [scene.contract((program, 20), klass=klass) for klass in ("standard", "priority", "standard")]
+    for contract in contracts:
+        scene.run(scene.job(contract, 20))
+    rows = selectors.capacity(day=NOW, now=NOW).income
+    assert [(row.pool, row.klass, row.executions) for row in rows] == [
+        ("lpu-a", "priority", 20),
+        ("lpu-a", "standard", 40),
+    ]
+    assert rows[0].amount == contracts[1].net
+    assert rows[1].amount == contracts[0].net + contracts[2].net
+    assert selectors.capacity(day=NOW + timedelta(days=1), now=NOW).income == []
+
+
 def test_the_page_and_the_api_show_the_day_that_is_asked_for(scene: Scene, as_user: SignIn) -> None:
     browser = as_user(scene.cast.admin)
     text = browser.get("/capacity?day=2026-11-24").content.decode()
