@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m compiler", description="Compile ONNX models to programs of known cost.")
+    parser = argparse.ArgumentParser(
+        prog="python -m compiler", description="Compile ONNX models to programs of known cost."
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
@@ -71,7 +73,11 @@ def _choices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="lpu", help="processor (see targets)")
     command.add_argument("--precision", default="float32")
     command.add_argument(
-        "--dim", action="append", default=[], metavar="NAME=SIZE[,SIZE...]", help="size, or buckets, of an open dimension"
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE[,SIZE...]",
+        help="size, or buckets, of an open dimension",
     )
 
 
@@ -113,7 +119,11 @@ def _compile(options: argparse.Namespace) -> None:
     Path(options.output).write_bytes(data)
     programs = _programs(found)
     rows = [p.report()["headline"] for p in programs]
-    _print(options, rows, [f"wrote {len(data)} bytes to {options.output}", *(line for row in rows for line in listing.headline(row))])
+    _print(
+        options,
+        rows,
+        [f"wrote {len(data)} bytes to {options.output}", *(line for row in rows for line in listing.headline(row))],
+    )
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -137,17 +147,29 @@ def _simulate(options: argparse.Namespace) -> None:
         feeds = given if given is not None else listing.seeded(program, options.seed)
         outputs, counters = compiler.simulate(program.to_bytes(), feeds)
         if options.outputs:
-            np.savez(options.outputs, **{name: array for name, array in outputs.items()})
+            np.savez(options.outputs, allow_pickle=False, **outputs)
         equal = counters == program.resources
-        data = {"counters": counters.to_json(), "equal": equal, "outputs": {n: list(a.shape) for n, a in outputs.items()}}
-        _print(options, data, [*listing.counters(counters), f"counters equal the program's resources: {'yes' if equal else 'no'}"])
+        data = {
+            "counters": counters.to_json(),
+            "equal": equal,
+            "outputs": {n: list(a.shape) for n, a in outputs.items()},
+        }
+        _print(
+            options,
+            data,
+            [*listing.counters(counters), f"counters equal the program's resources: {'yes' if equal else 'no'}"],
+        )
         if not equal:
             raise ModelError("the execution does not count what the program promised; this is a defect of the compiler")
 
 
 def _targets(options: argparse.Namespace) -> None:
     rows = [listing.target(targets.load(name)) for name in targets.names()]
-    _print(options, rows, [f"{r['name']:8} {r['title']} ({r['clock_hz'] // 10**6} MHz, {r['memory_bytes']} bytes)" for r in rows])
+    _print(
+        options,
+        rows,
+        [f"{r['name']:8} {r['title']} ({r['clock_hz'] // 10**6} MHz, {r['memory_bytes']} bytes)" for r in rows],
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ PRECISIONS = ("float32",)
 Stage = Callable[[str], None]
 
 
-def _quiet(name: str) -> None:
+def quiet(name: str) -> None:
     """Progress that nobody watches."""
 
 
@@ -30,7 +30,7 @@ def compile(graph: Buckets, target: str = ..., precision: str = ..., *, on_stage
 
 
 def compile(
-    graph: Graph | Buckets, target: str = "lpu", precision: str = "float32", *, on_stage: Stage = _quiet
+    graph: Graph | Buckets, target: str = "lpu", precision: str = "float32", *, on_stage: Stage = quiet
 ) -> Program | Bundle:
     """Compile a loaded model for a processor version (G2, G3, G4).
 
@@ -77,7 +77,9 @@ def _check_size(plan: Plan, instructions: int) -> None:
         levers.append({"lever": "precision", "effect": saved, "text": f"float16 weights would take {saved} bytes less"})
     spare = plan.map.activations - plan.arena_bound
     if spare:
-        levers.append({"lever": "memory plan", "effect": spare, "text": f"a perfect plan of the arena would save {spare} bytes"})
+        levers.append(
+            {"lever": "memory plan", "effect": spare, "text": f"a perfect plan of the arena would save {spare} bytes"}
+        )
     for name in targets.names():
         other = targets.load(name)
         if other.memory_bytes > available:

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from compiler.bundle import Buckets, combinations
+from compiler.driver import quiet
 from compiler.program import Program
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ Dims = Mapping[str, int | Sequence[int]]
 
 @overload
 def load(
-    model: Source, dims: Mapping[str, int] | None = ..., constants: Mapping[str, Any] | None = ...,
-    *, on_stage: Callable[[str], None] = ...,
+    model: Source,
+    dims: Mapping[str, int] | None = ...,
+    constants: Mapping[str, Any] | None = ...,
+    *,
+    on_stage: Callable[[str], None] = ...,
 ) -> Graph: ...
 @overload
 def load(
@@ -32,7 +36,7 @@ def load(
     dims: Dims | None = None,
     constants: Mapping[str, Any] | None = None,
     *,
-    on_stage: Callable[[str], None] = lambda name: None,
+    on_stage: Callable[[str], None] = quiet,
 ) -> Graph | Buckets:
     """The graph of an ONNX model (path, bytes or parsed proto) with its dimensions bound (G1).
 

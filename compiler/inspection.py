@@ -19,7 +19,9 @@ def inspect(model: Source) -> dict[str, Any]:
     ``ModelError`` when the source is not an ONNX model at all.
     """
     proto, digest = read_model(model)
-    counts = Counter(f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in proto.graph.node)
+    counts = Counter(
+        f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in proto.graph.node
+    )
     stored = {t.name for t in proto.graph.initializer}
     known = set(frontend.operators())
     return {

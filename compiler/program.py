@@ -25,7 +25,9 @@ class Program:
     def target(self) -> Target:
         found = targets.load(self.binary.target)
         if found.digest != self.binary.target_digest:
-            raise ModelError(f"the program was compiled for another description of {self.binary.target}; compile it again")
+            raise ModelError(
+                f"the program was compiled for another description of {self.binary.target}; compile it again"
+            )
         return found
 
     @cached_property

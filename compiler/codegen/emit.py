@@ -10,7 +10,7 @@ import numpy as np
 from compiler.isa.binary import Binary, StateSlot
 from compiler.isa.instruction import Instruction, pack
 from compiler.isa.machine import UNIT_CLASSES
-from compiler.isa.stream import Gather, GatherAxis
+from compiler.isa.stream import Gather, GatherAxis, Stream
 from compiler.isa.table import unit_class
 from compiler.schedule.space import relocated
 
@@ -50,7 +50,7 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
     )
 
 
-def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[object], dict[int, int]]:
+def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[Stream], dict[int, int]]:
     """Streams that are used, at their real addresses, and the new reference of every old one."""
     wanted: dict[int, None] = {}
     for i in used:
@@ -61,7 +61,7 @@ def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[object], dict[in
         for axis in g.axes:
             wanted.setdefault(axis.index)
     renamed: dict[int, int] = {0: 0}
-    table: list[object] = []
+    table: list[Stream] = []
     seen: dict[object, int] = {}
     for reference in wanted:
         real = relocated(plan.space.pool.streams[reference - 1], plan.address)

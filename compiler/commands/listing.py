@@ -13,11 +13,12 @@ from compiler.targets import Target
 
 
 def headline(h: dict[str, Any]) -> list[str]:
-    """Two lines: what it is, and how fast."""
+    """What it is, how fast, how much."""
+    exact = "exact" if h["exact"] else f"bound: {h['reason']}"
     return [
         f"{h['model'] or 'program'} for {h['target']} ({h['precision']}), digest {h['digest'][:16]}",
-        f"  latency {h['latency_cycles']} cycles ({h['latency_us']} us), interval {h['interval_cycles']} cycles, "
-        f"{h['operations']} operations, {'exact' if h['exact'] else 'bound: ' + h['reason']}",
+        f"  latency {h['latency_cycles']} cycles ({h['latency_us']} us), interval {h['interval_cycles']} cycles",
+        f"  {h['operations']} operations, {exact}",
     ]
 
 
@@ -25,12 +26,14 @@ def report(data: dict[str, Any]) -> list[str]:
     """Headline, distance to the bounds, storage, then one line per operation."""
     lines = headline(data["headline"])
     for name, row in data["bounds"].items():
-        lines.append(f"  {name:8} {row['ours']:>12}   bound {row['bound']:>12}   ratio {row['ratio'] or '-'}   {row['limit']}")
+        lines.append(
+            f"  {name:8} {row['ours']:>12}   bound {row['bound']:>12}   ratio {row['ratio'] or '-'}   {row['limit']}"
+        )
     storage = data["resources"]["storage"]
     lines.append("  storage  " + ", ".join(f"{name} {size}" for name, size in storage.items()))
     lines.append(f"  {'operation':48} {'kind':12} {'operations':>14} {'cycles':>9} {'energy fJ':>16}  limited by")
     for row in data["per_operation"]:
-        name = row["name"] if len(row["name"]) <= 48 else "..." + row["name"][-45:]  # noqa: PLR2004  # the column's width
+        name = row["name"] if len(row["name"]) <= 48 else "..." + row["name"][-45:]  # the column's width
         lines.append(
             f"  {name:48} {row['kind']:12} {row['operations']:>14} {row['cycles']:>9} {row['energy_fj']:>16}  {row['limiting']}"
         )
@@ -40,7 +43,9 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def inspection(data: dict[str, Any]) -> list[str]:
-    lines = [f"{data['name'] or 'model'}: {data['parameters']} parameters, {sum(data['operators'].values())} operations"]
+    lines = [
+        f"{data['name'] or 'model'}: {data['parameters']} parameters, {sum(data['operators'].values())} operations"
+    ]
     for kind in ("inputs", "outputs"):
         lines += [f"  {kind[:-1]} {v['name']}: {v['dtype']}{v['shape']}" for v in data[kind]]
     lines += [f"  choose dimension {name!r}: {', '.join(where)}" for name, where in data["open_dims"].items()]

@@ -58,10 +58,12 @@ def chrome_trace(binary: Binary, target: Target) -> dict[str, Any]:
     for (name, instance), thread in threads.items():
         label = {"name": f"{name}[{instance}]"}
         events.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": thread, "args": label})
-    for row in scheduled(binary, target):
-        events.append({
+    events += [
+        {
             "name": binary.sources[row.source] if binary.sources else row.operation,
             "cat": row.operation, "ph": "X", "pid": 1, "tid": threads[row.unit, row.instance],
             "ts": row.start, "dur": row.duration, "args": {"instruction": row.operation, "readable": row.end},
-        })  # fmt: skip
+        }
+        for row in scheduled(binary, target)
+    ]  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ns"}

@@ -93,9 +93,19 @@ def bounds_of(binary: Binary) -> dict[str, Any]:
     result = {}
     for name, ours in (("latency", binary.latency), ("interval", binary.interval)):
         bound = proven.get(name, 0)
-        result[name] = {"ours": ours, "bound": bound, "ratio": _ratio(ours, bound), "limit": proven.get(f"{name}_limit", "")}
+        result[name] = {
+            "ours": ours,
+            "bound": bound,
+            "ratio": _ratio(ours, bound),
+            "limit": proven.get(f"{name}_limit", ""),
+        }
     arena, bound = binary.memory.activations, found.get("arena_bound", 0)
-    result["memory"] = {"ours": arena, "bound": bound, "ratio": _ratio(arena, bound), "limit": "largest sum of live buffers"}
+    result["memory"] = {
+        "ours": arena,
+        "bound": bound,
+        "ratio": _ratio(arena, bound),
+        "limit": "largest sum of live buffers",
+    }
     return result
 
 

@@ -42,7 +42,7 @@ class Plan:
     needs: order.Needs
 
 
-def build(graph: Graph, target: Target, on_stage: Callable[[str], None] = lambda name: None) -> Plan:
+def build(graph: Graph, target: Target, on_stage: Callable[[str], None]) -> Plan:
     """Schedule and place a lowered graph on a target."""
     on_stage("schedule")
     legal = legalise(graph, target)

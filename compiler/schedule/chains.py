@@ -44,7 +44,12 @@ class Rehearsal:
     """The event loop over jobs: a chain is one job, every other tile is one of its own."""
 
     def __init__(
-        self, tiles: list[Tile], chains: list[list[Step]], data: list[list[int]], rank: list[tuple[int, ...]], machine: Machine
+        self,
+        tiles: list[Tile],
+        chains: list[list[Step]],
+        data: list[list[int]],
+        rank: list[tuple[int, ...]],
+        machine: Machine,
     ):
         self.tiles, self.chains, self.machine = tiles, chains, machine
         self.job = list(range(len(tiles)))  # tile -> job; chains come after all tiles
@@ -119,7 +124,9 @@ class Rehearsal:
     def _chain(self, number: int, cycle: int, free: list[int]) -> None:
         """All of a chain on the plane, among those that are free, that has its weights first."""
         chain = self.chains[number]
-        plane = min((p for p, f in enumerate(free) if f <= cycle), key=lambda p: (self.dealer.arrival(p, chain[0], cycle), p))
+        plane = min(
+            (p for p, f in enumerate(free) if f <= cycle), key=lambda p: (self.dealer.arrival(p, chain[0], cycle), p)
+        )
         at = cycle
         for step in chain:
             at = max(at, self.dealer.give(plane, step, at))
@@ -145,7 +152,9 @@ class Dealer:
         self.port = [0] * planes
         self.begun = [[0] * slots for _ in range(planes)]  # when the last steps began: a slot is free two steps later
         self.count = [0] * planes
-        self.held: list[dict[tuple[int, ...], tuple[int, int]]] = [{} for _ in range(planes)]  # weights -> (turn, LOADW)
+        self.held: list[dict[tuple[int, ...], tuple[int, int]]] = [
+            {} for _ in range(planes)
+        ]  # weights -> (turn, LOADW)
         self.uses: dict[tuple[int, int], list[int]] = defaultdict(list)  # (plane, turn) -> MATMULs
 
     def arrival(self, plane: int, step: Step, cycle: int) -> int:

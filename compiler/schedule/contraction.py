@@ -87,7 +87,9 @@ def form(node: Compute, tiler: Tiler, moving: pl.Place | None = None) -> Form:
 def row_beats(f: Form, tiler: Tiler, rows: int, last: bool) -> int:
     """Beats of one MATMUL of that many rows, all of a K tile and of a column tile."""
     depth, width = tiler.target.matrix.tiles["f32"]
-    probe = _matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(width, f.n)), Flag.FIRST | (Flag.LAST if last else 0))
+    probe = _matmul(
+        f, 0, (0, rows), (0, min(depth, f.k)), (0, min(width, f.n)), Flag.FIRST | (Flag.LAST if last else 0)
+    )
     return time(tiler.target, tiler.space.pool, probe).beats
 
 
@@ -137,9 +139,7 @@ def _link_cycles(f: Form, tiler: Tiler) -> int:
     moving = f.node.operands[1 - f.roles.stationary].value
     came = [graph.types[v].bytes for v in tiler.layout.roots[moving] if v in graph.inputs]
     went = [graph.types[v].bytes for v in graph.outputs if f.node.output in tiler.layout.roots.get(v, ())]
-    return max(
-        sum(came) // tiler.target.link_in.bytes_per_cycle, sum(went) // tiler.target.link_out.bytes_per_cycle
-    )
+    return max(sum(came) // tiler.target.link_in.bytes_per_cycle, sum(went) // tiler.target.link_out.bytes_per_cycle)
 
 
 def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
@@ -185,9 +185,9 @@ def _chain(
         flags = (Flag.FIRST if number == 0 else 0) | (Flag.LAST if number == len(k_tiles) - 1 else 0)
         row = 0
         for piece in rows:
-            i = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source)
+            product = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source)
             step.uses.append(len(tiler.tiles))
-            tiler.tiles.append(make(tiler.space, i, values, node.output if flags & Flag.LAST else ""))
+            tiler.tiles.append(make(tiler.space, product, values, node.output if flags & Flag.LAST else ""))
             row += piece[1] if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own
         steps.append(step)
     tiler.chains.append(steps)

@@ -105,9 +105,7 @@ def _states(tiles: list[Tile], done: Schedule, layout: Layout, space: Space) -> 
         b = space.buffers[name]
         lines = (b.first_line, b.first_line + b.size // space.machine.line_bytes)
         reads = [s for t, s in zip(tiles, done.start, strict=True) if _within(t.reads, lines)]
-        ends = [
-            s + t.latency + t.beats for t, s in zip(tiles, done.start, strict=True) if _within(t.writes, lines)
-        ]
+        ends = [s + t.latency + t.beats for t, s in zip(tiles, done.start, strict=True) if _within(t.writes, lines)]
         if reads and ends:
             period = max(period, max(ends) - min(reads))
     return period

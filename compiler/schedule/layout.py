@@ -81,9 +81,7 @@ def _used(node: Compute, operand: int) -> list[bool]:
 def loop_strides(place: Place, node: Compute, operand: int) -> list[int]:
     """Bytes between neighbours along every loop of the node, for one operand."""
     matrix = node.operands[operand].access.matrix
-    return [
-        abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))
-    ]
+    return [abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))]
 
 
 class _Pass:
@@ -238,7 +236,9 @@ def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
         for piece in node.parts:
             if piece in made and piece not in homes and node.parts.count(piece) == 1:
                 read = {root for value in reads_of(maker[piece]) for root in first.roots[value]}
-                if not any(homes.get(root, ("",))[0] == node.output for root in read):  # it may not share lines with its operands
+                if not any(
+                    homes.get(root, ("",))[0] == node.output for root in read
+                ):  # it may not share lines with its operands
                     homes[piece] = (node.output, at)
             at += graph.types[piece].shape[node.axis]
     return homes

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 VECTOR_OPERANDS = 4
 EPILOGUE_OPERANDS = 3
-EPILOGUE_PASSES = 4  # a plane's row may take this many times longer because of its epilogue; beyond, the vector unit does it
+EPILOGUE_PASSES = (
+    4  # a plane's row may take this many times longer because of its epilogue; beyond, the vector unit does it
+)
 
 
 @dataclass
@@ -62,7 +64,9 @@ def args_of(expr: Expr | None) -> tuple[int, ...]:
 
 def renumber(expr: Expr, places: dict[int, int]) -> Expr:
     """The same expression over other operand positions."""
-    return Expr(tuple(replace(s, imm=places[int(s.imm or 0)]) if s.op == "arg" and s.imm != -1 else s for s in expr.steps))
+    return Expr(
+        tuple(replace(s, imm=places[int(s.imm or 0)]) if s.op == "arg" and s.imm != -1 else s for s in expr.steps)
+    )
 
 
 def _compact(node: Compute) -> Compute:
@@ -84,7 +88,7 @@ def _compact(node: Compute) -> Compute:
 
 def _split_needed(node: Compute, machine: Machine) -> bool:
     assert node.post is not None
-    extra = [i for i in args_of(node.post)]
+    extra = args_of(node.post)
     if not node.is_contraction:
         return len(node.operands) > VECTOR_OPERANDS
     work = sum(machine.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE)

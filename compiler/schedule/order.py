@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class _Run:
         self.held: list[list[int]] = [[] for _ in tiles]
         self.earliest = [0] * len(tiles)
         self.events: list[tuple[int, int]] = []
-        for number, tile in enumerate(tiles):
+        for number in range(len(tiles)):
             for before in needs.data[number]:
                 self.users[before].append(number)
             for before in needs.holds[number]:
@@ -161,7 +162,7 @@ class _Run:
             number = heapq.heappop(later)[1]
             heapq.heappush(now, (self.rank[number], number))
         while now:
-            rank, number = heapq.heappop(now)
+            number = heapq.heappop(now)[1]
             at = self._legal(number, cycle)
             if at > cycle:
                 heapq.heappush(later, (at, number))
@@ -252,7 +253,7 @@ def _accumulated(data: list[list[int]], chains: list[list[Step]]) -> list[list[i
     """What tiles need, with the sums that a MATMUL adds to."""
     linked = list(data)
     for chain in chains:
-        for step, following in zip(chain, chain[1:], strict=False):
+        for step, following in pairwise(chain):
             for before, after in zip(step.uses, following.uses, strict=True):
                 linked[after] = [*linked[after], before]
     return linked
@@ -283,7 +284,9 @@ class Attempt:
     done: Schedule
 
 
-def schedule(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], machine: Machine, lines: int) -> Attempt:
+def schedule(
+    tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], machine: Machine, lines: int
+) -> Attempt:
     """The best of the schedules that the rankings lead to."""
     best: Attempt | None = None
     for rank in rankings(tiles, data, chains):

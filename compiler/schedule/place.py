@@ -8,6 +8,7 @@ the buffer until the memory plan is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd, prod
 
 import numpy as np
@@ -43,7 +44,6 @@ class Place:
         return None if strides is None else Place(self.buffer, self.dtype, shape, self.offset, strides)
 
 
-
 def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """Byte strides of a dense row-major array of elements of ``size`` bytes."""
     return ordered_strides(shape, tuple(range(len(shape))), size)
@@ -67,42 +67,43 @@ def ordered_strides(
 
 
 def reshape_strides(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides for ``new`` over the same elements, or None (NumPy's no-copy rule)."""
+    """Strides for ``new`` over the same elements, or None (NumPy's no-copy rule).
+
+    Dimensions of 1 aside, both shapes fall into blocks of equal products; within an old block strides must chain.
+    """
     loops = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
-    result: list[int] = []
-    i = 0
-    wanted = [n for n in new]
-    j = 0
-    while j < len(wanted):
-        if wanted[j] == 1:
-            result.append(0)
-            j += 1
-            continue
-        if i >= len(loops):
+    wanted = [n for n in new if n != 1]
+    found: list[int] = []
+    while loops or wanted:
+        block = _block([n for n, _ in loops], wanted)
+        if block is None:
             return None
-        first, old_count, new_count, last = i, loops[i][0], wanted[j], j
-        while old_count != new_count:
-            if old_count < new_count:
-                i += 1
-                if i >= len(loops):
-                    return None
-                old_count *= loops[i][0]
-            else:
-                last += 1
-                if last >= len(wanted):
-                    return None
-                new_count *= wanted[last]
-        for k in range(first, i):
-            if loops[k][1] != loops[k + 1][0] * loops[k + 1][1]:
+        merged, split = loops[: block[0]], wanted[: block[1]]
+        if any(a[1] != b[0] * b[1] for a, b in pairwise(merged)):
+            return None
+        step = merged[-1][1]
+        found += [step * prod(split[k + 1 :]) for k in range(len(split))]
+        loops, wanted = loops[block[0] :], wanted[block[1] :]
+    rest = iter(found)
+    return tuple(0 if n == 1 else next(rest) for n in new)
+
+
+def _block(old: list[int], new: list[int]) -> tuple[int, int] | None:
+    """How many leading dimensions of each shape have the same product; None when the shapes do not match."""
+    i = j = 0
+    a = b = 1
+    while i == 0 or a != b:
+        if a <= b:
+            if i == len(old):
                 return None
-        step = loops[i][1]
-        block = []
-        for k in range(last, j - 1, -1):
-            block.append(step)
-            step *= wanted[k]
-        result.extend(reversed(block))
-        i, j = i + 1, last + 1
-    return tuple(result)
+            a *= old[i]
+            i += 1
+        else:
+            if j == len(new):
+                return None
+            b *= new[j]
+            j += 1
+    return i, j
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def stream(
     access: Access,
     extents: tuple[int, ...],
     groups: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
-    fill: int | float | None = None,
+    fill: float | None = None,
 ) -> Stream:
     """The stream of ``place`` read through ``access`` by loops of ``extents``, arranged as ``groups`` of loop numbers.
 

@@ -62,7 +62,7 @@ def gather(node: Gather, tiler: Tiler) -> None:
     groups: Groups = ((), tuple(order[:cut]), tuple(order[cut:]))  # what no index moves lies along the lanes
     data = tiler.place(node.data.value)
     tiler.whole(data)
-    axes = []
+    axes: list[GatherAxis] = []
     values = {"a": node.data.value}
     for j, index in enumerate(node.indices):
         if index is None:
@@ -90,8 +90,6 @@ def _affine(node: Gather, data: pl.Place, groups: Groups) -> pl.Stream:
     place = pl.Place(
         data.buffer, data.dtype, tuple(data.shape[j] for j in keep), data.offset, tuple(data.strides[j] for j in keep)
     )
-    access = Access(
-        tuple(node.data.access.offset[j] for j in keep), tuple(node.data.access.matrix[j] for j in keep)
-    )
+    access = Access(tuple(node.data.access.offset[j] for j in keep), tuple(node.data.access.matrix[j] for j in keep))
     s = pl.stream(place, access, node.loops, groups, node.data.fill)
     return pl.Stream(s.buffer, s.dtype, s.base, s.groups, s.dims, s.fill, free)

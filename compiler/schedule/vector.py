@@ -50,12 +50,12 @@ def emit(node: Compute, tiler: Tiler) -> None:
     depth = prod(node.loops[i] for i in inner)
     points = prod(node.loops[i] for i in order)
     for start, count in pieces(points, _size(node, points, depth, tiler)):
-        i = Instruction(
+        instruction = Instruction(
             Op.VECTOR, 0, source=tiler.source, out=out, pre=pre, post=post,
             reducer=_reducer(node),
             start1=start, count1=count, count2=depth, **fields,
         )  # fmt: skip
-        tiler.tiles.append(make(tiler.space, i, values, node.output))
+        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
 
 
 def cycles(node: Compute, tiler: Tiler) -> int | None:
@@ -113,7 +113,9 @@ def _reduces_along_lines(node: Compute, tiler: Tiler) -> bool:
         return False
     body = set(args_of(node.expr))
     steps = [loop_strides(tiler.place(o.value), node, i)[inner[-1]] for i, o in enumerate(node.operands) if i in body]
-    return all(step in (0, tiler.graph.types[o.value].dtype.size) for step, o in zip(steps, node.operands, strict=False))
+    return all(
+        step in (0, tiler.graph.types[o.value].dtype.size) for step, o in zip(steps, node.operands, strict=False)
+    )
 
 
 def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int], tiler: Tiler) -> pl.Place | None:
@@ -141,7 +143,9 @@ def relaid(value: str, dims: tuple[int, ...], tiler: Tiler) -> pl.Place:
     return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, dims, t.dtype.size))
 
 
-def copy(source: pl.Place, target: pl.Place, access: Access, fill: int | float | None, names: tuple[str, str], tiler: Tiler) -> None:
+def copy(
+    source: pl.Place, target: pl.Place, access: Access, fill: float | None, names: tuple[str, str], tiler: Tiler
+) -> None:
     """MOVE tiles that store ``source`` through ``access`` at ``target`` (whose dimensions are the loops)."""
     extents = target.shape
     groups = _directions(source, target, access)

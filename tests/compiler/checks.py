@@ -5,6 +5,7 @@ import numpy as np
 from compiler import targets
 from compiler.codegen.emit import emit
 from compiler.codegen.notes import notes
+from compiler.driver import quiet
 from compiler.ir.interpreter import run
 from compiler.isa.binary import Binary
 from compiler.reporting import COLUMNS, per_operation, resources_of, totals
@@ -16,7 +17,7 @@ NO_BOUNDS = {"latency": 0, "interval": 0}
 
 def binary_of(graph, target):
     """Plan and binary of a graph as it stands, without passes."""
-    plan = build(graph, target)
+    plan = build(graph, target, quiet)
     return plan, emit(plan, notes(plan, graph, NO_BOUNDS, "float32"))
 
 

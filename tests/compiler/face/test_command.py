@@ -1,6 +1,7 @@
 """The command: every verb once, and errors in one line."""
 
 import json
+from pathlib import Path
 
 import onnx
 import pytest
@@ -42,8 +43,7 @@ def test_report_of_a_model_and_of_its_program_agree(model, program, capsys):
 
 def test_the_text_report_ends_with_the_totals(program, capsys):
     assert main(["report", program]) == 0
-    with open(program, "rb") as file:
-        totals = compiler.report(compiler.Program.from_bytes(file.read()))["totals"]
+    totals = compiler.report(compiler.Program.from_bytes(Path(program).read_bytes()))["totals"]
     assert str(totals["operations"]) in capsys.readouterr().out.splitlines()[-1]
 
 
