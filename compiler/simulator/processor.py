@@ -207,7 +207,7 @@ class Processor:
             raise HazardError(places)
         piece = p.reads["a"]
         if not (self.memory.shadow[places if piece.inside is None else places[piece.inside]] == 255).all():
-            raise HazardError("it reads memory that nothing has written")
+            raise HazardError("an index names memory that nothing has written")
         if piece.inside is None:
             return np.asarray(data.view(piece.dtype)[places // piece.dtype.itemsize])
         found = data.view(piece.dtype)[np.where(piece.inside, places // piece.dtype.itemsize, 0)]

@@ -179,7 +179,8 @@ class Verdict:
     @property
     def wronged(self) -> bool:
         """Legal, and yet refused for something that is not its data's fault."""
-        return not self.illegal and self.fate == "refused" and "outside a dimension" not in self.reason
+        fault = "outside a dimension" in self.reason or "an index names memory" in self.reason
+        return not self.illegal and self.fate == "refused" and not fault
 
 
 @dataclass
