@@ -25,7 +25,7 @@ from apps.pricing.rating import (
 )
 from apps.sales.facts import ProgramFacts
 from apps.sales.limits import Limits, Window, limits_of, tariff_instant
-from apps.timetable.selectors import Slot, reservation_preview
+from apps.timetable.selectors import WINDOWS_MAX, Slot, reservation_preview
 
 FORMAT = "takt-quote/1"
 
@@ -84,19 +84,40 @@ class Priced:
         """What is expected to be charged."""
         return exact_sum(line.expected.amount for line in self.lines if line.expected)
 
+    @property
+    def demand(self) -> dict[str, Any]:
+        """What is asked of the timetable, in the words of `reservation_take` and `reservation_preview`."""
+        return {
+            "pool": self.pool,
+            "duration": self.duration,
+            "not_before": self.limits.not_before,
+            "not_after": self.limits.not_after,
+            "allowed": self.limits.allowed,
+            "setup": self.setup,
+            "quantum": self.quantum,
+        }
+
+    @property
+    def quantum(self) -> Fraction | None:
+        """Seconds of one execution, which is never cut; None for several programs, whose work stays in one piece."""
+        if len(self.lines) != 1:
+            return None
+        return (self.duration - self.setup) / self.lines[0].ask.executions
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """How many windows to try with: one, and only where that does not fit, several."""
+        return (1,) if self.quantum is None else (1, WINDOWS_MAX)
+
     def preview(self, *, now: datetime) -> list[Slot] | None:
         """The windows that would be taken at this moment; None when there is no room."""
         if self.limits.not_before >= self.limits.not_after:
             return None
-        return reservation_preview(
-            pool=self.pool,
-            duration=self.duration,
-            not_before=self.limits.not_before,
-            not_after=self.limits.not_after,
-            allowed=self.limits.allowed,
-            now=now,
-            setup=self.setup,
-        )
+        for most in self.windows:
+            found = reservation_preview(**self.demand, windows_max=most, now=now)
+            if found is not None:
+                return found
+        return None
 
 
 def price_asks(

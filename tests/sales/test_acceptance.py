@@ -16,6 +16,7 @@ from apps.sales.services import QuoteLine, quote_accept, quote_create
 from apps.timetable.models import Refusal, Reservation, Window
 from apps.timetable.services import CapacityTaken
 from tests.cast import Cast
+from tests.pricing.rating.books import book
 from tests.sales.market import NOW, Market
 
 pytestmark = pytest.mark.django_db
@@ -120,6 +121,19 @@ def test_a_stranger_cannot_accept(cast: Cast, market: Market) -> None:
         quote_accept(quote_id=quote.id, organisation=cast.stranger_organisation, actor=cast.stranger, now=NOW)
     with pytest.raises(Quote.DoesNotExist):
         quote_accept(quote_id=uuid4(), organisation=cast.organisation, actor=cast.owner, now=NOW)
+
+
+def test_work_that_fits_in_no_single_window_is_cut_between_executions(cast: Cast, market: Market) -> None:
+    """Fifteen hours of off-peak work: no night is that long, two are."""
+    quote = _quote(cast, market, executions=15 * HOUR, klass="off_peak", hours=48)
+    assert len(quote.document["reservation"]) == 2
+    contract = _accept(cast, quote)
+    windows = Window.objects.filter(reservation__contract_id=contract.id).order_by("period")
+    assert [one.start.hour for one in windows] == [20, 20]
+    tariff = book().tariff
+    assert all(tariff.intervals(one.start, one.end) == [(one.start, one.end)] for one in windows)
+    total = sum((one.end - one.start for one in windows), timedelta())
+    assert timedelta(hours=15) <= total < timedelta(hours=15, seconds=1)
 
 
 def test_a_cascade_reserves_and_holds_its_worst_case(cast: Cast, market: Market) -> None:

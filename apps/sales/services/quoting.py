@@ -23,6 +23,7 @@ from apps.sales.documents import Ask, Priced, alternatives_of, price_asks, quote
 from apps.sales.facts import ProgramFacts, facts_of
 from apps.sales.limits import Window, window_of
 from apps.sales.models import Contract, ContractLine, Quote, QuoteState
+from apps.timetable.models import Reservation
 from apps.timetable.services import CapacityTaken, refusal_record, reservation_take
 
 MOST_EXECUTIONS = 10**12
@@ -145,18 +146,7 @@ def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, n
     if (priced.worst, priced.expected) != (quote.worst, quote.expected):
         raise RuntimeError(f"quote {quote.id} no longer prices to what it says")
     contract_id = uuid4()
-    reservation = reservation_take(
-        contract_id=contract_id,
-        organisation_id=organisation.id,
-        pool=quote.pool,
-        duration=priced.duration,
-        not_before=priced.limits.not_before,
-        not_after=priced.limits.not_after,
-        allowed=priced.limits.allowed,
-        klass=quote.klass,
-        now=now,
-        setup=priced.setup,
-    )
+    reservation = _reserve(priced, contract_id=contract_id, organisation_id=organisation.id, now=now)
     hold_place(
         organisation_id=organisation.id,
         contract_id=contract_id,
@@ -171,6 +161,20 @@ def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, n
         detail={"contract": str(contract.id), "terms": contract.terms_digest, "net": decimal_text(contract.net)},
     )  # fmt: skip
     return contract
+
+
+def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime) -> Reservation:
+    """In one window where that fits, else cut between executions. Raises CapacityTaken."""
+    *tries, last = priced.windows
+    who: dict[str, Any] = {
+        "contract_id": contract_id, "organisation_id": organisation_id, "klass": priced.price_class.name, "now": now,
+    }  # fmt: skip
+    for most in tries:
+        try:
+            return reservation_take(**priced.demand, **who, windows_max=most)
+        except CapacityTaken:
+            continue
+    return reservation_take(**priced.demand, **who, windows_max=last)
 
 
 def _check_acceptable(quote: Quote, now: datetime) -> None:
