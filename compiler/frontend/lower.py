@@ -15,6 +15,8 @@ from compiler.frontend.tensors import tensor_array
 from compiler.ir.builder import Builder
 
 _DOMAINS = ("", "ai.onnx")
+# What an operation that contradicts itself can end in: told like any other mistake of the model, with the cause kept.
+_SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, RecursionError)
 _REMEDY = {
     "ai.onnx.ml": "Export the numeric part of the model only; classical learners and text handling are not offered.",
     "com.microsoft": "Export the model without the optimisations of one runtime (standard operators only).",
@@ -261,6 +263,12 @@ class Lowering:
             action()  # type: ignore[operator]
         except ModelError as error:
             self.problems.append(error if error.node or not name else ModelError(error.message, node=name))
+        except _SENSELESS as error:
+            problem = ModelError(
+                "its attributes and inputs do not make sense together. Export the model anew.", node=name
+            )
+            problem.__cause__ = error
+            self.problems.append(problem)
         except MemoryError:
             self.problems.append(ModelError("needs more memory than there is. Choose smaller dimensions.", node=name))
 

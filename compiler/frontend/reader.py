@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # onnx brings it, without types
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # onnx brings it, without types
 from onnx import ModelProto
 
 from compiler.errors import ModelError
@@ -57,6 +59,10 @@ def _not_a_model(data: bytes) -> str:
 
 
 def _checked(model: ModelProto) -> ModelProto:
+    if not _readable(model):
+        raise ModelError(
+            "A name in the file is not valid text, so the file is damaged. Upload it again, or export it anew."
+        )
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError("The file holds no graph of operations. Upload a model in the ONNX format (usually *.onnx).")
     if not model.graph.output:
@@ -64,6 +70,22 @@ def _checked(model: ModelProto) -> ModelProto:
     if model.training_info:
         raise ModelError("The model holds training information; only inference is offered. Export the inference graph.")
     return model
+
+
+def _readable(message: Message) -> bool:
+    """Whether every text in the message is text (protobuf hands damaged ones out as bytes)."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            texts = (value,) if isinstance(value, str | bytes) else value
+            if not all(isinstance(text, str) for text in texts):
+                return False
+        if field.type == field.TYPE_MESSAGE and not all(_readable(inner) for inner in _messages(value)):
+            return False
+    return True
+
+
+def _messages(value: Any) -> Iterable[Message]:
+    return (value,) if isinstance(value, Message) else value
 
 
 def opsets(model: ModelProto) -> dict[str, int]:

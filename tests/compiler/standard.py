@@ -68,6 +68,8 @@ def outcome(case: object, execute: Execute = interpret) -> Outcome:
             if problem:
                 return Outcome(name, operator, "wrong", problem)
     except ModelError as error:
+        if error.__cause__ is not None and not isinstance(error.__cause__, InterpreterFault):
+            return Outcome(name, operator, "wrong", repr(error.__cause__))
         return Outcome(name, operator, "refused", str(error).splitlines()[0])
     except Exception as error:  # noqa: BLE001 - a crash is a wrong result, whatever it is
         return Outcome(name, operator, "wrong", repr(error))

@@ -1,0 +1,262 @@
+"""Whatever is wrong with a model ends in one ModelError that says what to change."""
+
+import contextlib
+import re
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from compiler.errors import ModelError
+from compiler.frontend import load, symbolic_dims
+from compiler.frontend.limits import Limits
+from compiler.ir.verifier import verify
+
+F = TensorProto.FLOAT
+
+
+def model(nodes, inputs=(("x", F, [2, 3]),), outputs=("y",), initializers=(), opset=17, functions=()):
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs],
+        [helper.make_tensor_value_info(n, F, None) for n in outputs],
+        list(initializers),
+    )
+    domains = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in {f.domain for f in functions})]
+    return helper.make_model(graph, opset_imports=domains, functions=list(functions))
+
+
+def node(kind, inputs, outputs, **attributes):
+    return helper.make_node(kind, inputs, outputs, name=attributes.pop("name", kind.lower()), **attributes)
+
+
+def refusal(source, **arguments):
+    with pytest.raises(ModelError) as caught:
+        load(source, **arguments)
+    return caught.value
+
+
+GOOD = model([node("Relu", ["x"], ["y"])])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "empty"),
+        (b"This is a shopping list.\nMilk.\n", "is text, not an ONNX model"),
+        (b"PK\x03\x04" + bytes(100), "archive"),
+        (GOOD.SerializeToString()[:-7], "cut off"),
+        (bytes(range(256)) * 20, "no ONNX model"),
+        (b"\x08\x07", "no graph"),
+    ],
+)
+def test_a_file_that_is_no_model_is_told_apart(data, said):
+    assert said in str(refusal(data))
+
+
+def test_a_file_that_is_not_there_and_one_that_is_too_large(tmp_path):
+    assert "cannot be read" in str(refusal(tmp_path / "no.onnx"))
+    big = tmp_path / "big.onnx"
+    big.write_bytes(GOOD.SerializeToString())
+    assert "the limit is 10" in str(refusal(big, limits=Limits(file_bytes=10)))
+    assert load(big).inputs == ("x",)
+
+
+@settings(max_examples=200)
+@given(cut=st.integers(0, 400), flips=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4))
+def test_a_damaged_file_gives_a_graph_or_a_model_error(cut, flips):
+    weights = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")
+    data = bytearray(
+        model(
+            [node("MatMul", ["x", "w"], ["t"]), node("Relu", ["t"], ["y"])], initializers=[weights]
+        ).SerializeToString()
+    )
+    for place, value in flips:
+        data[place % len(data)] = value
+    with contextlib.suppress(ModelError):
+        verify(load(bytes(data[: max(1, len(data) - cut)] if cut < 200 else data)))
+
+
+def test_every_unsupported_operator_is_listed_at_once_with_count_place_and_remedy():
+    error = refusal(
+        model(
+            [
+                node("Relu", ["x"], ["a"]),
+                node("NonMaxSuppression", ["a"], ["b"], name="nms_1"),
+                node("NonMaxSuppression", ["b"], ["c"], name="nms_2"),
+                node("Frobnicate", ["c"], ["y"], name="frob"),
+            ]
+        )
+    )
+    assert len(error.problems) == 2
+    first, second = (str(p) for p in error.problems)
+    assert "NonMaxSuppression is not supported yet (2 x: nms_1, nms_2)" in first
+    assert "Frobnicate is not an operator of the ONNX standard (1 x: frob)" in second
+    assert "2 reasons" in str(error)
+
+
+def test_an_operator_of_another_domain_names_its_remedy():
+    other = helper.make_node("FusedMatMul", ["x", "x"], ["y"], name="f", domain="com.microsoft")
+    assert "without the optimisations of one runtime" in str(refusal(model([other])))
+
+
+def test_a_cycle_is_named():
+    error = refusal(
+        model(
+            [
+                node("Add", ["x", "b"], ["a"], name="first"),
+                node("Relu", ["a"], ["b"], name="second"),
+                node("Relu", ["b"], ["y"]),
+            ]
+        )
+    )
+    assert "cyclic" in str(error)
+    assert "first, second" in str(error)
+
+
+def test_operations_out_of_order_are_put_in_order():
+    graph = load(model([node("Relu", ["a"], ["y"], name="late"), node("Neg", ["x"], ["a"], name="early")]))
+    assert [n.source for n in graph.nodes] == [("early",), ("late",)]
+
+
+def test_a_shape_beyond_all_memory_is_refused_before_it_is_made():
+    huge = [1 << 31, 1 << 31]
+    assert "the limit" in str(refusal(model([node("Relu", ["x"], ["y"])], inputs=(("x", F, huge),))))
+    shape = numpy_helper.from_array(np.array(huge), "shape")
+    assert "the limit" in str(
+        refusal(model([node("Expand", ["x", "shape"], ["y"])], inputs=(("x", F, [1, 1]),), initializers=[shape]))
+    )
+    tensor = TensorProto(name="w", data_type=F, dims=huge, raw_data=b"1234")
+    assert "claims the shape" in str(refusal(model([node("Add", ["x", "w"], ["y"])], initializers=[tensor])))
+
+
+def test_a_tensor_that_holds_less_than_it_claims_is_refused():
+    tensor = TensorProto(name="w", data_type=F, dims=[2, 3], raw_data=bytes(20))
+    assert "Is the file cut?" in str(refusal(model([node("Add", ["x", "w"], ["y"])], initializers=[tensor])))
+
+
+def test_external_data_is_refused_and_never_opened(tmp_path):
+    tensor = TensorProto(name="w", data_type=F, dims=[2, 3], data_location=TensorProto.EXTERNAL)
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "../../etc/passwd"
+    error = refusal(model([node("Add", ["x", "w"], ["y"])], initializers=[tensor]))
+    assert "stored outside the file" in str(error)
+    assert "save_as_external_data=False" in str(error)
+
+
+def test_open_dimensions_are_named_and_bound():
+    m = model([node("Relu", ["x"], ["y"])], inputs=(("x", F, ["batch", "?", 3]),))
+    assert symbolic_dims(m) == {"batch": ["x[0]"], "x.1": ["x[1]"]}
+    error = refusal(m)
+    assert "'batch' (x[0])" in str(error)
+    assert "dims={'batch': 1, 'x.1': 1}" in str(error)
+    assert load(m, {"batch": 4, "x.1": 5}).types["y"].shape == (4, 5, 3)
+    assert "whole number" in str(refusal(m, dims={"batch": 0, "x.1": 1}))
+    assert "whole number" in str(refusal(m, dims={"batch": 1 << 40, "x.1": 1}))
+    assert "no open dimension 'depth'; it has 'batch', 'x.1'" in str(
+        refusal(m, dims={"batch": 1, "x.1": 1, "depth": 3})
+    )
+
+
+def test_an_input_that_must_be_known_says_so_and_can_be_given():
+    m = model([node("Reshape", ["x", "shape"], ["y"])], inputs=(("x", F, [2, 3]), ("shape", TensorProto.INT64, [1])))
+    error = refusal(m)
+    assert error.node == "reshape"
+    assert "give it as a constant when compiling" in str(error)
+    graph = load(m, constants={"shape": np.array([6])})
+    assert graph.inputs == ("x",)
+    assert graph.types["y"].shape == (6,)
+    assert "no input 'nobody'" in str(refusal(m, constants={"nobody": np.array([6])}))
+    assert "but the input is i64[1]" in str(refusal(m, constants={"shape": np.array([6.0])}))
+
+
+def test_several_mistakes_are_told_together_and_followers_are_not_blamed():
+    error = refusal(
+        model(
+            [
+                node("Transpose", ["x"], ["a"], perm=[0, 0], name="one"),
+                node("Relu", ["a"], ["b"], name="innocent"),
+                node("Concat", ["x", "x"], ["c"], axis=5, name="two"),
+                node("Add", ["b", "c"], ["y"], name="also innocent"),
+            ]
+        )
+    )
+    assert [p.node for p in error.problems] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([node("MatMul", ["x", "x"], ["y"])], "inner dimensions differ"),
+        ([node("Add", ["x", "nothing"], ["y"])], "which nothing computes"),
+        ([node("Cast", ["x"], ["y"])], "attribute 'to' is missing"),
+        ([node("Cast", ["x"], ["y"], to=TensorProto.STRING)], "STRING, which is not supported"),
+        ([node("Cast", ["x"], ["y"], to=999)], "type 999"),
+        ([node("Softmax", ["x"], ["y"], axis="one")], "wrong type"),
+        ([node("Flatten", ["x"], ["y"], axis=7)], "outside its input"),
+        ([node("And", ["x", "x"], ["y"])], "truth values"),
+        ([node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])], "does not fit"),
+        ([node("Dropout", ["x"], ["z"])], "Nothing computes the output 'y'"),
+    ],
+)
+def test_a_wrong_operation_is_named_with_its_reason(nodes, said):
+    assert said in str(refusal(model(nodes)))
+
+
+def test_windows_of_absurd_size_are_refused():
+    big = node("MaxPool", ["x"], ["y"], kernel_shape=[1 << 40], pads=[1 << 40, 1 << 40])
+    assert "too large" in str(refusal(model([big], inputs=(("x", F, [1, 1, 8]),))))
+
+
+def test_a_function_that_calls_itself_ends():
+    body = [helper.make_node("F", ["a"], ["b"], domain="own"), helper.make_node("F", ["b"], ["c"], domain="own")]
+    function = helper.make_function("own", "F", ["a"], ["c"], body, [helper.make_opsetid("own", 1)])
+    call = helper.make_node("F", ["x"], ["y"], name="call", domain="own")
+    assert "nested more than" in str(refusal(model([call], functions=[function])))
+
+
+def test_a_function_of_the_model_is_lowered_in_its_callers_name():
+    attribute = helper.make_node("LeakyRelu", ["b"], ["c"])
+    attribute.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
+    body = [helper.make_node("Neg", ["a"], ["b"]), attribute]
+    function = helper.make_function("own", "F", ["a"], ["c"], body, [helper.make_opsetid("", 17)], attributes=["slope"])
+    call = helper.make_node("F", ["x"], ["y"], name="call", domain="own", slope=0.5)
+    graph = load(model([call], functions=[function]))
+    assert {n.source for n in graph.nodes} == {("call",)}
+
+
+def test_unnamed_and_equal_names_become_unique_sources():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        node("Neg", ["a"], ["b"], name="n"),
+        node("Neg", ["b"], ["y"], name="n"),
+    ]
+    assert [n.source for n in load(model(nodes)).nodes] == [("Relu_0",), ("n",), ("n.2",)]
+
+
+def test_too_many_operations_are_refused():
+    nodes = [node("Relu", [f"t{i}" if i else "x"], [f"t{i + 1}" if i < 40 else "y"], name=f"n{i}") for i in range(41)]
+    assert "the limit is 30" in str(refusal(model(nodes), limits=Limits(model_nodes=30)))
+
+
+def test_outputs_that_are_inputs_constants_or_twice_the_same_are_copied():
+    weights = numpy_helper.from_array(np.ones(3, np.float32), "w")
+    graph = load(
+        model(
+            [node("Identity", ["x"], ["y"]), node("Relu", ["x"], ["r"])],
+            outputs=("y", "w", "r"),
+            initializers=[weights],
+        )
+    )
+    assert graph.outputs == ("y", "w", "r")
+    made = {n.output for n in graph.nodes}
+    assert {"y", "r"} <= made
+
+
+def test_no_message_shows_python():
+    for error in (refusal(b""), refusal(model([node("MatMul", ["x", "x"], ["y"])]))):
+        assert not re.search(r"Traceback|Error\(|<class|0x[0-9a-f]{6}", str(error))
