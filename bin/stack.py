@@ -103,7 +103,8 @@ def run() -> int:
     port = _port()
     url = os.environ.setdefault("SITE_URL", f"http://127.0.0.1:{port}")
     (VAR / "log").mkdir(parents=True, exist_ok=True)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # SIGINT too: a shell that starts us in the background leaves it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         with running_services() as addresses, _stack(environment(addresses)) as stack:

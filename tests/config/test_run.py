@@ -25,10 +25,21 @@ PATIENCE = 120.0
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def run() -> Iterator[Callable[[], Run]]:
+    """`run()` is one `make run`; all share a folder, and none outlives the test."""
+    started: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="takt-run-", dir="/tmp") as name:
         Path(name).chmod(0o755)
-        yield Path(name)
+
+        def start() -> Run:
+            started.append(Run(Path(name)))
+            return started[-1]
+
+        yield start
+        for one in started:
+            if one.process.poll() is None:
+                one.process.terminate()
+                one.process.wait(timeout=PATIENCE)
 
 
 class Run:
@@ -89,13 +100,13 @@ class Run:
         assert self.process.wait(timeout=PATIENCE) == 0
 
 
-def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(folder: Path) -> None:
-    first = Run(folder)
+def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(run: Callable[[], Run]) -> None:
+    first = run()
     first.wait_until(lambda: "Takt is ready" in first.said())
     assert first.get("/readyz")["status"] == "ready"
     assert first.get("/api/v1/me")["role"] == "engineer"
     assert first.demo()["password"] in first.said()
-    first.wait_until(lambda: {path.stem for path in (folder / "log").iterdir()} >= PARTS)
+    first.wait_until(lambda: {path.stem for path in (first.folder / "log").iterdir()} >= PARTS)
 
     def compile_workers() -> set[int]:
         return {pid for pid, command in first.processes().items() if "-Q compile" in command}
@@ -111,7 +122,7 @@ def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(fo
     first.interrupt()
     assert first.processes() == {}
 
-    second = Run(folder)
+    second = run()
     second.wait_until(lambda: "Takt is ready" in second.said())
     kept = ("email", "password", "token", "admin_email", "admin_password", "admin_token")
     assert {name: second.demo()[name] for name in kept} == {name: before[name] for name in kept}
