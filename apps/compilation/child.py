@@ -7,6 +7,7 @@ Reads `model.onnx` and the request (target, precision, dims, constants) of the f
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -116,7 +117,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
     return {
         "digest": program.digest,
         "target_digest": headline["target_digest"],
-        "compiler_version": headline["compiler_version"],
+        "compiler_version": f"{headline['compiler_version']}+{sources_digest()[:12]}",
         "binary_bytes": size,
         "resources": resources.to_json(),
         "bounds": report["bounds"],
@@ -129,6 +130,19 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
         "executed_operations": resources.executed_operations,
         **values,
     }
+
+
+def sources_digest() -> str:
+    """SHA-256 over the compiler's own files: a compiler that was changed is another one, whatever it calls itself."""
+    import compiler
+
+    root = Path(compiler.__file__).parent
+    found = sorted(path for pattern in ("*.py", "*.toml") for path in root.rglob(pattern))
+    digest = hashlib.sha256()
+    for path in found:
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
 
 
 def _write(path: Path, text: str) -> None:

@@ -15,6 +15,8 @@ from django.db import transaction
 from apps.compilation import selectors
 from apps.compilation.models import CompileJob, Program
 
+ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY)
+
 
 class NotDeterministic(Exception):
     """The same model, options and compiler gave other bytes than before: a defect that stops everything (`error`: data)."""
@@ -44,12 +46,13 @@ def program_keep(
     binary = (folder / selectors.BINARY).read_bytes()
     if hashlib.sha256(binary).hexdigest() != facts["digest"]:
         raise ValueError("The binary's bytes are not those of the digest that the compiler stated.")
-    place = f"programs/{job.organisation_id}/{job.pk}-{epoch}-{options_digest(dims, {})[:12]}"
-    names = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY)
+    for earlier in range(1, epoch):
+        _orphans_delete(_place(job, earlier, dims))
+    place = _place(job, epoch, dims)
     keys: dict[str, str] = {}
     kept = False
     try:
-        for name in names:
+        for name in ARTEFACTS:
             keys[name] = default_storage.save(f"{place}/{name}", ContentFile((folder / name).read_bytes()))
         program, kept = _row(job, epoch, dims, facts, keys, now)
         return program
@@ -57,6 +60,17 @@ def program_keep(
         if not kept:
             for key in keys.values():
                 default_storage.delete(key)
+
+
+def _place(job: CompileJob, epoch: int, dims: dict[str, int]) -> str:
+    return f"programs/{job.organisation_id}/{job.pk}-{epoch}-{options_digest(dims, {})[:12]}"
+
+
+def _orphans_delete(place: str) -> None:
+    """Artefacts of a run that was killed after it had stored them and before their row existed."""
+    if not Program.objects.filter(binary_key=f"{place}/{selectors.BINARY}").exists():
+        for name in ARTEFACTS:
+            default_storage.delete(f"{place}/{name}")
 
 
 @transaction.atomic

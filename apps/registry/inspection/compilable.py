@@ -15,7 +15,8 @@ def supported_operators() -> dict[str, frozenset[str]]:
 
     from compiler.frontend import operators
 
-    composed = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == "" and schema.has_function}
+    schemas = [schema for schema in onnx.defs.get_all_schemas() if schema.domain == ""]
+    composed = {schema.name for schema in schemas if getattr(schema, "has_function", False)}
     return {"": frozenset(operators()) | composed}
 
 

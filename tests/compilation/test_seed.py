@@ -1,0 +1,19 @@
+"""The demo organisation's samples: added once, compiled once, however often the seed runs."""
+
+from __future__ import annotations
+
+from apps.compilation import seed as compilation_seed
+from apps.compilation.models import CompileJob
+from apps.registry import seed as registry_seed
+from apps.registry.models import ModelVersion
+from tests.cast import Cast
+from tests.compilation.helpers import NOW, run
+
+
+def test_the_seed_is_idempotent_and_what_it_queues_compiles(cast: Cast) -> None:
+    for _ in range(2):
+        registry_seed.seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+        compilation_seed.seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+    assert ModelVersion.objects.count() == 3
+    assert CompileJob.objects.count() == 6
+    assert {run(job).state for job in CompileJob.objects.all()} == {CompileJob.State.DONE}
