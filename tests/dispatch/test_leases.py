@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db.models import Sum
@@ -10,6 +10,7 @@ from django.db.models import Sum
 from apps.dispatch import services
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import EPOCHS_MAX, SILENT_AFTER, CountersDiffer
+from apps.fleet.services import workerhost_seen
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
 from apps.sales.models import ContractLine
@@ -104,11 +105,34 @@ def test_a_lease_that_kills_every_worker_fails_its_job(scene: Scene, lease: Leas
     assert UsageRow.objects.count() == 0
 
 
+def host_seen(scene: Scene, now: datetime) -> None:
+    workerhost_seen(name="near", pool_slug=scene.market.lpu.slug, concurrency=1, is_start=False, now=now)
+
+
 def test_an_offer_whose_message_was_lost_is_made_again(scene: Scene, lease: Lease) -> None:
     services.leases_offer_due(now=scene.now)
-    assert services.leases_offer_due(now=scene.now + timedelta(seconds=30)) == 0
-    assert services.leases_offer_due(now=scene.now + timedelta(seconds=90)) == 1
+    soon, later = scene.now + timedelta(seconds=30), scene.now + timedelta(seconds=90)
+    host_seen(scene, soon)
+    assert services.leases_offer_due(now=soon) == 0
+    assert services.leases_offer_due(now=later) == 0  # nobody is there to have lost it
+    host_seen(scene, later)
+    assert services.leases_offer_due(now=later) == 1
     assert state_of(lease) == (LeaseState.OFFERED, 1)
+
+
+def test_an_offer_in_the_queue_of_a_busy_pool_is_not_made_twice(scene: Scene) -> None:
+    first, second = Lease.objects.filter(
+        stage__job=scene.job(scene.contract((scene.program(operations=400_000_000), 10)), 2)
+    )
+    scene.take(second)
+    scene.pass_time(seconds=90)
+    services.lease_take(lease_id=first.pk, epoch=1, host="near", now=scene.now)
+    small = scene.contract((scene.program(operations=1_000_000), 10))
+    third = Lease.objects.get(stage__job=scene.job(small, 2))
+    services.leases_offer_due(now=third.device_from)
+    Lease.objects.filter(pk=third.pk).update(offered_at=scene.now - timedelta(minutes=5))
+    host_seen(scene, scene.now)
+    assert services.leases_offer_due(now=scene.now) == 0
 
 
 @pytest.mark.parametrize(

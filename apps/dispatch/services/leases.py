@@ -19,6 +19,7 @@ from django.db.models import F, Q
 from apps.accounts.problems import Problem
 from apps.dispatch import contracts
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
+from apps.fleet.models import HOST_SILENT_AFTER, WorkerHost
 from apps.ledger.services import usage_post
 from apps.sales.services import contract_lease_rate
 from compiler.isa.resources import Resources
@@ -36,9 +37,17 @@ class LeaseLost(Exception):
 
 
 def leases_offer_due(*, now: datetime) -> int:
-    """Offers every planned lease whose device time has come, and again those that no worker took. Returns how many."""
+    """Offers every planned lease whose device time has come, and again those whose message was lost. Returns how many.
+
+    A message counts as lost when a live host of its pool has taken nothing for a while: a busy pool works through its
+    queue, and one without hosts keeps it.
+    """
     due = Q(state=LeaseState.PLANNED, device_from__lte=now)
-    lost = Q(state=LeaseState.OFFERED, offered_at__lt=now - OFFER_AGAIN_AFTER)
+    lost = Q(
+        state=LeaseState.OFFERED,
+        offered_at__lt=now - OFFER_AGAIN_AFTER,
+        device__pool__in=_pools_idle(since=now - OFFER_AGAIN_AFTER, now=now),
+    )
     with transaction.atomic():
         rows = list(
             Lease.objects.select_for_update(skip_locked=True, of=("self",))
@@ -49,6 +58,13 @@ def leases_offer_due(*, now: datetime) -> int:
         for lease in rows:
             lease_offer(lease=lease, now=now)
     return len(rows)
+
+
+def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
+    """Pools that a live host serves and none has taken a lease of since then."""
+    alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER).values_list("pool_id", flat=True)
+    busy = Lease.objects.filter(taken_at__gt=since).values_list("device__pool_id", flat=True)
+    return list(set(alive) - set(busy))
 
 
 def lease_offer(*, lease: Lease, now: datetime) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from uuid import UUID
 
 import numpy as np
+import structlog
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
@@ -30,6 +31,8 @@ LEASE_ITEMS_MAX = 256
 LEASE_OPERATIONS = 400_000_000
 WINDOWS_MAX = 16
 FORGOTTEN_AFTER = timedelta(seconds=5)
+
+log = structlog.get_logger("dispatch")
 
 
 def stage_create(*, job: Job, position: int, program: Program, count: int, selection_key: str = "") -> JobStage:
@@ -152,7 +155,10 @@ def jobs_advance_due(*, now: datetime) -> int:
     idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - FORGOTTEN_AFTER)
     jobs = list(idle.values_list("pk", flat=True)[:50])
     for job_id in jobs:
-        job_advance(job_id=job_id, now=now)
+        try:
+            job_advance(job_id=job_id, now=now)
+        except Exception:  # one job that cannot move on must not hold up the others
+            log.exception("job does not move on", job=str(job_id))
     return len(jobs)
 
 
