@@ -31,13 +31,9 @@ def day_of(text: str, *, now: datetime) -> datetime:
 
 
 def chart_of(report: selectors.Capacity) -> dict[str, object]:
-    """Seconds sold and executed per hour, by pool, for the line chart."""
-    series = []
-    for load in report.pools:
-        series.append(
-            {"name": f"{load.pool.slug} sold", "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
-        )
-        series.append(
-            {"name": f"{load.pool.slug} executed", "values": [cell.executed / 1e6 for cell in load.cells], "step": True}
-        )
+    """Seconds sold per hour, by pool, for the line chart; its table twin has the rest."""
+    series = [
+        {"name": load.pool.slug, "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
+        for load in report.pools
+    ]
     return {"unit": "s", "times": [hour.isoformat() for hour in report.hours], "series": series}
