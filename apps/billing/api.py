@@ -33,7 +33,7 @@ from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
 BILLING = requires(Scope.BILLING, roles=MONEY)
-AMOUNT = r"^\d{1,20}(\.\d{1,2})?$"
+AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 
 
 class InvoiceIn(Schema):
@@ -90,7 +90,7 @@ class DraftOut(Schema):
 
 class PaidIn(Schema):
     amount: str = Field(pattern=AMOUNT)
-    reference: str = Field(min_length=1, max_length=120)
+    reference: str = Field(pattern=r"^[^\x00-\x1f]{1,120}$")
 
 
 class UsageOut(Schema):

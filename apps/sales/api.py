@@ -53,7 +53,7 @@ class QuoteIn(Schema):
     plan: UUID | None = None
     items: int | None = Field(default=None, ge=1, le=BIG)
     klass: str = Field(default="standard", max_length=20)
-    pool: str = Field(default="", max_length=40)
+    pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()
 
 

@@ -65,7 +65,8 @@ def controls_read(
     start, end = picked or _instant(data.get("start"), zone), _instant(data.get("end"), zone)
     if picked and end is not None and end <= picked:
         end = picked + timedelta(days=1)
-    pool = pool_get(str(data["pool"])) if data.get("pool") else None
+    # The database takes no text with a NUL in it, and no pool is named so.
+    pool = pool_get(str(data["pool"]).replace("\x00", "?")) if data.get("pool") else None
     if pool is None and program is not None:
         pool = next(iter(pools_fitting(program)), None)
     return Controls(

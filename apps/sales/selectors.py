@@ -89,6 +89,8 @@ def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 def quote_shared(token: str) -> Quote | None:
     """The quote behind a share link."""
+    if not token.isprintable():
+        return None
     return Quote.objects.select_related("pool", "organisation").filter(share_token=token).first()
 
 

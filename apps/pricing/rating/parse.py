@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -15,6 +16,7 @@ from apps.pricing.rating.tariff import Holiday, Matrix, Period, Tariff, zone_of
 
 T = TypeVar("T")
 
+_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _KEYS = {
     "format", "version", "currency", "notice_days", "quote_validity_minutes", "prices", "minimum_operations_per_cycle",
     "floor", "classes", "commitments", "tariff",
@@ -95,8 +97,8 @@ class _Reader:
         return value
 
     def text(self, value: Any, where: str, longest: int = 400) -> str:
-        if not isinstance(value, str) or not 0 < len(value) <= longest:
-            self.problems.append(f"{where} is not a text of 1 to {longest} characters")
+        if not isinstance(value, str) or not 0 < len(value) <= longest or not value.isprintable():
+            self.problems.append(f"{where} is not a printable text of 1 to {longest} characters")
             return "?"
         return value
 
@@ -125,7 +127,10 @@ class _Reader:
         if not isinstance(value, dict) or not value:
             self.problems.append(f"{where} is not an object with at least one entry")
             return {}
-        return {str(key): read(item, f"{where}.{key}") for key, item in sorted(value.items())}
+        if not all(isinstance(key, str) and _NAME.fullmatch(key) for key in value):
+            self.problems.append(f"{where} has a name that is not 1 to 40 of the characters a-z, 0-9, '_', '-'")
+            return {}
+        return {key: read(item, f"{where}.{key}") for key, item in sorted(value.items())}
 
 
 def _currency(reader: _Reader, value: Any) -> Currency:

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.roles import Scope
+from tests.billing.tenancy import an_invoice_of
+from tests.cast import Cast
+from tests.sales.market import Market
+
+pytestmark = pytest.mark.django_db
+
+NASTY = ["\x00", "\ud800", "a" * 5000, "-1", "1e9", "NaN", "0x10", "'; DROP TABLE x; --", "{{7*7}}", "<script>", "١٢٣", ""]
+
+
+EARLY = "0001-01-01T00:00:00Z"
+ONE = {"program": "PROGRAM", "executions": 1}
+
+
+@pytest.mark.parametrize("name", ["program", "plan", "volume", "klass", "pool", "start", "end", "pick", "previous"])
+def test_no_value_of_a_control_breaks_the_builder(
+    cast: Cast, market: Market, as_user: Callable[[User], Client], name: str
+) -> None:
+    program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
+    for value in NASTY:
+        data = {"program": str(program.pk), "pool": "lpu-a", name: value.encode("utf-8", "replace").decode()}
+        for url in ("/quotes/new", "/quotes/new/preview"):
+            response = client.get(url, data)
+            assert response.status_code in {200, 404}, (url, name, value)
+            assert b"<script>&" not in response.content
+        assert client.post("/quotes/new", data).status_code in {200, 302, 404, 409, 422}, (name, value)
+
+
+def test_no_share_token_breaks_the_page(cast: Cast, market: Market) -> None:
+    for token in ("%00", "a" * 300, "..%2f", "%F0%9F%92%A9"):
+        assert Client().get(f"/shared/quotes/{token}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/quotes", {"lines": [{"program": "x", "executions": 1}]}),
+        ("/quotes", {"lines": [{"program": "7f0e0000-0000-4000-8000-000000000000", "executions": 2**70}]}),
+        ("/quotes", {"lines": [], "pool": "\x00", "plan": "7f0e0000-0000-4000-8000-000000000000"}),
+        ("/quotes", {"lines": [ONE], "pool": "\x00"}),
+        ("/quotes", {"lines": [ONE], "pool": "lpu-a", "klass": "\x00"}),
+        ("/quotes", {"lines": [ONE] * 30, "pool": "lpu-a"}),
+        ("/quotes", {"lines": [{"program": "PROGRAM", "executions": 1, "expected": 2}], "pool": "lpu-a"}),
+        ("/quotes", {"lines": [ONE], "pool": "lpu-a", "window": {"end": "9999-12-31T23:59:59Z"}}),
+        ("/quotes", {"lines": [ONE], "pool": "lpu-a", "window": {"start": EARLY, "end": "0001-01-02T00:00:00Z"}}),
+        ("/invoices", {"until": "0001-01-01T00:00:00Z"}),
+        ("/invoices", {"until": "9999-12-31T23:59:59+14:00"}),
+        ("/invoices", {"until": "yesterday"}),
+        ("/quotes/preview", []),
+    ],
+)  # fmt: skip
+def test_no_body_breaks_the_api(
+    cast: Cast, market: Market, as_token: Callable[..., Client], path: str, body: Any
+) -> None:
+    program = market.program(cast.organisation, cast.engineer)
+    client = as_token(cast.owner, cast.organisation, Scope.BUILD, Scope.BILLING)
+    if isinstance(body, dict) and body.get("lines"):
+        lines = [{**line, "program": line["program"].replace("PROGRAM", str(program.pk))} for line in body["lines"]]
+        body = {**body, "lines": lines}
+    response = client.post(f"/api/v1{path}", body, content_type="application/json")
+    assert 400 <= response.status_code < 500, response.content
+    assert response["Content-Type"] == "application/problem+json"
+
+
+def test_an_administrator_cannot_record_nonsense(cast: Cast, as_token: Callable[..., Client]) -> None:
+    invoice, client = an_invoice_of(cast, executions=10**6), as_token(cast.admin, None, Scope.ADMIN)
+    for body in ({"amount": "1e3", "reference": "x"}, {"amount": "5.63", "reference": "\x00"}, {"amount": "٥", "reference": "x"}):
+        response = client.post(f"/api/v1/invoices/{invoice.pk}/paid", body, content_type="application/json")
+        assert response.status_code == 422, body
+    start = timezone.now().isoformat()
+    for document in ({}, {"format": "\x00"}, {"a": [1.5]}):
+        body = {"document": document, "effective_from": start}
+        assert client.post("/api/v1/price-books", body, content_type="application/json").status_code == 422
