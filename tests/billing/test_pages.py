@@ -41,7 +41,7 @@ def test_the_portal_shows_usage_and_quoted_against_actual(cast: Cast, as_user: A
     contract = a_contract_of(cast)
     run(contract, 250, now=timezone.now())
     page = _text(as_user(cast.billing), "/portal")
-    assert "This month so far € 0.00141 exact € 0.001408" in page
+    assert "€ 0.00141 exact € 0.001408" in page
     assert "25.0 %" in page
     assert "By model" in page
     assert "not used yet" in page
