@@ -196,6 +196,10 @@ class Op:
         rows = tuple(tuple(int(place[j] == i) for i in range(len(shape))) for j in range(len(shape)))
         x = arg(0, self.b.dtype(value))
         x = term(x) if term else x
+        narrow = x.dtype
+        if reducer == "sum" and summed(narrow) != narrow:
+            x, inner_post = x.cast(summed(narrow)), post
+            post = lambda s: inner_post(s.cast(narrow)) if inner_post else s.cast(narrow)  # noqa: E731
         done = self.b.compute(
             [shape[j] for j in (*outer, *inner)],
             [Operand(value, Access((0,) * len(shape), rows))],
@@ -227,13 +231,15 @@ class Op:
             )
             return Operand(value, Access((0,) * len(word), rows))
 
-        kind = dtype or self.b.dtype(left)
+        kind = dtype or summed(self.b.dtype(left))
         operands = [read(letters[0], left), read(letters[1], right)]
         term = arg(0, self.b.dtype(left)).widen("mul", arg(1, self.b.dtype(right)), kind)
         post = None
         if bias is not None:
             operands.append(read(bias[0], bias[1]))
-            post = arg(-1, kind) + arg(2, kind)
+            post = arg(-1, kind) + arg(2, self.b.dtype(bias[1])).cast(kind)
+        if dtype is None and kind != self.b.dtype(left):
+            post = (post or arg(-1, kind)).cast(self.b.dtype(left))
         return self.b.compute([sizes[c] for c in order], operands, term, parallel=len(out), reducer="sum", post=post)
 
     def cast(self, value: str, dtype: DType) -> str:
@@ -283,6 +289,11 @@ class Op:
         indices: list[Operand | None] = [None] * len(shape)
         indices[axis] = Operand(index, Access((0,) * len(inner), reading))
         return self.b.gather(value, out, Access((0,) * len(shape), tuple(map(tuple, rows))), indices)
+
+
+def summed(dtype: DType) -> DType:
+    """The type that sums are kept in: float16 adds up in float32 and is rounded once."""
+    return DType.F32 if dtype == DType.F16 else dtype
 
 
 def stretched(shape: tuple[int, ...], out: tuple[int, ...]) -> Access:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.frontend.op import Rule
 from compiler.frontend.operators import (
+    attention,
     contraction,
     control,
     elementwise,
@@ -27,4 +28,5 @@ RULES: dict[str, Rule] = {
     **quantised.TABLE,
     **recurrent.TABLE,
     **control.TABLE,
+    **attention.TABLE,
 }

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.op import Op, Rule
+from compiler.frontend.op import Op, Rule, summed
 from compiler.frontend.operators.spatial import Window, window
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
@@ -144,11 +144,13 @@ def convolve(
         (0,) * len(k), (out_row, row(**channel), *(row(**{f"l{n + spatial + j}": 1}) for j in range(spatial)))
     )
     operands = [Operand(data, reads, fill), Operand(weights, taps)]
-    kind = dtype or op.b.dtype(data)
+    kind = dtype or summed(op.b.dtype(data))
     post = None
     if bias is not None:
         operands.append(Operand(bias, Access((0,), (out_row,))))
-        post = arg(-1, kind) + arg(2, kind)
+        post = arg(-1, kind) + arg(2, op.b.dtype(bias)).cast(kind)
+    if dtype is None and kind != op.b.dtype(data):
+        post = (post or arg(-1, kind)).cast(op.b.dtype(data))
     term = arg(0, op.b.dtype(data)).widen("mul", arg(1, op.b.dtype(weights)), kind)
     done = op.b.compute(loops, operands, term, parallel=n + spatial, reducer="sum", post=post)
     return op.b.reshape(done, (x[0], k[0], *w.out))
