@@ -1,0 +1,234 @@
+"""Plans of real programs: the small and the large digits model and their cascade on every pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.compilation.models import CompileJob
+from apps.fleet.models import HostMeasurement, Pool
+from apps.fleet.seed import fleet_seed
+from apps.planner import selectors, services
+from apps.planner.models import Plan
+from apps.planner.solver import Requirements
+from apps.pricing.rating import Counts, Terms, rate
+from apps.pricing.seed import seed as pricing_seed
+from apps.pricing.selectors import book_in_force, document_of
+from apps.registry.models import ModelVersion
+from tests.cast import Cast
+from tests.compilation.helpers import NOW, ask, compiled, run, sample_of
+
+AsUser = Callable[[User], Client]
+
+
+@pytest.fixture
+def market(cast: Cast) -> dict[str, ModelVersion]:
+    """Pools, a price book, and the two digits models compiled for both processor versions."""
+    fleet_seed(now=NOW)
+    pricing_seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+    versions = {slug: sample_of(cast, slug) for slug in ("digits-small", "digits-large")}
+    for slug in versions:
+        for target in ("lpu", "lpu2"):
+            compiled(cast, slug, target=target)
+    return versions
+
+
+def plan(cast: Cast, version: ModelVersion, klass: str = "standard", **stated: Any) -> Plan:
+    return services.plan_create(
+        version=version, requirements=Requirements(**{"items": 10_000, **stated}), klass=klass, actor=cast.engineer, now=NOW
+    )
+
+
+def row_of(found: Plan, title: str, pool: str) -> dict[str, Any]:
+    (row,) = [row for row in found.candidates if (row["title"], row["pool"]) == (title, pool)]
+    return row
+
+
+def test_every_model_and_the_cascade_are_tried_on_every_pool(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    found = plan(cast, market["digits-large"])
+    tried = {(row["title"], row["pool"]) for row in found.candidates}
+    singles = {(name, pool) for name in market for pool in ("lpu-a", "lpu2-b", "host-cpu")}
+    cascades = {("digits-small then digits-large", pool) for pool in ("lpu-a", "lpu2-b")}
+    assert tried == singles | cascades
+    assert found.basis["examined"] == len(tried)
+
+
+def test_the_price_is_that_of_the_rating_to_the_last_digit(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    found = plan(cast, market["digits-large"], klass="priority")
+    book = document_of(book_in_force(at=NOW))
+    for row in found.candidates:
+        if row["price"] is None:
+            continue
+        pool, lines = Pool.objects.get(slug=row["pool"]), row["lines"]
+        total = Decimal(0)
+        for line, (program, _) in zip(lines, selectors.plan_lines(Plan(organisation=cast.organisation, chosen=row)), strict=True):
+            counts = Counts(program.operations, program.interval_cycles)
+            terms = Terms(pool.processor_class, "float32", "priority", instant=NOW)
+            total += rate(book=book, counts=counts, executions=line["executions"], terms=terms).amount
+        assert Decimal(row["price"]) == total
+
+
+def test_the_latency_is_cycles_over_clock(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    found = plan(cast, market["digits-large"])
+    row = row_of(found, "digits-large", "lpu-a")
+    program, per_item = selectors.plan_lines(Plan(organisation=cast.organisation, chosen=row))[0]
+    assert Fraction(row["latency"]) == Fraction(program.latency_cycles, program.clock_hz)
+    assert (per_item, row["certainty"]) == (1, "exact")
+
+
+def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    modest = plan(cast, market["digits-large"], accuracy=Fraction(94, 100))
+    strict = plan(cast, market["digits-large"], accuracy=Fraction(97, 100))
+    assert modest.chosen["title"] == "digits-small"
+    assert strict.chosen["title"] in {"digits-large", "digits-small then digits-large"}
+    assert Fraction(strict.chosen["accuracy"]) >= Fraction(97, 100)
+    refused = row_of(strict, "digits-small", "lpu-a")
+    assert refused["reasons"] == ["Its accuracy is proven only up to a lower value than required."]
+
+
+def test_a_cascade_says_what_a_job_needs_to_run_it(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    row = row_of(plan(cast, market["digits-small"], accuracy=Fraction(97, 100)), "digits-small then digits-large", "lpu2-b")
+    assert (row["kind"], row["output"]) == ("cascade", "probabilities")
+    assert 0 < Decimal(row["threshold"]) < 1
+    assert len(row["programs"]) == 2
+    lines = selectors.plan_lines(Plan(organisation=cast.organisation, chosen=row))
+    assert [program.model_version.model.name for program, _ in lines] == ["digits-small", "digits-large"]
+    share = lines[1][1]
+    assert 0 < share < 1
+    assert row["lines"][1]["executions"] == -(-10_000 * share.numerator // share.denominator)
+    assert row["lines"][1]["expected"] <= row["lines"][1]["executions"]
+
+
+def test_a_host_that_was_never_measured_is_infeasible_and_says_so(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    row = row_of(plan(cast, market["digits-small"]), "digits-small", "host-cpu")
+    assert not row["feasible"]
+    assert "has not been measured on host-cpu yet" in row["reasons"][0]
+
+
+def test_a_measured_host_is_a_candidate_with_its_percentile(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    program, _ = selectors.plan_lines(
+        Plan(organisation=cast.organisation, chosen=row_of(plan(cast, market["digits-small"]), "digits-small", "lpu-a"))
+    )[0]
+    HostMeasurement.objects.create(
+        pool=Pool.objects.get(slug="host-cpu"), program_digest=program.digest, samples=100, p50_ns=50_000, p95_ns=80_000,
+        p99_ns=90_000, hardware="here", measured_at=NOW,
+    )  # fmt: skip
+    row = row_of(plan(cast, market["digits-small"]), "digits-small", "host-cpu")
+    assert (row["certainty"], Fraction(row["latency"])) == ("measured", Fraction(80, 10**6))
+    assert row["price"] is not None
+
+
+def test_nothing_feasible_proposes_the_cheapest_change(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    found = plan(cast, market["digits-large"], accuracy=Fraction(97, 100), latency=Fraction(1, 10**8))
+    assert found.chosen is None
+    assert found.changes
+    change = found.changes[0]
+    again = plan(
+        cast, market["digits-large"], accuracy=Fraction(97, 100), **{n: Fraction(v) for n, v in change["values"].items()}
+    )
+    assert again.chosen is not None
+    assert Decimal(again.chosen["price"]) == Decimal(change["price"])
+    with pytest.raises(Problem, match="relax a requirement"):
+        selectors.plan_lines(found)
+
+
+def test_a_model_without_alternatives_is_a_plan_too(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    market["digits-small"].evaluations.all().delete()
+    found = plan(cast, market["digits-small"])
+    assert {row["title"] for row in found.candidates} == {"digits-small"}
+    assert found.chosen is not None
+    assert selectors.plan_volume(found) == 10_000
+    assert selectors.plan_pool(found).slug == found.chosen["pool"]
+
+
+def test_what_is_not_compiled_yet_is_named_and_compiled_on_request(cast: Cast) -> None:
+    fleet_seed(now=NOW)
+    pricing_seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+    large = sample_of(cast, "digits-large")
+    sample_of(cast, "digits-batch")
+    found = plan(cast, large)
+    assert found.chosen is None
+    assert all("is not compiled for" in row["reasons"][0] for row in found.candidates)
+    jobs = services.alternatives_compile(version=large, dims=None, actor=cast.engineer, now=NOW)
+    assert {(job.model_version.model.name, job.target, tuple(job.dims.items())) for job in jobs} == {
+        ("digits-large", "lpu", ()), ("digits-large", "lpu2", ()),
+        ("digits-batch", "lpu", (("batch", 1),)), ("digits-batch", "lpu2", (("batch", 1),)),
+    }  # fmt: skip
+    for job in jobs:
+        assert run(job).state == CompileJob.State.DONE
+    assert plan(cast, large).chosen["title"] == "digits-batch"
+    assert services.alternatives_compile(version=large, dims=None, actor=cast.engineer, now=NOW) == []
+
+
+def test_alternatives_must_take_the_same_items(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    batch = sample_of(cast, "digits-batch")
+    run(ask(cast, batch, dims={"batch": 8}))
+    row = row_of(plan(cast, market["digits-large"]), "digits-batch", "lpu-a")
+    assert "this kind of item" in row["reasons"][0]
+    found = services.plan_create(
+        version=batch, requirements=Requirements(items=10), dims={"batch": 8}, actor=cast.engineer, now=NOW
+    )
+    assert row_of(found, "digits-batch", "lpu-a")["feasible"]
+    assert not row_of(found, "digits-large", "lpu-a")["feasible"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "field"),
+    [({"items": 0}, "items"), ({"accuracy": Fraction(2)}, "accuracy"), ({"latency": Fraction(0)}, "latency")],
+)
+def test_impossible_requirements_are_named(
+    cast: Cast, market: dict[str, ModelVersion], stated: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Problem) as refused:
+        plan(cast, market["digits-small"], **stated)
+    assert [error["field"] for error in refused.value.errors] == [field]
+
+
+@pytest.mark.parametrize("klass", ["guaranteed", "gap_fill", "off_peak", "golden"])
+def test_a_class_in_which_no_plan_can_be_made_is_refused(cast: Cast, market: dict[str, ModelVersion], klass: str) -> None:
+    with pytest.raises(Problem, match="standard"):
+        plan(cast, market["digits-small"], klass=klass)
+
+
+def test_the_pages_lead_from_model_to_plan(cast: Cast, as_user: AsUser, market: dict[str, ModelVersion]) -> None:
+    client, version = as_user(cast.engineer), market["digits-small"]
+    assert "digits-large" in client.get(f"/plans/new?version={version.pk}").content.decode()
+    body = {"version": str(version.pk), "items": "1000000", "accuracy": "97", "latency": "5", "latency_unit": "1/1000000",
+            "klass": "standard"}  # fmt: skip
+    answer = client.post("/plans/new", body)
+    assert answer.status_code == 302
+    page = client.get(answer["Location"]).content.decode()
+    made = Plan.objects.get()
+    assert made.requirements["accuracy"] == "97/100"
+    assert made.requirements["latency"] == "1/200000"
+    assert "Cheapest of" in page
+    assert "infeasible" in page
+    assert f"plan={made.pk}" in page
+    points = json.loads(page.partition('id="frontier-data"')[2].partition(">")[2].partition("<")[0])["points"]
+    assert {point["state"] for point in points} == {"chosen", "feasible", "infeasible"} - (
+        set() if any(r["feasible"] for r in made.candidates[1:]) else {"feasible"}
+    )
+    assert made.title in client.get("/plans").content.decode()
+    none = client.post("/plans/new", {**body, "latency": "0.000001"})
+    assert "The cheapest change that would make it feasible" in client.get(none["Location"]).content.decode()
+    assert client.post("/plans/new", {**body, "items": "0"}).status_code == 422
+
+
+def test_the_api_gives_exact_figures(cast: Cast, as_user: AsUser, market: dict[str, ModelVersion]) -> None:
+    client = as_user(cast.engineer)
+    body = {"version_id": str(market["digits-small"].pk), "items": 500, "accuracy": "0.97"}
+    answer = client.post("/api/v1/plans", body, content_type="application/json")
+    assert answer.status_code == 201
+    made = answer.json()
+    assert made["chosen"]["feasible"] is True
+    assert client.get(f"/api/v1/plans/{made['id']}").json()["chosen"] == made["chosen"]
+    wrong = client.post("/api/v1/plans", {**body, "accuracy": "97"}, content_type="application/json")
+    assert (wrong.status_code, wrong["Content-Type"]) == (422, "application/problem+json")
