@@ -30,9 +30,21 @@
     while (Math.abs(value) >= 1024 && step < units.length - 1) { value /= 1024; step += 1; }
     return (step ? Number(value.toPrecision(3)) : value) + "\u202f" + units[step];
   }
+  const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
+  const seconds = { s: 1, ms: 1e-3, "\u00b5s": 1e-6, ns: 1e-9 };
+  const symbols = { EUR: "\u20ac", USD: "$", GBP: "\u00a3" };
+  function time(value) {
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    if (size >= 7200) return significant.format(value / 3600) + "\u202fh";
+    const name = Object.keys(seconds).find(function (one) { return size >= seconds[one]; }) || "ns";
+    return significant.format(value / seconds[name]) + "\u202f" + name;
+  }
   function inUnit(value, unit) {
     if (value === null || value === undefined) return "not known";
     if (unit === "bytes") return bytes(value);
+    if (unit in seconds) return time(value * seconds[unit]);
+    if (unit in symbols) return symbols[unit] + "\u202f" + significant.format(value);
     return short(value) + (unit ? "\u202f" + unit : "");
   }
 
@@ -46,7 +58,7 @@
         renderMode: "richText", confine: true, backgroundColor: c.surface, borderColor: c.lineStrong, borderWidth: 1, padding: [8, 10],
         textStyle: { color: c.ink, fontSize: 12, lineHeight: 18 }, extraCssText: "",
       },
-      legend: { show: false, top: 0, left: 0, itemWidth: 10, itemHeight: 10, icon: "roundRect", textStyle: { color: c.ink2 }, inactiveColor: c.line },
+      legend: { show: false, type: "scroll", pageIconColor: c.ink2, pageTextStyle: { color: c.ink2 }, top: 0, left: 0, itemWidth: 10, itemHeight: 10, icon: "roundRect", textStyle: { color: c.ink2 }, inactiveColor: c.line },
     };
   }
 
@@ -108,24 +120,32 @@
     option.series = data.series.map(function (one) {
       const points = data.times.map(function (time, place) { return [time, one.values[place]]; });
       return {
-        name: one.name, type: "line", data: points, step: one.step ? "end" : false, showSymbol: points.length < 40, symbolSize: 5,
+        name: one.name, type: "line", data: points, step: one.step ? "end" : false, showSymbol: !one.step && points.length < 40, symbolSize: 5,
         lineStyle: { width: 1.75 }, areaStyle: one.area ? { opacity: 0.12 } : undefined, connectNulls: false,
       };
     });
     return option;
   };
 
+  // a logarithmic axis where the largest is far from the smallest, as latencies of a processor and of a computer are
+  function spread(points, axis) {
+    const values = points.map(function (point) { return Number(point[axis]); }).filter(function (value) { return value > 0; });
+    const least = Math.min.apply(null, values);
+    const most = Math.max.apply(null, values);
+    if (values.length < points.length || most < 50 * least) return { min: 0 };
+    return { type: "log", min: Math.pow(10, Math.floor(Math.log10(least))), max: Math.pow(10, Math.ceil(Math.log10(most))) };
+  }
+
   kinds.scatter = function (data, c) {
     const option = base(c);
     const shapes = { chosen: "diamond", feasible: "circle", infeasible: "triangle" };
     const tints = { chosen: c.accent, feasible: c.series[2], infeasible: c.ink2 };
-    option.grid.top = 32;
-    option.grid.bottom = 28;
-    option.xAxis = valueAxis(c, data.x.unit, { name: data.x.name, nameLocation: "middle", nameGap: 28, scale: true });
-    option.yAxis = valueAxis(c, data.y.unit, { name: data.y.name, nameTextStyle: { color: c.ink2, align: "left" }, scale: true });
+    option.grid.top = 48;
+    option.grid.bottom = 30;
+    option.grid.right = 40;
+    option.xAxis = valueAxis(c, data.x.unit, Object.assign({ name: data.x.name, nameLocation: "middle", nameGap: 28 }, spread(data.points, "x")));
+    option.yAxis = valueAxis(c, data.y.unit, Object.assign({ name: data.y.name, nameTextStyle: { color: c.ink2, align: "left" } }, spread(data.points, "y")));
     option.legend.show = true;
-    option.legend.right = 0;
-    option.legend.left = "auto";
     option.tooltip.trigger = "item";
     option.tooltip.formatter = function (item) { return item.data.name + (item.data.note ? "\n" + item.data.note : ""); };
     option.series = Object.keys(shapes).map(function (state) {
@@ -133,7 +153,7 @@
       return {
         name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
-        label: { show: points.length < 12, formatter: "{b}", position: "right", color: c.ink2, fontSize: 11 }, labelLayout: { hideOverlap: true },
+        label: { show: true, formatter: "{b}", position: "top", color: c.ink2, fontSize: 11 }, labelLayout: { hideOverlap: true },
         data: points.map(function (point) { return { name: point.name, note: point.note, value: [Number(point.x), Number(point.y)] }; }),
       };
     });

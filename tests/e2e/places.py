@@ -12,6 +12,7 @@ from bin.models import fetch
 from tests.e2e import visit as visiting
 from tests.e2e import walk
 from tests.e2e.product import Product
+from tests.models import CASES
 
 
 @dataclass
@@ -31,8 +32,7 @@ class Places:
 
 
 # A direction classifier of an OCR engine: 0.6 MB, its lengths open, so that the page has to ask for them.
-REAL_MODEL = "ocr-cls"
-LENGTHS = {"x.0": 1, "x.2": 48, "x.3": 192}
+REAL_MODEL, LENGTHS = CASES["cls"]
 
 
 def make_places(opened: Browser, product: Product) -> Places:
@@ -84,6 +84,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["job"] = walk.run_job(visit, pages["contract"], items=3)
     pages["invoice-draft"] = "/invoices/draft"
     pages["invoice"] = walk.issue_invoice(visit)
+    pages["job-second"] = walk.run_job(visit, pages["contract"], items=2)  # so that there is something to draft
     pages.update(
         {
             "overview": "/", "models": "/models", "upload": "/models/upload", "compiles": "/compiles", "plans": "/plans",

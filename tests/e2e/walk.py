@@ -28,7 +28,7 @@ def sign_up(visit: Watched, *, name: str, email: str) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("Organisation").fill(f"{name}'s workshop")
     page.locator("main form button[type=submit], main form button").first.click()
-    expect(page.locator("#rail")).to_be_visible()
+    expect(page.locator("body.with-rail")).to_be_visible()
 
 
 def sign_in(visit: Watched, email: str, password: str) -> None:
@@ -37,7 +37,7 @@ def sign_in(visit: Watched, email: str, password: str) -> None:
     page.get_by_label("E-mail address").fill(email)
     page.get_by_label("Password").fill(password)
     page.locator("main form button").first.click()
-    expect(page.locator("#rail")).to_be_visible()
+    expect(page.locator("body.with-rail")).to_be_visible()
 
 
 def upload(visit: Watched, model: Path) -> str:

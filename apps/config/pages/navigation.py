@@ -42,6 +42,8 @@ MONEY = (
 )
 ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
+    Entry("Fleet", "server", "fleet:fleet", "/fleet"),
+    Entry("Payments", "credit-card", "billing:payments", "/payments"),
     Entry("Processors", "cpu", "fleet:target_list", "/targets"),
 )
 HELP = (Entry("Documents", "book", "docs", "/docs"),)
@@ -60,10 +62,11 @@ def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
     return links
 
 
-def groups(*, path: str, is_platform_admin: bool) -> list[tuple[str, list[Link]]]:
-    """Headed groups of links; a group without links is left out."""
-    chosen = [("Build and run", BUILD), ("Money", MONEY), ("Help", HELP)]
+def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple[str, list[Link]]]:
+    """Headed groups of links, for whom they are; a group without links is left out."""
+    chosen = [("Build and run", BUILD), ("Money", MONEY)] if is_member else []
     if is_platform_admin:
-        chosen.insert(2, ("Administration", ADMINISTRATION))
+        chosen.append(("Administration", ADMINISTRATION))
+    chosen.append(("Help", HELP))
     found = [(title, _links(entries, path)) for title, entries in chosen]
     return [(title, links) for title, links in found if links]

@@ -268,8 +268,12 @@ def as_api(context: template.Context, path: str, method: str = "GET", body: Any 
 def main_navigation(context: template.Context) -> dict[str, Any]:
     """The links of the side bar that this person may follow."""
     request = context.get("request")
-    is_admin = bool(context.get("is_platform_admin"))
-    return {"groups": navigation.groups(path=request.path if request else "", is_platform_admin=is_admin)}
+    found = navigation.groups(
+        path=request.path if request else "",
+        is_member=context.get("organisation") is not None,
+        is_platform_admin=bool(context.get("is_platform_admin")),
+    )
+    return {"groups": found}
 
 
 @register.inclusion_tag("components/json.html")

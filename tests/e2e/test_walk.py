@@ -1,0 +1,176 @@
+"""The product in a real browser: a customer goes the whole way, then every page is checked on a phone and in the dark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e import visit as visiting
+from tests.e2e import walk
+from tests.e2e.places import Places, make_places
+from tests.e2e.product import Product, running_product
+
+VALUES = "cells => cells.map(cell => Number(cell.dataset.value))"
+
+
+@dataclass
+class Walked:
+    """The running product, the browser, and where the walk has been."""
+
+    product: Product
+    browser: Browser
+    places: Places
+
+    def member(self, **options: object) -> visiting.Watched:
+        """A page of the customer who walked."""
+        profile = visiting.context(self.browser, state=self.places.member_state, **options)  # type: ignore[arg-type]
+        return visiting.watched(profile, self.product.url)
+
+
+@pytest.fixture(scope="module")
+def walked() -> Iterator[Walked]:
+    """From sign-up over upload, compile, plan, quote, contract and job to the invoice: it fails here if a step fails."""
+    with running_product() as product, visiting.chromium() as browser:
+        yield Walked(product, browser, make_places(browser, product))
+
+
+def test_the_walk_leaves_no_word_on_the_console(walked: Walked) -> None:
+    assert walked.places.console == []
+
+
+def test_the_report_draws_its_charts_and_their_tables_say_the_same(walked: Walked) -> None:
+    visit = walked.member()
+    visit.open(walked.places.member["report"])
+    page = visit.page
+    for place in ("operations", "timeline", "memory"):
+        expect(page.locator(f"#{place} canvas").first).to_be_visible()
+    page.locator("#graph-stage").scroll_into_view_if_needed()
+    nodes = page.locator(".graph-node")
+    expect(nodes.first).to_be_visible()
+    nodes.first.click()
+    expect(page.locator("tr.is-chosen")).to_have_count(1)
+    cycles = page.locator("#operation-table tbody td:nth-child(4)").evaluate_all(VALUES)
+    total = page.locator("#operation-table tfoot tr:last-child td").nth(2).inner_text()
+    rest = page.locator("#operation-table tfoot tr.row-rest td").nth(2).inner_text()
+    assert sum(cycles) + int(rest.replace(",", "")) == int(total.replace(",", ""))
+    assert visit.noted() == []
+
+
+def test_the_table_of_operations_sorts_and_filters(walked: Walked) -> None:
+    visit = walked.member()
+    visit.open(walked.places.member["report"])
+    page = visit.page
+    page.get_by_role("button", name="Starts", exact=True).click()
+    page.get_by_role("button", name="Starts", exact=True).click()
+    starts = page.locator("#operation-table tbody td:nth-child(12)").evaluate_all(VALUES)
+    assert starts == sorted(starts)
+    page.get_by_label("Filter the operations").fill("vector unit")
+    shown = page.locator("#operation-table tbody tr:not([hidden])")
+    assert 0 < shown.count() < len(starts)
+    expect(page.locator("#operation-count")).to_have_text(f"{shown.count()} of {len(starts)}")
+
+
+@pytest.mark.parametrize("kind", ["report.json", "operations.csv", "trace.json", "program.bin", "program.asm"])
+def test_every_file_of_a_program_can_be_downloaded(walked: Walked, kind: str) -> None:
+    visit = walked.member()
+    visit.open(walked.places.member["report"])
+    with visit.page.expect_download() as waiting:
+        visit.page.locator(f"#downloads a[href$='{kind}']").click()
+    content = waiting.value.path().read_bytes()
+    assert len(content) > 200
+    if kind.endswith(".json"):
+        assert json.loads(content)
+
+
+def test_the_page_says_the_same_without_a_script(walked: Walked) -> None:
+    profile = walked.browser.new_context(java_script_enabled=False, storage_state=walked.places.member_state)
+    page = profile.new_page()
+    page.goto(walked.product.url + walked.places.member["report"])
+    expect(page.locator("#operation-table tbody tr").first).to_be_visible()
+    expect(page.get_by_role("region", name="How busy each unit is")).to_be_visible()
+    expect(page.get_by_role("region", name="Buffers")).to_be_visible()
+    profile.close()
+
+
+def test_a_person_may_choose_the_dark(walked: Walked) -> None:
+    visit = walked.member()
+    visit.open("/")
+    html = visit.page.locator("html")
+    expect(html).to_have_attribute("data-bs-theme", "light")
+    visit.page.get_by_role("button", name="Dark", exact=True).click()
+    expect(html).to_have_attribute("data-bs-theme", "dark")
+    visit.open("/models")
+    expect(html).to_have_attribute("data-bs-theme", "dark")
+    visit.page.get_by_role("button", name="As the system").click()
+    expect(html).to_have_attribute("data-bs-theme", "light")
+
+
+def test_the_menu_opens_on_a_phone_without_a_script(walked: Walked) -> None:
+    profile = walked.browser.new_context(
+        java_script_enabled=False,
+        storage_state=walked.places.member_state,
+        viewport=visiting.PHONE,  # type: ignore[arg-type]
+    )
+    page = profile.new_page()
+    page.goto(walked.product.url)
+    menu = page.get_by_role("navigation", name="Main")
+    expect(menu).to_be_hidden()
+    page.get_by_role("button", name="Open the menu").click()
+    expect(menu.get_by_role("link", name="Models")).to_be_visible()
+    profile.close()
+
+
+def test_a_question_mark_opens_its_definition(walked: Walked) -> None:
+    visit = walked.member()
+    visit.open(walked.places.member["report"])
+    visit.page.get_by_role("button", name="What is latency?").click()
+    expect(visit.page.locator(".define-text:popover-open")).to_contain_text("first input byte")
+
+
+def test_quoted_and_invoiced_are_the_same_price(walked: Walked) -> None:
+    """Two thousand were bought and three run: each costs on the invoice what it cost on the quote."""
+    visit = walked.member()
+    visit.open(walked.places.member["contract"])
+    row = visit.page.locator("table tbody tr").first
+    numbers = [re.sub(r"[^0-9.]", "", cell.split("\n")[0]) for cell in row.locator("td").all_inner_texts()]
+    bought, used, quoted, actual = int(numbers[1]), int(numbers[3]), numbers[4], numbers[5]
+    assert Decimal(actual) * bought == Decimal(quoted) * used
+
+
+@pytest.mark.parametrize(("size", "dark"), [(visiting.PHONE, False), (visiting.WIDE, True)], ids=["phone", "dark"])
+def test_every_page_fits_and_can_be_read_by_everybody(walked: Walked, size: dict[str, int], dark: bool) -> None:
+    """No horizontal overflow, no serious finding of axe-core, no word on the console."""
+    wrong: list[str] = []
+    for state, pages in walked.places.groups():
+        profile = visiting.context(walked.browser, size=size, dark=dark, state=state)
+        visit = visiting.watched(profile, walked.product.url)
+        for name, path in pages.items():
+            visit.open(path)
+            wrong += [f"{name}: {part} sticks out" for part in visit.overflow()]
+            wrong += [f"{name}: {one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers()]
+            wrong += [f"{name}: {text}" for text in visit.noted()]
+        profile.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("path", "status"), [("/programs/00000000-0000-0000-0000-000000000000", 404), ("/no-such-page", 404)])
+def test_a_missing_page_says_so_and_leads_back(walked: Walked, path: str, status: int) -> None:
+    visit = walked.member()
+    visit.open(path, status=status)
+    expect(visit.page.get_by_role("heading", level=1)).to_be_visible()
+    assert visit.page.locator("main a[href='/']").count()
+    assert visit.overflow() == []
+
+
+def test_a_stranger_is_asked_to_sign_in(walked: Walked) -> None:
+    profile = visiting.context(walked.browser)
+    visit = visiting.watched(profile, walked.product.url)
+    visit.open("/models")
+    assert walk.path_of(visit.page).startswith("/sign-in")
+    profile.close()
