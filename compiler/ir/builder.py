@@ -20,6 +20,10 @@ from compiler.ir.types import DType, TensorType
 Array = np.ndarray[Any, Any]
 FOLD_POINTS = 1 << 24  # points that folding may evaluate for one node
 FOLD_BYTES = 1 << 26  # and bytes that it may store
+FOLD_FREE = 1 << 14  # points that always fold: shape arithmetic
+FOLD_TOTAL = (
+    1 << 31
+)  # points that all other folding of one model may evaluate: a hostile model folds no longer than this
 
 
 class Builder:
@@ -35,6 +39,8 @@ class Builder:
         self._max_bytes, self._max_nodes = max_bytes, max_nodes
         self._literals: dict[tuple[DType, tuple[int, ...], bytes], str] = {}
         self._count = 0
+        self._fold_left = FOLD_TOTAL
+        self._stored = 0
 
     # -- values ---------------------------------------------------------------------------------------------------------
 
@@ -59,6 +65,11 @@ class Builder:
         key = (kind.dtype, kind.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._literals:
             self._check(kind)
+            self._stored += kind.bytes
+            if self._stored > 2 * self._max_bytes:
+                raise ModelError(
+                    f"The model's constants take more than {2 * self._max_bytes} bytes. Choose smaller dimensions."
+                )
             self._literals[key] = self._define(kind)
             self.constants[self._literals[key]] = array
         return self._literals[key]
@@ -85,6 +96,9 @@ class Builder:
         node = make("", "")
         reads = reads_of(node)
         known = all(v in self.constants for v in reads) and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES
+        if known and work > FOLD_FREE:
+            self._fold_left -= work
+            known = self._fold_left >= 0
         if known or not kind.elements:
             if not kind.elements:
                 return self.constant(np.zeros(kind.shape, kind.dtype.numpy))
