@@ -150,7 +150,8 @@ def search(query: str, *, limit: int = 30) -> list[Hit]:
 def _passages(document: Document) -> list[tuple[str, str, str]]:
     """(heading, anchor, plain text) of each section of a document; table rows are passages of their own."""
     found: list[tuple[str, str, str]] = []
-    heading, anchor, lines = "", "", []
+    heading, anchor = "", ""
+    lines: list[str] = []
     for line in document.text.splitlines():
         if line.startswith("#"):
             found.append((heading, anchor, _plain("\n".join(lines))))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from itertools import count
 from typing import Any
 
@@ -113,8 +114,8 @@ def badge(kind: str, label: str = "") -> SafeString:
 @register.simple_tag
 def bar(share: figures.Number | None, label: str = "") -> SafeString:
     """{% bar row.share %}: a thin bar for a share from 0 to 1 (decorative; write the number beside it)."""
-    number = figures.fraction(share) or figures.Fraction(0)
-    width = figures.fixed(min(max(number, figures.Fraction(0)), figures.Fraction(1)) * 100, 2)
+    number = figures.fraction(share) or Fraction(0)
+    width = figures.fixed(min(max(number, Fraction(0)), Fraction(1)) * 100, 2)
     return format_html(
         '<svg class="share-bar" aria-hidden="true" focusable="false" preserveAspectRatio="none" viewBox="0 0 100 6">'
         '<rect class="share-bar-rest" width="100" height="6"/><rect class="share-bar-part" width="{}" height="6"/>'

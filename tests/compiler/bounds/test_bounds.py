@@ -44,9 +44,7 @@ def test_no_compiled_random_graph_beats_its_bound(target, graph):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    rows=st.integers(1, 600), inner=st.integers(1, 400), columns=st.integers(1, 400), layers=st.integers(1, 3)
-)
+@given(rows=st.integers(1, 600), inner=st.integers(1, 400), columns=st.integers(1, 400), layers=st.integers(1, 3))
 def test_no_compiled_chain_of_products_beats_its_bound(rows, inner, columns, layers):
     machine = targets.load("lpu")
     graph = product(rows, inner, inner if layers > 1 else columns, layers=layers)
