@@ -9,7 +9,7 @@ from typing import Any
 from apps.billing.models import Invoice
 from apps.billing.payments import provider_of
 from apps.figures import count_format, money_exact_format, money_format
-from apps.sales.exports import step_of, step_table, steps_csv
+from apps.sales.exports import instant, step_of, step_table, steps_csv
 from apps.sales.paper import Paper
 
 
@@ -35,16 +35,17 @@ def invoice_pdf(invoice: Invoice) -> bytes:
         *([("Address", addressee["address"])] if addressee["address"] else []),
         *([("Tax id", addressee["tax_id"])] if addressee["tax_id"] else []),
         ("Number", invoice.number),
-        ("Issued", document["issued_at"]),
-        ("Due", document["due_at"]),
-        ("Period", f"{document['period']['start']} to {document['period']['end']}"),
+        ("Issued", instant(document["issued_at"])),
+        ("Due", instant(document["due_at"])),
+        ("Period", f"{instant(document['period']['start'])} to {instant(document['period']['end'])}"),
     ])  # fmt: skip
     paper.heading("Lines")
     paper.table(
         ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency})"],
         [_row(line, currency) for line in document["lines"]],
-        widths=(0.05, 0.29, 0.14, 0.17, 0.2, 0.15),
+        widths=(0.05, 0.27, 0.15, 0.2, 0.18, 0.15),
         right=4,
+        fine=True,
     )
     paper.facts(_totals(document, currency))
     instructions = provider_of(invoice).instructions(invoice)

@@ -6,9 +6,10 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
-from apps.figures import count_format, duration_format, money_exact_format, money_format
+from apps.figures import count_format, duration_format, instant_format, money_exact_format, money_format
 from apps.sales.models import Quote
 from apps.sales.paper import Paper
 
@@ -56,11 +57,11 @@ def quote_pdf(quote: Quote) -> bytes:
     paper.facts([
         ("For", document["organisation"]["name"]),
         ("Number", document["id"]),
-        ("Made", document["created_at"]),
-        ("Price locked until", document["valid_until"]),
+        ("Made", instant(document["created_at"])),
+        ("Price locked until", instant(document["valid_until"])),
         ("Class", f"{document['class']['title']}: {document['class']['promise']}"),
         ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
-        ("Window", f"{document['window']['start']} to {document['window']['end']}"),
+        ("Window", f"{instant(document['window']['start'])} to {instant(document['window']['end'])}"),
         ("Device time", duration_format(document["device_seconds"])),
         ("Price book", f"version {document['book']['version']}"),
     ])  # fmt: skip
@@ -111,9 +112,15 @@ def step_table(paper: Paper, steps: list[dict[str, str]]) -> None:
             [step["title"], step["rule"], figure(step["input"]), figure(step["factor"]), figure(step["result"])]
             for step in steps
         ],
-        widths=(0.14, 0.35, 0.18, 0.13, 0.2),
+        widths=(0.13, 0.33, 0.18, 0.17, 0.19),
         right=3,
+        fine=True,
     )
+
+
+def instant(text: str) -> str:
+    """An instant of a document, to the minute, in UTC."""
+    return instant_format(datetime.fromisoformat(text))
 
 
 def figure(text: str) -> str:

@@ -15,12 +15,12 @@ from reportlab.lib.units import mm
 from reportlab.platypus import Flowable, Paragraph, SimpleDocTemplate, Spacer, Table, TableStyle
 
 INK, FAINT, LINE = colors.HexColor("#1b2230"), colors.HexColor("#5a6478"), colors.HexColor("#d5dae3")
-WIDTH = A4[0] - 36 * mm
+WIDTH = A4[0] - 36 * mm - 12  # a frame pads its sides by 6 points
 
 _BODY = ParagraphStyle("body", fontName="Helvetica", fontSize=9, leading=12.5, textColor=INK)
 _SMALL = ParagraphStyle("small", parent=_BODY, fontSize=7.5, leading=10, textColor=FAINT)
+_FINE = ParagraphStyle("fine", parent=_BODY, fontSize=7.5, leading=10)
 _MONO = ParagraphStyle("mono", parent=_SMALL, fontName="Courier", fontSize=7, leading=9.5, wordWrap="CJK")
-_RIGHT = ParagraphStyle("right", parent=_BODY, alignment=TA_RIGHT)
 _TITLE = ParagraphStyle("title", parent=_BODY, fontName="Helvetica-Bold", fontSize=17, leading=22)
 _HEAD = ParagraphStyle(
     "head", parent=_BODY, fontName="Helvetica-Bold", fontSize=11, leading=15, spaceBefore=9, spaceAfter=4
@@ -50,14 +50,24 @@ class Paper:
         """Names and values."""
         cells = [[Paragraph(escape(name), _SMALL), Paragraph(escape(value), _BODY)] for name, value in rows]
         table = Table(cells, colWidths=[38 * mm, WIDTH - 38 * mm])
-        table.setStyle(TableStyle([("VALIGN", (0, 0), (-1, -1), "TOP"), ("TOPPADDING", (0, 0), (-1, -1), 1)]))
+        table.setStyle(
+            TableStyle([
+                ("VALIGN", (0, 0), (-1, -1), "TOP"), ("TOPPADDING", (0, 0), (-1, -1), 1), ("LEFTPADDING", (0, 0), (-1, -1), 0),
+            ])
+        )  # fmt: skip
         self.parts.append(table)
 
     def table(
-        self, head: Sequence[str], rows: Sequence[Sequence[str]], *, widths: Sequence[float], right: int = 1
+        self,
+        head: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        widths: Sequence[float],
+        right: int = 1,
+        fine: bool = False,
     ) -> None:
-        """A table whose last `right` columns are figures. `widths` are shares of the page's width."""
-        first_right = len(head) - right
+        """A table whose last `right` columns are figures. `widths` are shares of the page's width; `fine`: small type."""
+        first_right, style_of_rows = len(head) - right, _FINE if fine else _BODY
 
         def line(cells: Sequence[str], style: ParagraphStyle) -> list[Paragraph]:
             return [
@@ -68,7 +78,7 @@ class Paper:
             ]
 
         table = Table(
-            [line(head, _SMALL), *(line(row, _BODY) for row in rows)],
+            [line(head, _SMALL), *(line(row, style_of_rows) for row in rows)],
             colWidths=[share * WIDTH for share in widths],
             repeatRows=1,
         )
