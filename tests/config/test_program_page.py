@@ -1,0 +1,85 @@
+"""The report page of a program that was really compiled: what stands there is what the compiler counted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from apps import figures
+from apps.accounts.models import User
+from apps.compilation.models import Program
+from tests.cast import Cast
+from tests.compilation.helpers import compiled
+
+Sign = Callable[[User], Client]
+
+
+@pytest.fixture
+def program(cast: Cast) -> Program:
+    return compiled(cast, "digits-small")
+
+
+def test_the_headline_is_what_the_program_counts(cast: Cast, as_user: Sign, program: Program) -> None:
+    text = as_user(cast.viewer).get(f"/programs/{program.pk}").content.decode()
+    assert figures.cycles_format(program.latency_cycles) in text
+    assert figures.count_format(program.operations) in text
+    assert figures.bytes_format(program.resources["storage"]["total"]) in text
+    assert 'class="tag tag-ok"' in text
+
+
+def test_without_a_price_book_the_page_says_not_priced(cast: Cast, as_user: Sign, program: Program) -> None:
+    text = as_user(cast.engineer).get(f"/programs/{program.pk}").content.decode()
+    assert "not priced" in text
+    assert "No price book is in force" in text
+
+
+def test_the_csv_sums_to_the_resources(cast: Cast, as_user: Sign, program: Program) -> None:
+    answer = as_user(cast.engineer).get(f"/programs/{program.pk}/download/operations.csv")
+    table = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    total = table[-1]
+    assert int(total["cycles"]) == program.latency_cycles
+    assert int(total["operations"]) == program.operations
+    assert int(total["storage"]) == program.resources["storage"]["total"]
+    assert sum(int(row["read"]) for row in table[:-1]) == program.resources["memory"]["read"]
+
+
+def test_the_timeline_stays_inside_the_latency(cast: Cast, as_user: Sign, program: Program) -> None:
+    client = as_user(cast.engineer)
+    whole = client.get(f"/programs/{program.pk}/timeline").json()
+    assert whole["end"] == program.latency_cycles
+    assert all(0 <= bar[1] < bar[2] <= program.latency_cycles for bar in whole["bars"])
+    part = client.get(f"/programs/{program.pk}/timeline?from=0&to=20").json()
+    assert all(bar[1] < 20 for bar in part["bars"])
+    assert client.get(f"/programs/{program.pk}/timeline?from=x&to=-1").json()["end"] == program.latency_cycles
+
+
+def test_the_graph_holds_every_operation_once(cast: Cast, as_user: Sign, program: Program) -> None:
+    client = as_user(cast.engineer)
+    report = json.loads(client.get(f"/programs/{program.pk}/download/report.json").content)
+    drawn = client.get(f"/programs/{program.pk}/graph?all=1").json()
+    wanted = [row["index"] for row in report["per_operation"] if row["start"] is not None]
+    assert sorted(row for node in drawn["nodes"] for row in node["rows"]) == wanted
+
+
+def test_an_unknown_file_is_not_found(cast: Cast, as_user: Sign, program: Program) -> None:
+    assert as_user(cast.engineer).get(f"/programs/{program.pk}/download/secrets.txt").status_code == 404
+
+
+def test_the_dashboard_shows_the_next_step(cast: Cast, as_user: Sign) -> None:
+    client = as_user(cast.engineer)
+    assert 'class="is-next"' in client.get("/").content.decode()
+    compiled(cast, "digits-small")
+    text = client.get("/").content.decode()
+    assert text.count('class="is-done"') == 2
+    assert "digits-small" in text.lower()
+
+
+def test_an_administrator_without_an_organisation_is_led_to_the_capacity(cast: Cast, as_user: Sign) -> None:
+    text = as_user(cast.admin).get("/").content.decode()
+    assert 'href="/capacity"' in text
+    assert 'href="/models"' not in text
