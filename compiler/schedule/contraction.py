@@ -21,8 +21,8 @@ from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute
 
-ROWS = 96  # rows of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
-CHAIN_ROWS = 192  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
+ROWS = 64  # rows of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
+CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
 
 
 @dataclass
