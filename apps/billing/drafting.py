@@ -28,7 +28,7 @@ from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.sales.documents import stamp
 from apps.sales.models import Contract, ContractState
-from apps.sales.selectors import ContractUsage, contract_usage, terms_line
+from apps.sales.selectors import ContractUsage, contract_usages, terms_line
 
 FORMAT = "takt-invoice/1"
 
@@ -97,6 +97,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
     profile = BillingProfile.objects.filter(organisation=organisation).first()
     tax_rate = profile.tax_rate if profile else Decimal(0)
     contracts = list({line.contract.id: line.contract for line in lines}.values())
+    usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
         period_start=previous.period_end if previous else min(row.created_at for row in rows),
@@ -112,7 +113,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
         tax_rate=tax_rate,
         tax=payable_of(multiply(rounded.payable, tax_rate), exponent=exponent).payable,
         previous=previous,
-        contracts=tuple((contract, contract_usage(contract)) for contract in contracts),
+        contracts=tuple((contract, usages[contract.id]) for contract in contracts),
     )
 
 

@@ -22,7 +22,7 @@ from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.registry.models import Project
 from apps.sales.models import Contract, ContractState
-from apps.sales.selectors import ContractUsage, contract_usage
+from apps.sales.selectors import ContractUsage, contract_usages
 
 GROUPS = {"model": "model_name", "project": "project_id", "class": "klass"}
 
@@ -141,8 +141,9 @@ def _slice(name: str, row: Mapping[str, Any]) -> Slice:
 
 def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[tuple[Contract, ContractUsage]]:
     """The newest contracts, quoted against actual."""
-    rows = Contract.objects.filter(organisation=organisation).select_related("pool")[:limit]
-    return [(contract, contract_usage(contract)) for contract in rows]
+    rows = list(Contract.objects.filter(organisation=organisation).select_related("pool")[:limit])
+    usages = contract_usages(rows)
+    return [(contract, usages[contract.id]) for contract in rows]
 
 
 def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:

@@ -98,6 +98,15 @@ class QuoteOut(Schema):
         return contract.id if contract else None
 
 
+def _usage(row: Contract) -> selectors.ContractUsage:
+    """Read once for all the fields of an answer."""
+    known = getattr(row, "_usage_of_answer", None)
+    if not isinstance(known, selectors.ContractUsage):
+        known = selectors.contract_usage(row)
+        row._usage_of_answer = known  # type: ignore[attr-defined]
+    return known
+
+
 class ContractLineOut(Schema):
     number: int
     program: UUID
@@ -140,7 +149,7 @@ class ContractOut(Schema):
 
     @staticmethod
     def resolve_actual(row: Contract) -> str:
-        return decimal_text(selectors.contract_usage(row).actual)
+        return decimal_text(_usage(row).actual)
 
     @staticmethod
     def resolve_lines(row: Contract) -> list[dict[str, Any]]:
@@ -150,7 +159,7 @@ class ContractOut(Schema):
                 "model": line.facts.model, "executions": line.executions, "taken": line.taken, "used": line.used,
                 "quoted": decimal_text(line.quoted), "actual": decimal_text(line.actual),
             }
-            for line in selectors.contract_usage(row).lines
+            for line in _usage(row).lines
         ]  # fmt: skip
 
 

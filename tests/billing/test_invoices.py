@@ -18,7 +18,7 @@ from apps.pricing.rating import digest_of, exact_sum
 from apps.sales.services import contract_close
 from tests.cast import Cast
 from tests.ledger.money import balance
-from tests.sales.market import NOW, Market
+from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_contracts import run, sold
 
 pytestmark = pytest.mark.django_db
@@ -167,3 +167,18 @@ def test_seeding_leaves_alone_what_was_changed(cast: Cast, market: Market) -> No
     cap_set(organisation=cast.organisation, amount=None, currency="EUR", now=NOW)
     seed(now=NOW, **people)
     assert cap_of(cast.organisation.id) is None
+
+
+def test_a_class_that_charges_for_unused_volume_says_so_on_a_line_of_its_own(cast: Cast) -> None:
+    market = open_market(change=lambda d: d["classes"]["standard"].update(unused="0.4"))
+    contract = sold(cast, market, executions=MILLION)
+    run(contract, 250_000)
+    contract_close(contract_id=contract.id, now=contract.ends_at)
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=contract.ends_at + timedelta(minutes=1))
+    lines = {line["kind"]: line for line in invoice.document["lines"]}
+    assert (lines["usage"]["amount"], lines["unused"]["amount"]) == ("1.408", "1.6896")
+    assert lines["unused"]["executions"] == 750_000
+    comparison = invoice.document["quoted_against_actual"][0]
+    assert exact_sum(Decimal(one["amount"]) for one in comparison["named"]) == Decimal(comparison["difference"])
+    assert balance(balances(cast.organisation.id), "breakage") == Decimal("-1.6896")
+    assert reconcile(cast.organisation.id).differences == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Any
 from uuid import uuid4
 
 from apps.accounts.models import Organisation, User
@@ -68,8 +70,8 @@ class Market:
         )  # fmt: skip
 
 
-def open_market(*, devices: int = 1) -> Market:
-    """A published book, one pool of each kind with so many devices."""
+def open_market(*, devices: int = 1, change: Callable[[dict[str, Any]], object] | None = None) -> Market:
+    """A published book (the shipped one, with a change), one pool of each kind with so many devices."""
     site = Site.objects.create(slug="here", name="Here")
     processors = {
         name: ProcessorVersion.objects.create(
@@ -87,5 +89,5 @@ def open_market(*, devices: int = 1) -> Market:
     for pool in pools.values():
         for number in range(devices):
             Device.objects.create(pool=pool, name=f"{pool.slug}-{number}")
-    book = pricebook_publish(document=document(), effective_from=START, now=START)
+    book = pricebook_publish(document=document(change), effective_from=START, now=START)
     return Market(book, pools["lpu-a"], pools["lpu2-b"], pools["host-cpu"], processors)

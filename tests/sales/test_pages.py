@@ -15,6 +15,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.pricing.rating import digest_of
 from apps.sales.models import Contract, Quote
+from apps.sales.services import quote_accept, quote_create
 from tests.cast import Cast
 from tests.sales.market import Market
 from tests.sales.tenancy import a_contract_of, a_quote_of
@@ -150,6 +151,17 @@ def test_lists_do_not_ask_the_database_once_more_for_every_quote(
         client.get("/quotes")
 
 
+def test_contracts_are_listed_in_as_many_queries_as_one(
+    cast: Cast, market: Market, as_user: AsUser, django_assert_max_num_queries: Callable[[int], object]
+) -> None:
+    for _ in range(4):
+        quote = _quote(cast, market)
+        quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=None, now=timezone.now())
+    client = as_user(cast.owner)
+    with django_assert_max_num_queries(15):  # type: ignore[attr-defined]
+        assert client.get("/contracts").content.decode().count("/contracts/") >= 4
+
+
 def _copy(quote: Quote, number: int) -> Quote:
     copy = Quote.objects.get(pk=quote.pk)
     copy.pk, copy.share_token = None, f"token-{number}"
@@ -159,8 +171,6 @@ def _copy(quote: Quote, number: int) -> Quote:
 
 
 def _quote(cast: Cast, market: Market, *, age: timedelta = timedelta(0)) -> Quote:
-    from apps.sales.services import quote_create
-
     made = timezone.now() - age
     return quote_create(
         organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), 1_000_000)],

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from apps.pricing.rating.book import FORMAT, NO_COMMITMENT, Currency, PriceBookDocument, PriceClass
-from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES, decimal_of
+from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES, decimal_of, multiply
 from apps.pricing.rating.errors import BookError, RatingError
 from apps.pricing.rating.tariff import Holiday, Matrix, Period, Tariff, zone_of
 
@@ -243,6 +243,14 @@ def _check_whole(reader: _Reader, book: PriceBookDocument) -> None:
             reader.problems.append(f"minimum_operations_per_cycle lacks {processor_class}")
     if book.commitments.get(NO_COMMITMENT) != 1:
         reader.problems.append('commitments must hold "none": "1"')
+    least = min(book.commitments.values(), default=Decimal(1))
+    for item in book.classes.values():
+        cheapest = max(multiply(multiply(item.surcharge, item.discount), least), book.floor)
+        if item.unused > cheapest:
+            reader.problems.append(
+                f"classes.{item.name}.unused is {item.unused}, more than the {cheapest} that using it may cost; what is not "
+                "used must not cost more than what is held for its use"
+            )
     if not any(item.offered for item in book.classes.values()):
         reader.problems.append("no class is offered")
     if any(item.off_peak_only for item in book.classes.values()):

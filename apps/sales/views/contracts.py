@@ -25,7 +25,8 @@ from apps.timetable.selectors import windows_of
 def contract_list(request: HttpRequest) -> HttpResponse:
     """The organisation's contracts, newest first."""
     page = Paginator(selectors.contracts_of(organisation_get(request)), PER_PAGE).get_page(request.GET.get("page"))
-    rows = [{"contract": contract, "usage": selectors.contract_usage(contract)} for contract in page]
+    usages = selectors.contract_usages(list(page))
+    rows = [{"contract": contract, "usage": usages[contract.id]} for contract in page]
     return render(request, "sales/contract_list.html", {"page": page, "rows": rows})
 
 

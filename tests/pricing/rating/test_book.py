@@ -46,6 +46,7 @@ def test_one_digit_changes_the_digest() -> None:
         (lambda d: d["prices"]["lpu"].update(int8="-1"), "leave out what is not for sale"),
         (lambda d: d["classes"]["batch"].update(title="a\x00b"), "not a printable text"),
         (lambda d: d["classes"]["batch"].update(promise="\ud800"), "not a printable text"),
+        (lambda d: d["classes"]["batch"].update(unused="0.3"), "must not cost more than what is held"),
         (lambda d: d["prices"].update({"a b": {}}), "has a name that is not"),
         (lambda d: d.update(prices={}), "prices is not an object"),
         (lambda d: d["minimum_operations_per_cycle"].pop("lpu"), "minimum_operations_per_cycle lacks lpu"),
