@@ -17,7 +17,7 @@ USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
   setup            create .venv, install the locked packages, copy the browser's files
   run              start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all
   test [ARG ...]   the whole check: lint, types, contracts, migrations, tests (ARG goes to pytest, and only pytest runs)
-  screens          pictures of every page at 1440 and 390 pixels and dark, into screens/
+  screens          pictures of every page at 1440 and 390 pixels and dark, into var/screens/
   lint             ruff, mypy, import-linter, migrations up to date
   lock             resolve pyproject.toml again into requirements.lock, and package.json into package-lock.json
   worker --pool X  one worker for the pool X of servers elsewhere: set DATABASE_URL, REDIS_URL and STORAGE_URL

@@ -153,7 +153,7 @@
       return {
         name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
-        label: { show: true, formatter: "{b}", position: "top", color: c.ink2, fontSize: 11 }, labelLayout: { hideOverlap: true },
+        label: { show: true, formatter: "{b}", position: "top", color: c.ink2, fontSize: 11 }, labelLayout: { moveOverlap: "shiftY" },
         data: points.map(function (point) { return { name: point.name, note: point.note, value: [Number(point.x), Number(point.y)] }; }),
       };
     });

@@ -20,7 +20,7 @@ from django.forms.widgets import CheckboxInput, ClearableFileInput, RadioSelect,
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
@@ -28,6 +28,7 @@ from apps import figures
 from apps.config.pages import badges, definitions, navigation
 
 register = template.Library()
+LONG_VALUE = 13  # characters; longer figures are set smaller rather than broken
 _numbers = count(1)  # an id for each popover of a page
 
 register.filter("bytes", figures.bytes_format)
@@ -176,7 +177,8 @@ def metric(
 
     `kind` is exact, bound, measured, estimated or "not priced"; `term` opens a definition; `exact` becomes the title.
     """
-    return {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
+    values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
+    return {**values, "is_long": len(strip_tags(str(value))) > LONG_VALUE}
 
 
 @register.inclusion_tag("components/field.html")
