@@ -140,14 +140,14 @@ def contended(rng: np.random.Generator) -> Graph:
     """A graph of up to eight operations whose tiles take long enough to stand in each other's way."""
     b = Builder("contended")
     f32 = DType.F32
-    shape = (int(rng.integers(1, 60)), int(rng.integers(1, 60)))
+    shape = (int(rng.integers(1, 32)), int(rng.integers(1, 32)))
     values = [b.input(f"in{n}", TensorType(f32, shape)) for n in range(int(rng.integers(1, 4)))]
     here = Access.identity(2)
     x, y = arg(0, f32), arg(1, f32)
     for number in range(int(rng.integers(2, OPERATIONS + 1))):
         b.source = (f"op{number}",)
         one, other = (values[int(rng.integers(len(values)))] for _ in range(2))
-        (m, k), n = b.shape(one), int(rng.integers(1, 60))
+        (m, k), n = b.shape(one), int(rng.integers(1, 32))
         kind = int(rng.integers(4))
         if kind == 0 and b.shape(other) == (m, k):
             made = b.compute((m, k), [Operand(one, here), Operand(other, here)], x * y + 1.0)
