@@ -211,6 +211,8 @@ def _vector(b: Binary, i: Instruction) -> None:
 def _after_reduction(b: Binary, i: Instruction, program: Program) -> None:
     outer = len(_out(b, i).g0) + len(_out(b, i).g1)
     for step in program.steps:
+        if step.op not in ("arg", "index"):
+            continue  # a literal may be anything, infinity too
         position = int(step.imm or 0)
         if step.op == "arg" and position >= 0:
             stream = b.streams[(i.a, i.b, i.c, i.d)[position] - 1]

@@ -54,14 +54,15 @@ def _only_reader(node: Compute, value: str, counts: Counter[str]) -> bool:
 
 
 def _deduplicated(node: Compute, counts: Counter[str]) -> Compute:
-    """Equal operands become one (the factors of a contraction stay two)."""
+    """Equal operands become one (not the factors of a contraction, nor one stream before and one behind a reduction)."""
     places: dict[tuple[object, ...], int] = {}
     renumbered: dict[int, int] = {}
     operands: list[Operand] = []
     used = _positions(node)
+    behind = {int(s.imm) for s in node.post.steps if s.op == "arg" and s.imm is not None} if node.post else set()
     for i, operand in enumerate(node.operands):
         factor = node.is_contraction and i < 2
-        key = (operand.value, operand.access, repr(operand.fill), i if factor else None)
+        key = (operand.value, operand.access, repr(operand.fill), i if factor else None, i in behind)
         if i not in used or key in places:
             counts[operand.value] -= 1
             if i in used:

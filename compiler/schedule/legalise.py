@@ -70,20 +70,29 @@ def renumber(expr: Expr, places: dict[int, int]) -> Expr:
 
 
 def _compact(node: Compute) -> Compute:
-    """Without operands that nobody reads, and equal operands once (a contraction keeps its first two)."""
+    """Without operands that nobody reads, and equal operands once (a contraction keeps its first two).
+
+    What is read both before and behind a reduction is two operands: one stream has the reduced loops, the other has not.
+    """
     keep = [0, 1] if node.is_contraction else []
-    places: dict[int, int] = {i: i for i in keep}
     operands = [node.operands[i] for i in keep]
-    for i in sorted(set(args_of(node.expr)) | set(args_of(node.post))):
-        if i in places:
-            continue
-        same = next((k for k, o in enumerate(operands) if o == node.operands[i]), None)
-        if same is None:
-            operands.append(node.operands[i])
-            same = len(operands) - 1
-        places[i] = same
-    post = renumber(node.post, places) if node.post else None
-    return replace(node, operands=tuple(operands), expr=renumber(node.expr, places), post=post)
+    before: dict[int, int] = {i: i for i in keep}
+    behind: dict[int, int] = {}
+    for i in args_of(node.expr):
+        if i not in before:
+            before[i] = _placed(node.operands[i], operands, len(keep))
+    start = len(operands) if node.reducer else len(keep)
+    for i in args_of(node.post):
+        behind[i] = _placed(node.operands[i], operands, start)
+    post = renumber(node.post, behind) if node.post else None
+    return replace(node, operands=tuple(operands), expr=renumber(node.expr, before), post=post)
+
+
+def _placed(operand: Operand, operands: list[Operand], start: int) -> int:
+    """The operand's position from ``start`` on, where it is put if it is not there."""
+    if operand not in operands[start:]:
+        operands.append(operand)
+    return operands.index(operand, start)
 
 
 def _split_needed(node: Compute, machine: Machine) -> bool:
