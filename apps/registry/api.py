@@ -15,6 +15,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
@@ -208,7 +209,7 @@ def version_get(request: HttpRequest, pk: UUID) -> ModelVersion:
     return _version(request, pk)
 
 
-@router.get("/versions/{uuid:pk}/file", summary="The model file", response={200: bytes})
+@router.get("/versions/{uuid:pk}/file", summary="The model file", openapi_extra=download_described("application/octet-stream"))
 def version_file(request: HttpRequest, pk: UUID) -> FileResponse:
     return file_response(_version(request, pk))
 

@@ -27,12 +27,15 @@ class Project(models.Model):
         return self.name
 
 
+class UploadState(models.TextChoices):
+    OPEN = "open", "Receiving"
+    CHECKING = "checking", "Being checked"
+
+
 class Upload(models.Model):
     """A file that arrives in pieces. The row and its pieces are gone once it has become a version or was refused."""
 
-    class State(models.TextChoices):
-        OPEN = "open", "Receiving"
-        CHECKING = "checking", "Being checked"
+    State = UploadState
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="uploads")
@@ -90,6 +93,11 @@ class Model(models.Model):
         return self.name
 
 
+class VersionState(models.TextChoices):
+    READY = "ready", "Ready"
+    DELETED = "deleted", "Deleted"
+
+
 class ModelVersion(models.Model):
     """One file of a model, checked and stored. A file is kept once per organisation, found by its digest.
 
@@ -98,9 +106,7 @@ class ModelVersion(models.Model):
     forbids compiling. `deleted_at`: the file is gone; the row stays while programs made from it exist.
     """
 
-    class State(models.TextChoices):
-        READY = "ready", "Ready"
-        DELETED = "deleted", "Deleted"
+    State = VersionState
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_versions")

@@ -82,7 +82,8 @@ def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
     latency = sum((value for value in latencies if value is not None), Fraction(0)) if None not in latencies else None
     duration = _duration(plain.parts, uses)
     measures = {"accuracy": judged.accuracy if judged else None, "latency": latency, "duration": duration, "budget": price}
-    unmet = list(_unmet(measures, requirements))
+    # What is missing explains every unknown figure; saying so again for each would only be noise.
+    unmet = [row for row in _unmet(measures, requirements) if row[1] is not None or not (missing or unpriced)]
     reasons = [*missing, *unpriced, *(text for _, _, text in unmet)]
     soft = not missing and not unpriced and all(value is not None for _, value, _ in unmet)
     titles = [part.model for part in plain.parts]
