@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import pairwise
 from threading import Barrier
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from apps.accounts.problems import Problem
 from apps.dispatch import services
 from apps.dispatch.models import Job, Lease
+from apps.dispatch.services.leases import SILENT_AFTER
 from apps.ledger.models import UsageRow
 from apps.sales.models import ContractLine
 from tests.cast import Cast
@@ -72,3 +74,24 @@ def test_a_lease_that_many_take_at_once_is_taken_once(scene: Scene) -> None:
         services.lease_take(lease_id=lease.pk, epoch=1, host="one of many", now=scene.now)
 
     assert at_once(take, services.LeaseLost) == 1
+
+
+def test_a_worker_that_froze_within_a_transaction_does_not_stop_the_sweep(scene: Scene) -> None:
+    contract = scene.contract((scene.program(operations=1_000_000), 50))
+    frozen, silent = (scene.job(contract, 10), scene.job(contract, 10))
+    for job in (frozen, silent):
+        scene.take(Lease.objects.get(stage__job=job))
+    later = scene.now + SILENT_AFTER + timedelta(seconds=1)
+    with transaction.atomic(), ThreadPoolExecutor(1) as other:
+        Job.objects.select_for_update().get(pk=frozen.pk)
+
+        def sweep() -> int:
+            try:
+                return services.leases_reoffer_silent(now=later)
+            finally:
+                connection.close()
+
+        assert other.submit(sweep).result(timeout=30) == 1
+    assert Lease.objects.get(stage__job=silent).epoch == 2
+    assert Lease.objects.get(stage__job=frozen).epoch == 1
+    assert services.leases_reoffer_silent(now=later) == 1

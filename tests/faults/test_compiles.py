@@ -29,7 +29,9 @@ def children() -> list[Path]:
             state = (process / "stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             continue
-        is_ours = b"apps.compilation.child" in words and any(w.startswith(tempfile.gettempdir().encode()) for w in words)
+        is_ours = b"apps.compilation.child" in words and any(
+            w.startswith(tempfile.gettempdir().encode()) for w in words
+        )
         if is_ours and state != "Z":
             found.append(process)
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from django.core.files.storage import default_storage
+from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -46,14 +47,22 @@ def running(job: Job) -> list[Lease]:
 
 
 def freeze_amid_a_lease(job: Job, process_id: int) -> list[Lease]:
-    """Stops the process group at a moment at which it holds a lease."""
+    """Stops the process group at a moment at which it runs a lease and holds no lock."""
     while True:
         wait_until(lambda: bool(running(job)), seconds=60, otherwise="no lease was ever taken")
         os.killpg(process_id, signal.SIGSTOP)
         held = running(job)
-        if held:
+        if held and is_free(job):
             return held
         os.killpg(process_id, signal.SIGCONT)
+
+
+def is_free(job: Job) -> bool:
+    """Nobody is changing the job or its leases at this moment."""
+    with transaction.atomic():
+        leases = Lease.objects.select_for_update(skip_locked=True).filter(stage__job=job)
+        free = Job.objects.select_for_update(skip_locked=True).filter(pk=job.pk).exists()
+        return free and len(leases) == Lease.objects.filter(stage__job=job).count()
 
 
 def check_finished_and_billed_once(scene: Scene, job: Job) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 from celery import current_app
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Q
 
 from apps.accounts.problems import Problem
 from apps.dispatch import contracts
@@ -184,29 +184,34 @@ def lease_revoke(*, lease: Lease, now: datetime) -> None:
 
 
 def leases_reoffer_silent(*, now: datetime) -> int:
-    """Offers anew, at the next epoch, every running lease whose worker has fallen silent. Returns how many."""
+    """Offers anew, at the next epoch, every running lease whose worker has fallen silent. Returns how many.
+
+    A lease that somebody is changing at this moment is left for the next sweep: a worker that froze within a transaction
+    must not stop the sweep too.
+    """
     silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
-    found = list(silent.values_list("pk", "epoch"))
-    for lease_id, epoch in found:
-        _reoffer(lease_id, epoch, now=now)
-    return len(found)
+    found = list(silent.values_list("pk", "stage__job_id"))
+    return sum(_reoffer(lease_id, job_id, now=now) for lease_id, job_id in found)
 
 
 @transaction.atomic
-def _reoffer(lease_id: UUID, epoch: int, *, now: datetime) -> None:
-    _job_lock(lease_id)
-    lease = Lease.objects.select_for_update(of=("self",)).select_related("device__pool").get(pk=lease_id)
-    is_silent = lease.is_silent(now=now, after_seconds=SILENT_AFTER.total_seconds())
-    if lease.epoch != epoch or not is_silent:
-        return
-    log.warning("lease expired", lease=str(lease_id), epoch=epoch, host=lease.host)
-    if epoch >= EPOCHS_MAX:
+def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
+    """Takes the lease from its silent holder; False when it is locked or the holder was heard of after all."""
+    if not Job.objects.select_for_update(skip_locked=True).filter(pk=job_id).exists():
+        return False
+    rows = Lease.objects.select_for_update(of=("self",), skip_locked=True).select_related("device__pool")
+    lease = rows.filter(pk=lease_id).first()
+    if lease is None or not lease.is_silent(now=now, after_seconds=SILENT_AFTER.total_seconds()):
+        return False
+    log.warning("lease expired", lease=str(lease_id), epoch=lease.epoch, host=lease.host)
+    if lease.epoch >= EPOCHS_MAX:
         reason = f"A block of this job was given to {EPOCHS_MAX} workers in turn and every one fell silent."
-        lease_fail(lease_id=lease_id, epoch=epoch, reason=reason, now=now)
-        return
-    Lease.objects.filter(pk=lease_id).update(epoch=F("epoch") + 1)
-    lease.refresh_from_db(fields=["epoch"])
+        lease_fail(lease_id=lease_id, epoch=lease.epoch, reason=reason, now=now)
+        return True
+    lease.epoch += 1
+    lease.save(update_fields=["epoch"])
     lease_offer(lease=lease, now=now)
+    return True
 
 
 def _usage_post(*, lease: Lease, job: Job, now: datetime) -> None:
