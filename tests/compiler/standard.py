@@ -1,6 +1,7 @@
 """The ONNX standard's own test cases, one small model per operator and setting, run through any pipeline.
 
-`python -m tests.compiler.standard` prints, by operator, how many cases the frontend and the interpreter compute as the
+`python -m tests.compiler.standard [--simulate] [part of a name ...]`
+prints, by operator, how many cases the frontend and the interpreter compute as the
 standard says, how many are refused (with the reason), and how many come out wrong. Wrong must be none.
 """
 
@@ -49,6 +50,13 @@ def cases() -> tuple[object, ...]:
 def interpret(graph: Graph, feeds: Feeds) -> Feeds:
     """The pipeline of this room: optimise, then interpret."""
     return run(optimise(graph, check=verify), feeds)
+
+
+def simulate(graph: Graph, feeds: Feeds) -> Feeds:
+    """The whole pipeline: compile to bytes, execute the bytes."""
+    import compiler
+
+    return compiler.simulate(compiler.compile(graph).to_bytes(), feeds)[0]
 
 
 def outcomes(execute: Execute = interpret, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[Outcome]:
@@ -137,7 +145,9 @@ def main() -> int:
     by_operator: dict[str, Counter[str]] = defaultdict(Counter)
     total: Counter[str] = Counter()
     notes = []
-    for found in outcomes(wanted=lambda name: not sys.argv[1:] or any(a in name for a in sys.argv[1:])):
+    words = [a for a in sys.argv[1:] if a != "--simulate"]
+    execute = simulate if "--simulate" in sys.argv else interpret
+    for found in outcomes(execute, lambda name: not words or any(w in name for w in words)):
         by_operator[found.operator][found.verdict] += 1
         total[found.verdict] += 1
         if found.verdict != "passed":
