@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests import browser
 
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+PATIENCE = 20_000  # milliseconds until a part must be there: the machine may be busy with other tests
 SERIOUS = {"serious", "critical"}
 OVERFLOW = """() => {
   const root = document.documentElement;
@@ -62,6 +63,7 @@ class Watched:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The system's Chromium, without a window."""
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=browser.path(), args=browser.arguments())
         yield opened
@@ -78,7 +80,7 @@ def context(opened: Browser, *, size: dict[str, int] | None = None, dark: bool =
         timezone_id="Europe/Berlin",
         locale="en-GB",
     )
-    made.set_default_timeout(20_000)
+    made.set_default_timeout(PATIENCE)
     return made
 
 
