@@ -18,6 +18,7 @@ from ninja.pagination import paginate
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
@@ -229,7 +230,12 @@ def _block_out(lease: Lease, program: str, amount: Decimal | None) -> BlockOut:
     )
 
 
-@router.get("/jobs/{uuid:pk}/outputs", auth=requires(Scope.READ), summary="A job's outputs as .npz")
+@router.get(
+    "/jobs/{uuid:pk}/outputs",
+    auth=requires(Scope.READ),
+    summary="A job's outputs as .npz",
+    openapi_extra=download_described("application/zip"),
+)
 def job_outputs(request: HttpRequest, pk: UUID) -> FileResponse:
     """One array for each output, the items along the leading axis."""
     return outputs_response(_job(request, pk))
