@@ -14,6 +14,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
@@ -150,7 +151,11 @@ def program_report(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     return selectors.program_report(org_object_get(request, Program, pk=pk))
 
 
-@router.get("/programs/{uuid:pk}/binary", response={200: bytes}, summary="The executable binary")
+@router.get(
+    "/programs/{uuid:pk}/binary",
+    openapi_extra=download_described("application/octet-stream"),
+    summary="The executable binary",
+)
 def program_binary(request: HttpRequest, pk: UUID) -> HttpResponse:
     program = org_object_get(request, Program, pk=pk)
     response = HttpResponse(selectors.program_bytes(program), content_type="application/octet-stream")
@@ -163,7 +168,7 @@ def program_trace(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     return selectors.program_trace(org_object_get(request, Program, pk=pk))
 
 
-@router.get("/programs/{uuid:pk}/disassembly", response={200: str}, summary="The binary as text")
+@router.get("/programs/{uuid:pk}/disassembly", openapi_extra=download_described("text/plain"), summary="The binary as text")
 def program_disassembly(request: HttpRequest, pk: UUID) -> HttpResponse:
     text = selectors.program_disassembly(org_object_get(request, Program, pk=pk))
     return HttpResponse(text, content_type="text/plain; charset=utf-8")

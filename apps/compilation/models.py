@@ -20,6 +20,14 @@ class Precision(models.TextChoices):
     FLOAT32 = "float32", "float32"
 
 
+class CompileState(models.TextChoices):
+    QUEUED = "queued", "Waiting"
+    RUNNING = "running", "Compiling"
+    DONE = "done", "Compiled"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
 class CompileJob(models.Model):
     """A model version to be compiled for one target: one program, or one for each bucket of its open lengths.
 
@@ -29,12 +37,7 @@ class CompileJob(models.Model):
     `epoch` fences: a worker that was thought dead and comes back can no longer change the row.
     """
 
-    class State(models.TextChoices):
-        QUEUED = "queued", "Waiting"
-        RUNNING = "running", "Compiling"
-        DONE = "done", "Compiled"
-        FAILED = "failed", "Failed"
-        CANCELLED = "cancelled", "Cancelled"
+    State = CompileState
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="compile_jobs")

@@ -14,15 +14,26 @@ from ninja.openapi.schema import OpenAPISchema
 
 from apps.accounts.auth import BearerToken, BrowserSession
 from apps.accounts.problems import PROBLEM_STATUSES, Problem, ProblemBody, problem_response
+from apps.config.parser import WithoutNul
 
 log = structlog.get_logger("api")
+
+
+class Document(OpenAPISchema):
+    """ninja's document, except that two different schemas may not share a name: the later would replace the earlier."""
+
+    def add_schema_definitions(self, definitions: dict[str, Any]) -> None:
+        for name, definition in definitions.items():
+            if self.schemas.get(name, definition) != definition:
+                raise TypeError(f"Two schemas of the API are called {name}: give one of the classes another name.")
+        super().add_schema_definitions(definitions)
 
 
 class TaktAPI(NinjaAPI):
     """Adds to the schema what every operation can answer besides success."""
 
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
-        schema = super().get_openapi_schema(**kwargs)
+        schema = Document(self, kwargs.get("path_prefix") or self.get_root_path(kwargs.get("path_params") or {}))
         schema.setdefault("components", {}).setdefault("schemas", {})["Problem"] = ProblemBody.model_json_schema()
         reference = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         for operations in schema["paths"].values():
@@ -39,6 +50,7 @@ api = TaktAPI(
     urls_namespace="api",
     auth=[BearerToken(), BrowserSession()],
     docs_url=None,
+    parser=WithoutNul(),
 )
 
 for room in settings.ROOMS:
@@ -85,6 +97,8 @@ def _missing(request: HttpRequest, error: Http404) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    if isinstance(error.__cause__, Problem):  # ninja wraps whatever its parser raises
+        return problem_response(error.__cause__)
     return problem_response(Problem(error.status_code, "Refused", str(error)))
 
 
