@@ -19,7 +19,7 @@ from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.compilation import selectors, services
-from apps.compilation.models import CompileJob, Program
+from apps.compilation.models import CompileJob, CompileState, Program
 from apps.registry.selectors import versions_present
 from compiler import targets
 
@@ -46,7 +46,7 @@ class CompileOut(Schema):
     target: str
     precision: str
     dims: dict[str, Any]
-    state: CompileJob.State
+    state: CompileState
     stage: str
     stages: list[dict[str, Any]]
     error: dict[str, Any] | None

@@ -21,7 +21,7 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.registry import selectors, services
-from apps.registry.models import Evaluation, ModelVersion, Upload
+from apps.registry.models import Evaluation, ModelVersion, Upload, UploadState, VersionState
 
 router = Router(tags=["models"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
@@ -41,7 +41,7 @@ class UploadOut(Schema):
     filename: str
     size: int
     received: int
-    state: Upload.State
+    state: UploadState
     expires_at: datetime
     chunk_bytes_max: int
 
@@ -77,7 +77,7 @@ class VersionOut(Schema):
     sha256: str
     size: int
     filename: str
-    state: ModelVersion.State
+    state: VersionState
     opset: int
     producer: str
     parameters: int

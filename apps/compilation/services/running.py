@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from apps.compilation import selectors, stages
-from apps.compilation.models import CompileJob, Program
+from apps.compilation.models import CompileJob, CompileState, Program
 from apps.compilation.services.keeping import NotDeterministic, program_compare, program_keep
 from apps.registry.child import Child, ChildFailed, Limits, child_start
 from apps.registry.selectors import modelversion_bytes
@@ -166,7 +166,7 @@ def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str
     _write(job, epoch, stages=job.stages, program_ids=job.program_ids, heartbeat_at=clock())
 
 
-def _finish(job: CompileJob, epoch: int, state: CompileJob.State, now: datetime, error: dict[str, Any] | None = None) -> None:
+def _finish(job: CompileJob, epoch: int, state: CompileState, now: datetime, error: dict[str, Any] | None = None) -> None:
     rows = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     rows.update(state=state, error=error, finished_at=now)
 
