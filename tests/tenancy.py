@@ -122,5 +122,6 @@ def operation_keys() -> set[str]:
         for path, view in router.path_operations.items():
             for one in view.operations:
                 full = f"{API}/{prefix}/{path}".replace("//", "/").replace("//", "/")
+                full = full.replace("{uuidstr:", "{uuid:")  # ninja's own name for it
                 keys |= {f"{method} {full}" for method in one.methods}
     return keys
