@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from django.urls import URLPattern, get_resolver, resolve
 from playwright.sync_api import Browser, expect
 
 from tests.e2e import visit as visiting
@@ -16,6 +18,17 @@ from tests.e2e import walk
 from tests.e2e.places import Places, make_places
 from tests.e2e.product import Product, running_product
 
+LINKS = "links => links.map(link => link.getAttribute('href').split('#')[0])"
+# Addresses that are no page of their own: actions, files, fragments, data, probes, and what redirects.
+NO_PAGES = {
+    "accounts:invitation", "accounts:invitation_revoke", "accounts:invite", "accounts:member_remove", "accounts:member_role",
+    "accounts:organisation_switch", "accounts:sign_out", "accounts:token_revoke", "billing:invoice_create",
+    "billing:invoice_file", "compilation:compare", "compilation:job_cancel", "compilation:job_retry", "dispatch:job_cancel",
+    "dispatch:job_outputs", "fleet:device_switch", "healthz", "metrics", "readyz", "planner:alternatives_compile",
+    "planner:plan_json", "pricing:book_json", "program_download", "program_graph", "program_timeline",
+    "registry:evaluation_add", "registry:model_detail", "registry:sample_add", "registry:version_delete",
+    "registry:version_file", "sales:contract_end", "sales:quote_file", "sales:quote_preview", "sales:quote_validity",
+}  # fmt: skip
 VALUES = "cells => cells.map(cell => Number(cell.dataset.value))"
 
 
@@ -157,6 +170,42 @@ def test_every_page_fits_and_can_be_read_by_everybody(walked: Walked, size: dict
             wrong += [f"{name}: {text}" for text in visit.noted()]
         profile.close()
     assert wrong == []
+
+
+def test_no_link_of_any_page_is_dead(walked: Walked) -> None:
+    """Each visitor follows every link that the pages show, files included, each once."""
+    wrong: list[str] = []
+    for state, pages in walked.places.groups():
+        profile = visiting.context(walked.browser, state=state)
+        visit = visiting.watched(profile, walked.product.url)
+        shown: dict[str, str] = {}
+        for name, path in pages.items():
+            visit.open(path)
+            for link in visit.page.locator("a[href^='/'], link[href^='/']").evaluate_all(LINKS):
+                shown.setdefault(link, name)
+        for link, name in shown.items():
+            status = profile.request.get(walked.product.url + link).status
+            if status >= 400:
+                wrong.append(f"{name} links to {link}, which answers {status}")
+        profile.close()
+    assert wrong == []
+
+
+def test_every_page_has_its_pictures_and_checks(walked: Walked) -> None:
+    """What opens with a GET and is a page stands in the list of places."""
+    known = {resolve(path.split("?")[0]).view_name for _, pages in walked.places.groups() for path in pages.values()}
+    assert _page_names(get_resolver()) - known == NO_PAGES
+
+
+def _page_names(resolver: Any, space: str = "") -> set[str]:
+    """The names of all addresses outside the API."""
+    found: set[str] = set()
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLPattern):
+            found.add(space + str(entry.name))
+        elif entry.namespace != "api":
+            found |= _page_names(entry, f"{space}{entry.namespace}:" if entry.namespace else space)
+    return found
 
 
 @pytest.mark.parametrize(("path", "status"), [("/programs/00000000-0000-0000-0000-000000000000", 404), ("/no-such-page", 404)])
