@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.bounds import bounds
+from compiler.driver import quiet
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
 from compiler.ir.graph import Operand
@@ -37,7 +38,7 @@ def product(rows, inner, columns, *, layers=1):
 @given(graph=graphs(max_nodes=6))
 def test_no_compiled_random_graph_beats_its_bound(target, graph):
     machine = targets.load(target)
-    plan = build(graph, machine)
+    plan = build(graph, machine, quiet)
     found = bounds(graph, machine)
     assert found.latency <= plan.latency
     assert found.interval <= plan.interval
@@ -48,7 +49,7 @@ def test_no_compiled_random_graph_beats_its_bound(target, graph):
 def test_no_compiled_chain_of_products_beats_its_bound(rows, inner, columns, layers):
     machine = targets.load("lpu")
     graph = product(rows, inner, inner if layers > 1 else columns, layers=layers)
-    plan = build(graph, machine)
+    plan = build(graph, machine, quiet)
     found = bounds(graph, machine)
     assert found.latency <= plan.latency
     assert found.interval <= plan.interval
