@@ -210,7 +210,7 @@ def _greet(demo: dict[str, str], seconds: float) -> None:
     setup = float(os.environ.get("TAKT_SETUP_SECONDS", "0"))
     _say(
         f"Takt is ready at {demo['url']} ({seconds:.1f} s; set-up and downloads before that {setup:.1f} s)\n"
-        f"  engineer       {demo['email']}  {demo['password']}\n"
+        f"  owner          {demo['email']}  {demo['password']}\n"
         f"  administrator  {demo['admin_email']}  {demo['admin_password']}\n"
         f"  tokens and the rest in {DEMO}; logs in {VAR / 'log'}; Ctrl-C ends everything"
     )

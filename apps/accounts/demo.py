@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from apps.accounts import services
 from apps.accounts.auth import principal_of_token
 from apps.accounts.models import Membership, Organisation, User
-from apps.accounts.roles import Role, Scope
+from apps.accounts.roles import SCOPES_OF_ROLE, Role, Scope
 
 ORGANISATION = "Demo Robotics"
-# The engineer signs in from the printed line; the others have the same password.
+# The owner signs in from the printed line, since only an owner may go the whole way from upload to invoice; the others
+# have the same password.
 TEAM = {Role.OWNER: "Olga Owner", Role.ENGINEER: "Emil Engineer", Role.BILLING: "Bella Billing"}
 ADMIN = "Ada Administrator"
-ENGINEER_SCOPES = (Scope.READ, Scope.BUILD, Scope.RUN, Scope.BUY)
+OWNER_SCOPES = sorted(SCOPES_OF_ROLE[Role.OWNER])
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,17 @@ def demo_people(*, known: dict[str, str], now: datetime) -> People:
     admin_password = known.get("admin_password") or secrets.token_urlsafe(12)
     team = {role: _person(name, password, now) for role, name in TEAM.items()}
     admin = _person(ADMIN, admin_password, now, is_platform_admin=True)
-    owner, engineer = team[Role.OWNER], team[Role.ENGINEER]
+    owner = team[Role.OWNER]
     organisation = Organisation.objects.filter(memberships__user=owner, name=ORGANISATION).first()
     if organisation is None:
         organisation = services.organisation_create(name=ORGANISATION, owner=owner, now=now)
     for role, user in team.items():
         Membership.objects.get_or_create(organisation=organisation, user=user, defaults={"role": role})
     sign_in = {
-        "email": engineer.email,
+        "email": owner.email,
         "password": password,
-        "token": _token(known.get("token"), engineer, organisation, ENGINEER_SCOPES, now),
-        "owner_email": owner.email,
+        "token": _token(known.get("token"), owner, organisation, OWNER_SCOPES, now),
+        "engineer_email": team[Role.ENGINEER].email,
         "billing_email": team[Role.BILLING].email,
         "admin_email": admin.email,
         "admin_password": admin_password,
@@ -67,7 +69,7 @@ def _person(name: str, password: str, now: datetime, *, is_platform_admin: bool 
 
 
 def _token(
-    known: str | None, user: User, organisation: Organisation | None, scopes: tuple[Scope, ...], now: datetime
+    known: str | None, user: User, organisation: Organisation | None, scopes: Sequence[Scope], now: datetime
 ) -> str:
     """The token of the last run while it is valid for this person, else a new one."""
     found = principal_of_token(known, now=now) if known else None

@@ -184,7 +184,10 @@ def test_the_demo_people_are_made_once_and_their_sign_ins_stay(db: None, tmp_pat
     me = Client(headers={"authorization": f"Bearer {first['admin_token']}"}).get("/api/v1/me").json()
     assert me["is_platform_admin"] is True
     me = Client(headers={"authorization": f"Bearer {first['token']}"}).get("/api/v1/me").json()
-    assert (me["role"], me["organisation"]["name"]) == ("engineer", "Demo Robotics")
+    assert (me["role"], me["organisation"]["name"]) == ("owner", "Demo Robotics")
+    assert me["scopes"] == ["billing", "build", "buy", "read", "run"], "one token goes the whole way, invoice included"
+    for who in ("engineer_email", "billing_email"):
+        assert Client().post("/sign-in", {"username": first[who], "password": first["password"]}).status_code == 302
 
 
 def test_the_command_line_explains_itself() -> None:

@@ -104,7 +104,7 @@ def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(ru
     first = run()
     first.wait_until(lambda: "Takt is ready" in first.said())
     assert first.get("/readyz")["status"] == "ready"
-    assert first.get("/api/v1/me")["role"] == "engineer"
+    assert first.get("/api/v1/me")["role"] == "owner"
     assert first.demo()["password"] in first.said()
     first.wait_until(lambda: {path.stem for path in (first.folder / "log").iterdir()} >= PARTS)
 
