@@ -6,7 +6,7 @@ loops in row-major order, other reductions are the tree over the same order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -30,8 +30,16 @@ class InterpreterFault(Exception):
     """A run-time fault: an index outside its dimension, or feeds that do not fit the graph."""
 
 
-def run(graph: Graph, feeds: Values, state: dict[str, Array] | None = None) -> dict[str, Array]:
-    """Outputs by name for ``feeds`` by input name. ``state`` (updated in place) holds the variables between calls."""
+def run(
+    graph: Graph,
+    feeds: Values,
+    state: dict[str, Array] | None = None,
+    observe: Callable[[Node, Mapping[str, Array]], None] | None = None,
+) -> dict[str, Array]:
+    """Outputs by name for ``feeds`` by input name. ``state`` (updated in place) holds the variables between calls.
+
+    ``observe`` sees every node when it is done, with all values that are still known (calibration reads them).
+    """
     values: dict[str, Array] = dict(graph.constants)
     for name in graph.inputs:
         if name not in feeds:
@@ -48,6 +56,8 @@ def run(graph: Graph, feeds: Values, state: dict[str, Array] | None = None) -> d
     kept = {*graph.outputs, *(s.update for s in graph.states), *graph.constants, *graph.inputs}
     for i, node in enumerate(graph.nodes):
         values[node.output] = evaluate_node(node, values, graph.types[node.output].shape)
+        if observe is not None:
+            observe(node, values)
         for v in {*reads_of(node), node.output}:
             if last_use.get(v, i) <= i and v not in kept:
                 values.pop(v, None)

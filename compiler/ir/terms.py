@@ -27,6 +27,14 @@ class Term:
         dtype = DType.BOOL if kind == "bool" else (args[1].dtype if name == "select" else self.dtype)
         return Term(name, args, dtype)
 
+    def scaled(self, factor: Term) -> Term:
+        """This whole number as a float, times ``factor``; the factor's type."""
+        return Term("scale", (self, factor), factor.dtype)
+
+    def nearest(self, dtype: DType) -> Term:
+        """This float as a whole number: rounded half to even, saturated."""
+        return Term("nearest", (self,), dtype)
+
     def cast(self, dtype: DType) -> Term:
         return self if dtype == self.dtype else Term("cast", (self,), dtype)
 

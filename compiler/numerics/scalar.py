@@ -28,7 +28,8 @@ class ScalarOp:
 
     ``result``: ``same`` (arguments are widened to the step's type first, then the result has it), ``bool`` (arguments of one
     type, a truth value comes out), ``cast`` (any argument, the step's type comes out). ``select`` counts as ``same`` but for
-    its first argument, a truth value. ``kinds``: NumPy kinds of the argument type: f float, i signed, u unsigned, b bool.
+    its first argument, a truth value. ``scale``: a whole number and a float, the float's type comes out. ``kinds``: NumPy
+    kinds of the argument type: f float, i signed, u unsigned, b bool.
     """
 
     name: str
@@ -124,6 +125,16 @@ def cast(x: Array, dtype: DType) -> Array:
     return np.where(wide < low, limits.min, out).astype(dtype)
 
 
+def nearest(x: Array, dtype: DType) -> Array:
+    """``x`` as an integer ``dtype``: rounded to the nearest (half to even), saturated, NaN to 0: how results are quantised."""
+    return cast(np.rint(x), dtype)
+
+
+def _scaled(a: Array, b: Array) -> Array:
+    """A whole number converted to the factor's type (rounded to even), then multiplied: two roundings in one operation."""
+    return np.asarray(a.astype(b.dtype) * b)
+
+
 def _shift(kernel: Callable[[Array, Array], Array]) -> Meaning:
     """Shifts by the width or more give 0 (right shifts of negative numbers: -1)."""
 
@@ -196,6 +207,8 @@ _TABLE: tuple[tuple[int, str, int, str, str, Meaning], ...] = (
     (67, "cast", 1, "cast", "fiub", cast),
     (68, "isnan", 1, "bool", FLOAT, np.isnan),
     (69, "isinf", 1, "bool", FLOAT, np.isinf),
+    (70, "scale", 2, "scale", WHOLE, _scaled),
+    (71, "nearest", 1, "cast", FLOAT, nearest),
 )
 
 SCALAR: dict[str, ScalarOp] = {
@@ -221,7 +234,10 @@ def check(name: str, arguments: Sequence[DType], dtype: DType) -> str | None:
     if name == "select" and rest.pop(0).kind != "b":
         return "select chooses by a truth value"
     if op.result == "cast":
-        return None
+        return _check_cast(name, rest[0], dtype)
+    if op.result == "scale":
+        fits = rest[0].kind in op.kinds and rest[1] == dtype and dtype.kind == "f"
+        return None if fits else f"scale takes a whole number and a float of the result's type, not {rest} to {dtype}"
     if op.result == "bool":
         if dtype.kind != "b" or rest[0].kind not in op.kinds or any(a != rest[0] for a in rest):
             return f"{name} compares two values of one type to a truth value, not {rest} to {dtype}"
@@ -231,13 +247,19 @@ def check(name: str, arguments: Sequence[DType], dtype: DType) -> str | None:
     return None if all(may_widen(a, dtype) for a in rest) else f"{name} would lose digits of {rest} in {dtype}"
 
 
+def _check_cast(name: str, argument: DType, dtype: DType) -> str | None:
+    if name == "cast" or (argument.kind == "f" and dtype.kind in "iu"):
+        return None
+    return f"{name} takes a float to a whole number, not {argument} to {dtype}"
+
+
 def apply(name: str, arguments: Sequence[Array], dtype: DType) -> Array:
     """Operator ``name`` on arrays (which broadcast), giving ``dtype``; the arguments passed ``check``."""
     op = SCALAR[name]
     with np.errstate(all="ignore"):
         if op.result == "cast":
-            return cast(np.asarray(arguments[0]), dtype)
-        if op.result == "bool":
+            return op.meaning(np.asarray(arguments[0]), dtype)
+        if op.result in ("bool", "scale"):
             return np.asarray(op.meaning(*arguments))
         if name == "select":
             condition, a, b = arguments

@@ -79,6 +79,21 @@ def test_casts_from_float_saturate_and_take_nan_to_zero(dtype):
     assert [int(v) for v in got] == [0, info.max, info.min, info.max, info.min, 2, 0, 127]
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4"])
+def test_the_nearest_whole_number_is_even_at_half_and_saturates(dtype):
+    info = np.iinfo(dtype)
+    x = np.array([np.nan, np.inf, -np.inf, 0.5, 1.5, 2.5, 3.4999, 2e9 * 2], "f4")
+    got = apply("nearest", [x], np.dtype(dtype))
+    assert got.dtype == dtype
+    assert [int(v) for v in got] == [0, info.max, info.min, 0, 2, 2, 3, info.max]
+
+
+@given(a=st.integers(-(2**31), 2**31 - 1), b=st.floats(-1e6, 1e6, width=32))
+def test_scaling_a_whole_number_rounds_it_first_and_then_the_product(a, b):
+    got = apply("scale", [np.array([a], "i4"), np.array([b], "f4")], np.dtype("f4"))[0]
+    assert got == np.float32(np.float64(np.float32(a)) * np.float64(np.float32(b)))
+
+
 def test_casts_between_other_types():
     assert list(apply("cast", [np.array([300, -1], "i4")], np.dtype("u1"))) == [44, 255]
     assert list(apply("cast", [np.array([0.0, 0.5, np.nan])], np.dtype("?"))) == [False, True, True]
@@ -123,6 +138,10 @@ def test_type_rules_refuse_what_would_lose_digits():
     assert "not defined" in check("exp", [i4], i4)
     assert "truth value" in check("select", [f4, f4, f4], f4)
     assert "2 arguments" in check("add", [f4], f4)
+    assert check("scale", [i4, f4], f4) is None
+    assert "whole number" in check("scale", [f4, f4], f4)
+    assert check("nearest", [f4], i1) is None
+    assert "whole number" in check("nearest", [i4], i1)
     assert "no scalar operator" in check("fma", [f4], f4)
     assert "truth value" in check("lt", [f4, f4], f4)
 

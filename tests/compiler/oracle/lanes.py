@@ -87,6 +87,12 @@ def evaluate(program: Program, argument: Callable[[int], Number], index: Callabl
             values.append(rounded(index(int(step.imm or 0)), step.dtype))
         elif step.op == "cast":
             values.append(_cast(values[step.args[0]], step.dtype))
+        elif step.op == "nearest":
+            value = values[step.args[0]]
+            values.append(_cast(float(round(value)) if math.isfinite(value) else value, step.dtype))
+        elif step.op == "scale":
+            whole, factor = (values[a] for a in step.args)
+            values.append(rounded(rounded(float(whole), step.dtype) * factor, step.dtype))
         else:
             values.append(rounded(OPERATORS[step.op](*(values[a] for a in step.args)), step.dtype))
     return values[-1]
