@@ -12,7 +12,7 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, View, reads_of
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import DType, TensorType
@@ -36,6 +36,7 @@ class Builder:
         self.constants: dict[str, Array] = {}
         self.nodes: list[Node] = []
         self.source: tuple[str, ...] = ()
+        self.guard: Guard | None = None  # of every node that is added
         self._max_bytes, self._max_nodes = max_bytes, max_nodes
         self._literals: dict[tuple[DType, tuple[int, ...], bytes], str] = {}
         self._count = 0
@@ -109,7 +110,8 @@ class Builder:
         if len(self.nodes) >= self._max_nodes:
             raise ModelError(f"The model unrolls to more than {self._max_nodes} operations.")
         name = self._define(kind)
-        self.nodes.append(make(f"{self.source[0] if self.source else 'node'}/{len(self.nodes)}", name))
+        made = make(f"{self.source[0] if self.source else 'node'}/{len(self.nodes)}", name)
+        self.nodes.append(replace(made, guard=self.guard) if self.guard else made)
         return name
 
     # -- primitives -----------------------------------------------------------------------------------------------------
@@ -196,6 +198,13 @@ class Builder:
         kind = TensorType(first.dtype, (*first.shape[:axis], size, *first.shape[axis + 1 :]))
         return self._emit(kind, kind.elements, lambda name, out: Join(name, out, self.source, tuple(full), axis))
 
+    def merge(self, parts: Sequence[tuple[Guard | None, str]]) -> str:
+        """The last part whose guard holds; parts are of one type."""
+        kind = self.types[parts[0][1]]
+        if len({v for _, v in parts}) == 1:
+            return parts[0][1]
+        return self._emit(kind, FOLD_POINTS + 1, lambda name, out: Merge(name, out, self.source, tuple(parts)))
+
     # -- the end --------------------------------------------------------------------------------------------------------
 
     def finish(self, outputs: Mapping[str, str], names: Mapping[str, str], metadata: Mapping[str, str]) -> Graph:
@@ -249,7 +258,10 @@ def rename_node(node: Node, names: Mapping[str, str]) -> Node:
     def moved(operand: Operand) -> Operand:
         return replace(operand, value=new(operand.value))
 
-    node = replace(node, output=new(node.output))
+    def guarded(guard: Guard | None) -> Guard | None:
+        return guard and replace(guard, value=new(guard.value))
+
+    node = replace(node, output=new(node.output), guard=guarded(node.guard))
     if isinstance(node, Compute):
         return replace(node, operands=tuple(moved(o) for o in node.operands))
     if isinstance(node, View):
@@ -258,5 +270,7 @@ def rename_node(node: Node, names: Mapping[str, str]) -> Node:
         return replace(node, input=new(node.input))
     if isinstance(node, Join):
         return replace(node, parts=tuple(new(p) for p in node.parts))
+    if isinstance(node, Merge):
+        return replace(node, parts=tuple((guarded(g), new(v)) for g, v in node.parts))
     assert isinstance(node, Gather)
     return replace(node, data=moved(node.data), indices=tuple(i and moved(i) for i in node.indices))

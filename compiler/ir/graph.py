@@ -34,12 +34,29 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A condition known at run time: ``value`` (a bool of one element) is ``holds``.
+
+    A value that a guarded node computes exists only when the guard holds, so a guard named by such a value lies inside
+    that guard: the nesting of branches needs no ``and``.
+    """
+
+    value: str
+    holds: bool = True
+
+
+@dataclass(frozen=True)
 class Node:
-    """What all primitives share. ``source``: names of the model's operations it comes from, for reports."""
+    """What all primitives share. ``source``: names of the model's operations it comes from, for reports.
+
+    ``guard``: the node need only be executed when it holds; then nothing but nodes inside that guard and the parts of a
+    ``Merge`` may read its output.
+    """
 
     name: str
     output: str
     source: tuple[str, ...]
+    guard: Guard | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,17 @@ class Join(Node):
 
 
 @dataclass(frozen=True)
+class Merge(Node):
+    """The last of the parts whose guard holds (None: always), all of the output's type.
+
+    One part is there whenever the merge is, or two hold on opposite sides of one condition: so there always is one.
+    ``If`` is a merge of two parts, ``Loop`` one of what it began with and what each trip left.
+    """
+
+    parts: tuple[tuple[Guard | None, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class State:
     """A variable that stays on the processor: ``input`` reads it, ``update`` is its next value, ``initial`` its first."""
 
@@ -171,12 +199,15 @@ def operands_of(node: Node) -> tuple[Operand, ...]:
 
 
 def reads_of(node: Node) -> tuple[str, ...]:
-    """Names of the values that a node reads."""
+    """Names of the values that a node reads; the condition of its guard comes last."""
+    guard = (node.guard.value,) if node.guard else ()
     if isinstance(node, Reshape):
-        return (node.input,)
+        return (node.input, *guard)
     if isinstance(node, Join):
-        return node.parts
-    return tuple(o.value for o in operands_of(node))
+        return (*node.parts, *guard)
+    if isinstance(node, Merge):
+        return (*(v for _, v in node.parts), *(g.value for g, _ in node.parts if g), *guard)
+    return (*(o.value for o in operands_of(node)), *guard)
 
 
 def output_dtype(node: Compute) -> DType:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, View, reads_of
 from compiler.numerics.contract import contract
 from compiler.numerics.reduce import reduce
 from compiler.numerics.scalar import evaluate
@@ -55,7 +55,8 @@ def run(
     last_use = {v: i for i, node in enumerate(graph.nodes) for v in reads_of(node)}
     kept = {*graph.outputs, *(s.update for s in graph.states), *graph.constants, *graph.inputs}
     for i, node in enumerate(graph.nodes):
-        values[node.output] = evaluate_node(node, values, graph.types[node.output].shape)
+        if holds(node.guard, values):
+            values[node.output] = evaluate_node(node, values, graph.types[node.output].shape)
         if observe is not None:
             observe(node, values)
         for v in {*reads_of(node), node.output}:
@@ -65,8 +66,13 @@ def run(
     return {name: values[name] for name in graph.outputs}
 
 
+def holds(guard: Guard | None, values: Values) -> bool:
+    """Whether what is guarded is executed; a condition that was not computed itself lies in a branch not taken."""
+    return guard is None or (guard.value in values and bool(values[guard.value].reshape(-1)[0]) is guard.holds)
+
+
 def evaluate_node(node: Node, values: Values, shape: tuple[int, ...]) -> Array:
-    """One primitive on arrays; ``shape`` is its output's."""
+    """One primitive on arrays, whatever its guard; ``shape`` is its output's."""
     if isinstance(node, Compute):
         return _compute(node, values, shape)
     if isinstance(node, View):
@@ -75,6 +81,11 @@ def evaluate_node(node: Node, values: Values, shape: tuple[int, ...]) -> Array:
         return np.ascontiguousarray(values[node.input]).reshape(shape)
     if isinstance(node, Join):
         return np.concatenate([values[p] for p in node.parts], axis=node.axis)
+    if isinstance(node, Merge):
+        held = [value for guard, value in node.parts if holds(guard, values)]
+        if not held:
+            raise InterpreterFault(f"{node.name}: no part of the merge holds")
+        return values[held[-1]]
     assert isinstance(node, Gather)
     return _gather(node, values)
 

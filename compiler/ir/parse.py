@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, State, View
+from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, State, View
 from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
@@ -188,6 +189,18 @@ def _node(reader: _Reader, output: str, kind: TensorType) -> Node:
         source.append(reader.string())
         reader.accept(",")
     common = (name, output, tuple(source))
+    guard = _guard(reader)
+    return replace(_primitive(reader, word, common, kind), guard=guard)
+
+
+def _guard(reader: _Reader) -> Guard | None:
+    if reader.peek() not in ("when", "unless"):
+        return None
+    holds = reader.next() == "when"
+    return Guard(reader.string(), holds)
+
+
+def _primitive(reader: _Reader, word: str, common: tuple[str, str, tuple[str, ...]], kind: TensorType) -> Node:
     if word == "compute":
         return _compute(reader, common)
     if word == "view":
@@ -197,6 +210,12 @@ def _node(reader: _Reader, output: str, kind: TensorType) -> Node:
     if word == "join":
         axis = reader.integer()
         return Join(*common, reader.strings(), axis)
+    if word == "merge":
+        parts = []
+        while reader.peek().startswith('"'):
+            value = reader.string()
+            parts.append((_guard(reader), value))
+        return Merge(*common, tuple(parts))
     if word != "gather":
         raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: {word!r} is no primitive.")
     reader.next("over")

@@ -7,9 +7,11 @@
             | 'const' STRING type '=' (DIGEST | '[' literal,* ']')
             | 'state' STRING 'update' STRING 'initial' DIGEST
             | 'value' STRING type '=' node
-    node    = kind STRING 'of' '[' STRING,* ']' body             # the node's name, its source operations
+    node    = kind STRING 'of' '[' STRING,* ']' [guard] body     # the node's name, its source operations
+    guard   = ('when' | 'unless') STRING                         # the condition under which it is executed
     body    = compute: 'over' '[' int,* ']' ['reduce' reducer 'over' '[' int,* ']'] read* 'expr' steps ['post' steps]
             | view: read | reshape: STRING | gather: read ('none' | read)* | join: int STRING*
+            | merge: (STRING [guard])*
     read    = 'read' STRING '[' affine,* ']' ['fill' literal]
     affine  = a sum of terms such as 2*l0 + l3 - 1                # l0 is loop 0
     steps   = '(' step;* ')'     step = op (int | literal)* ':' type
@@ -29,7 +31,7 @@ import numpy as np
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View
+from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, View
 
 INLINE = 8  # elements up to which a constant is written out
 Array = np.ndarray[Any, Any]
@@ -85,7 +87,11 @@ def _literal(value: float) -> str:
 
 def _node(node: Node) -> str:
     head = f"{type(node).__name__.lower()} {_quote(node.name)} of [{', '.join(map(_quote, node.source))}]"
-    return " ".join((head, *_body(node)))
+    return " ".join((head + _guard(node.guard), *_body(node)))
+
+
+def _guard(guard: Guard | None) -> str:
+    return "" if guard is None else f" {'when' if guard.holds else 'unless'} {_quote(guard.value)}"
 
 
 def _body(node: Node) -> Iterator[str]:
@@ -97,6 +103,8 @@ def _body(node: Node) -> Iterator[str]:
         yield _quote(node.input)
     elif isinstance(node, Join):
         yield " ".join((str(node.axis), *map(_quote, node.parts)))
+    elif isinstance(node, Merge):
+        yield from (_quote(value) + _guard(guard) for guard, value in node.parts)
     elif isinstance(node, Gather):
         yield f"over {list(node.loops)}"
         yield _read(node.data)

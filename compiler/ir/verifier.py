@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View, reads_of
+from compiler.ir.guards import problems as guard_problems
 from compiler.ir.types import DType, TensorType
 from compiler.numerics.scalar import check
 
@@ -43,6 +44,7 @@ def _problems(graph: Graph) -> Iterator[str]:
     for state in graph.states:
         if graph.types.get(state.update) != graph.types.get(state.input) or state.update not in defined:
             yield f"state {state.input!r} is not updated, or with another type"
+    yield from guard_problems(graph)
 
 
 def _placed(node: Node, graph: Graph, defined: set[str]) -> Iterator[str]:
@@ -75,6 +77,9 @@ def _node(node: Node, graph: Graph) -> Iterator[str]:
         yield from _gather(node, graph, out)
     elif isinstance(node, Join):
         yield from _join(node, [graph.types[p] for p in node.parts], out)
+    elif isinstance(node, Merge):
+        if not node.parts or any(graph.types[v] != out for _, v in node.parts):
+            yield f"merges {[str(graph.types[v]) for _, v in node.parts]} to {out}"
     else:
         yield f"{type(node).__name__} is not a primitive"
 

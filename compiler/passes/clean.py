@@ -41,7 +41,7 @@ def fold(graph: Graph) -> Graph:
     for node in graph.nodes:
         kind = graph.types[node.output]
         work = prod(node.loops) * len(node.expr.steps) if isinstance(node, Compute) else kind.elements
-        known = all(v in constants for v in reads_of(node)) and node.output not in graph.outputs
+        known = all(v in constants for v in reads_of(replace(node, guard=None))) and node.output not in graph.outputs
         if known and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES:
             try:
                 constants[node.output] = evaluate_node(node, constants, kind.shape)

@@ -42,6 +42,7 @@ def fuse(graph: Graph) -> Graph:
 def _step(node: Compute, made: dict[str, Compute], counts: Counter[str]) -> tuple[Compute, str] | None:
     """One fusion of a producer with ``node``, and the value that disappears."""
     producers = [made[o.value] for o in node.operands if o.value in made and _only_reader(node, o.value, counts)]
+    producers = [p for p in producers if p.guard == node.guard]  # what one guard skips, another may not compute
     for producer in sorted(producers, key=lambda p: not p.is_contraction):
         joined = _behind(producer, node) if producer.reducer is not None else _into(producer, node)
         if joined is not None:
@@ -169,7 +170,7 @@ def _behind(producer: Compute, node: Compute) -> Compute | None:
     return _limited(
         Compute(
             producer.name, node.output, _sources(producer, node), loops, width, tuple(reads), expression(inner),
-            producer.reducer, expression(tree),
+            producer.reducer, expression(tree), guard=node.guard,
         )
     )  # fmt: skip
 

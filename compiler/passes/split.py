@@ -51,7 +51,8 @@ def _stages(node: Compute, limit: int, types: dict[str, TensorType]) -> list[Nod
         shape = (*outer, *heads, whole + 1)
         name = _unused(f"{node.output}~j", types)
         types[name] = TensorType(node.expr.dtype, shape)
-        made.append(Join(_named(node, name), name, node.source, (made[0].output, made[1].output), len(shape) - 1))
+        parts = (made[0].output, made[1].output)
+        made.append(Join(_named(node, name), name, node.source, parts, len(shape) - 1, guard=node.guard))
     return [*made, *_rest(node, made[-1], outer, (*heads, whole + bool(tail)), limit, types)]
 
 

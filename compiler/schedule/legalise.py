@@ -123,7 +123,8 @@ def _split_post(node: Compute, parts: _Parts) -> Compute:
     steps = tuple(
         s if s.op != "arg" else replace(s, imm=0 if s.imm == -1 else places[int(s.imm or 0)]) for s in node.post.steps
     )
-    return Compute(node.name, node.output, node.source, shape, len(shape), tuple(operands), Expr(steps), None, None)
+    rest = Compute(node.name, node.output, node.source, shape, len(shape), tuple(operands), Expr(steps), None, None)
+    return replace(rest, guard=node.guard)
 
 
 def _split_operands(node: Compute, parts: _Parts, count: int) -> Compute | None:
@@ -141,7 +142,7 @@ def _split_operands(node: Compute, parts: _Parts, count: int) -> Compute | None:
     first = Compute(
         f"{node.name}~part{count}", middle, node.source, node.loops, loops, node.operands, Expr(steps), None, None
     )
-    parts.nodes.append(_compact(first))
+    parts.nodes.append(_compact(replace(first, guard=node.guard)))
     position = len(node.operands)
     rest = list(node.expr.steps)
     rest[choice] = Step("arg", (), dtype, position)

@@ -1,0 +1,77 @@
+"""What a guard lies inside of, and the proof that nobody reads what a branch not taken would have computed.
+
+The path of a guard is the chain of guards from the outermost: the guards of the node that computes its condition, then the
+guard itself. A node's path is that of its guard; without one it is empty, and the node is always executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.ir.graph import Graph, Guard, Merge, Node, reads_of
+from compiler.ir.types import DType
+
+Path = tuple[Guard, ...]
+
+
+class Paths:
+    """Paths of all guards and values of a graph, worked out in the order of its nodes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._made: dict[str, Path] = {}
+        for node in graph.nodes:
+            self._made[node.output] = self.of(node.guard)
+
+    def of(self, guard: Guard | None) -> Path:
+        """The guards inside which something under ``guard`` lies, itself last."""
+        return () if guard is None else (*self._made.get(guard.value, ()), guard)
+
+    def value(self, name: str) -> Path:
+        """The guards that hold whenever a value has been computed."""
+        return self._made.get(name, ())
+
+
+def inside(path: Path, outer: Path) -> bool:
+    """Whether ``outer`` holds whenever ``path`` does."""
+    return path[: len(outer)] == outer
+
+
+def problems(graph: Graph) -> Iterator[str]:
+    """Conditions that are none, reads of what may not have been computed, merges of which no part need hold."""
+    guards = [g for node in graph.nodes for g in (node.guard, *_parts(node)) if g]
+    if not guards:
+        return
+    for guard in dict.fromkeys(guards):
+        kind = graph.types.get(guard.value)
+        if kind is None or kind.dtype != DType.BOOL or kind.elements != 1:
+            yield f"the guard {guard.value!r} is {kind}, not one bool"
+    paths = Paths(graph)
+    for node in graph.nodes:
+        yield from (f"{node.name!r}: {problem}" for problem in _node(node, paths))
+    kept = (*graph.outputs, *(s.update for s in graph.states))
+    yield from (f"{name!r} leaves the graph from a branch" for name in kept if paths.value(name))
+
+
+def _parts(node: Node) -> tuple[Guard | None, ...]:
+    return tuple(g for g, _ in node.parts) if isinstance(node, Merge) else ()
+
+
+def _node(node: Node, paths: Paths) -> Iterator[str]:
+    here = paths.of(node.guard)
+    if not isinstance(node, Merge):
+        yield from (f"reads {v!r} from a branch" for v in reads_of(node) if not inside(here, paths.value(v)))
+        return
+    outer: dict[Guard | None, Path] = {}
+    for guard, value in node.parts:
+        path = paths.of(guard) if guard else here
+        outer[guard] = path
+        if not inside(path, here) or not inside(path, paths.value(value)):
+            yield f"merges {value!r} under a guard that it does not lie in"
+    if not _covered(outer, here):
+        yield "none of its parts need hold"
+
+
+def _covered(outer: dict[Guard | None, Path], here: Path) -> bool:
+    """Whether one part always holds, or two hold on opposite sides of one condition."""
+    sides = {(g.value, g.holds) for g, path in outer.items() if g and path[:-1] == here}
+    return here in outer.values() or any((value, not holds) in sides for value, holds in sides)
