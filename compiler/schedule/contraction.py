@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compiler.ir.access import Access
+from compiler.isa.element import SIZE
 from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.isa.meaning import accumulator
 from compiler.isa.table import time
 from compiler.schedule import place as pl
 from compiler.schedule.chains import Step
-from compiler.schedule.layout import Roles, moving_dtype, roles
+from compiler.schedule.layout import Roles, factor_types, roles
 from compiler.schedule.legalise import args_of
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
@@ -41,6 +43,8 @@ class Form:
     out: int
     post: int
     pitch: int
+    dtype: str  # of the moving operand
+    tile: tuple[int, int]  # rows and columns of weights that a plane holds
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,17 @@ class Cut:
 
 
 def fits_plane(node: Compute, tiler: Tiler) -> bool:
-    """Whether a plane has the element type (the sum's type is the plane's accumulator)."""
-    dtype = moving_dtype(node)
-    return dtype.value in tiler.target.matrix.tiles and dtype.value == "f32" and node.expr.dtype.value == "f32"
+    """Whether the planes multiply both operands' types and sum them in the type that is asked for.
+
+    Bytes with and without sign may meet: the array's cells multiply nine-bit signed values.
+    """
+    matrix = tiler.target.matrix
+    if not matrix.instances:
+        return False
+    factors = [tiler.graph.types[o.value].dtype.value for o in node.operands[:2]]
+    sums = {accumulator(dtype) for dtype in factors}
+    same = len(set(factors)) == 1 or set(factors) <= {"i8", "u8"}
+    return same and sums == {node.expr.dtype.value} and all(dtype in matrix.tiles for dtype in factors)
 
 
 def form(node: Compute, tiler: Tiler, moving: pl.Place | None = None) -> Form:
@@ -81,12 +93,14 @@ def form(node: Compute, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     size = [prod(node.loops[i] for i in g) for g in (batch, rows, columns, r.inner)]
     strides = tiler.place(node.output).strides
     pitch = min((abs(strides[i]) for i in rows if node.loops[i] > 1), default=0)
-    return Form(node, r, size[0], size[1], size[2], size[3], groups, a, extra, out, post, pitch)
+    dtype = factor_types(node)[1 - r.stationary].value
+    tile = tiler.target.matrix.tiles[dtype]
+    return Form(node, r, size[0], size[1], size[2], size[3], groups, a, extra, out, post, pitch, dtype, tile)
 
 
 def row_beats(f: Form, tiler: Tiler, rows: int, last: bool) -> int:
     """Beats of one MATMUL of that many rows, all of a K tile and of a column tile."""
-    depth, width = tiler.target.matrix.tiles["f32"]
+    depth, width = f.tile
     probe = _matmul(
         f, 0, (0, rows), (0, min(depth, f.k)), (0, min(width, f.n)), Flag.FIRST | (Flag.LAST if last else 0)
     )
@@ -99,8 +113,8 @@ def choose(f: Form, tiler: Tiler) -> Cut:
     planes = target.matrix.instances
     wanted = min(ROWS, max(32, -(-f.m // (2 * planes))))
     rows = min(f.m, aligned(wanted, f.pitch, target.line_bytes), target.matrix.accumulator_rows)
-    width = target.matrix.tiles["f32"][1]
-    line = target.line_bytes // 4
+    width = f.tile[1]
+    line = target.line_bytes // tiler.graph.types[f.node.output].dtype.size
     widths = {min(width, f.n), min(width, -(-f.n // planes // line) * line or f.n), min(width, line)}
     cuts = [
         cut
@@ -117,10 +131,10 @@ def choose(f: Form, tiler: Tiler) -> Cut:
 def _cuts(f: Form, tiler: Tiler, rows: int, columns: int, share: int) -> list[Cut]:
     """Cuts of one width and share: weights changed after every MATMUL, or after some, or never."""
     target = tiler.target
-    depth = target.matrix.tiles["f32"][0]
+    depth = f.tile[0]
     beats = [row_beats(f, tiler, rows, last) / rows for last in (False, True)]
     k_tiles, n_tiles = -(-f.k // depth), -(-f.n // columns)
-    load = -(-min(depth, f.k) * columns * 4 // target.weights.bytes_per_cycle)
+    load = -(-min(depth, f.k) * columns * SIZE[f.dtype] // target.weights.bytes_per_cycle)
     part = -(-f.m // (rows * share))  # MATMULs of one plane for one weight tile
     longest = min(part, max(1, min(CHAIN_ROWS, target.matrix.accumulator_rows) // rows))
     cuts = []
@@ -144,8 +158,7 @@ def _link_cycles(f: Form, tiler: Tiler) -> int:
 
 def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
     """Make the tiles: per chain of K tiles a LOADW and its MATMULs."""
-    target = tiler.target
-    depth = target.matrix.tiles["f32"][0]
+    depth = f.tile[0]
     weights = _weights(f, cut, tiler)
     row_tiles = pieces(f.m, cut.rows)
     k_tiles = pieces(f.k, depth)
@@ -218,11 +231,12 @@ def _weights(f: Form, cut: Cut, tiler: Tiler) -> list[tuple[int, int]]:
         tiler.packed[key] = name
         tiler.space.constant(name, _pack(f, tiler, tiles))
     result = []
-    size = 4
+    dtype = tiler.graph.types[operand.value].dtype
+    size = dtype.size
     for at, count in tiles:
         offset = f.batch * f.k * at * size
         shape = (f.batch, f.k, count)
-        place = pl.Place(name, moving_dtype(node), shape, offset, pl.row_major(shape, size))
+        place = pl.Place(name, dtype, shape, offset, pl.row_major(shape, size))
         result.append((tiler.space.stream(pl.stream(place, Access.identity(3), shape, ((0,), (1,), (2,)))), at))
     return result
 
@@ -234,7 +248,7 @@ def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
     array = np.ascontiguousarray(tiler.graph.constants[operand.value])
     order = [*r.batch, *r.inner, *r.columns]
     row = pl.row_major(array.shape, array.itemsize)
-    home = pl.Place("", moving_dtype(node), array.shape, 0, row)
+    home = pl.Place("", tiler.graph.types[operand.value].dtype, array.shape, 0, row)
     s = pl.stream(home, operand.access, node.loops, ((), tuple(order), ()))
     loops = s.strides()[1]
     if array.size == 0:

@@ -192,7 +192,7 @@ class _Pass:
         outer = list(_ordered(sorted(r.batch + r.rows), strides))
         dtype = self.graph.types[node.output].dtype
         width = prod(node.loops[i] for i in r.columns)
-        tile = self.machine.matrix.tiles.get(moving_dtype(node).value, (0, 0))[1]
+        tile = self.machine.matrix.tiles.get(factor_types(node)[1 - r.stationary].value, (0, 0))[1]
         # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
         shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
         pad = len(r.columns) if shared and (width * dtype.size) % self.machine.line_bytes else 0
@@ -216,9 +216,10 @@ def _ordered(loops: list[int], strides: list[int]) -> Order:
     return tuple(order)
 
 
-def moving_dtype(node: Compute) -> DType:
-    """Element type of a contraction's operands, as the plane sees it."""
-    return next(s.dtype for s in node.expr.steps if s.op == "arg")
+def factor_types(node: Compute) -> tuple[DType, DType]:
+    """Element types of a contraction's two factors."""
+    first, second, _ = node.expr.steps
+    return (first.dtype, second.dtype) if first.imm == 0 else (second.dtype, first.dtype)
 
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
