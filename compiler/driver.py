@@ -24,22 +24,23 @@ def quiet(name: str) -> None:
 
 
 @overload
-def compile(graph: Graph, target: str = ..., precision: str = ..., *, on_stage: Stage = ...) -> Program: ...
+def compile(graph: Graph, target: str | Target = ..., precision: str = ..., *, on_stage: Stage = ...) -> Program: ...
 @overload
-def compile(graph: Buckets, target: str = ..., precision: str = ..., *, on_stage: Stage = ...) -> Bundle: ...
+def compile(graph: Buckets, target: str | Target = ..., precision: str = ..., *, on_stage: Stage = ...) -> Bundle: ...
 
 
 def compile(
-    graph: Graph | Buckets, target: str = "lpu", precision: str = "float32", *, on_stage: Stage = quiet
+    graph: Graph | Buckets, target: str | Target = "lpu", precision: str = "float32", *, on_stage: Stage = quiet
 ) -> Program | Bundle:
     """Compile a loaded model for a processor version (G2, G3, G4).
 
-    ``on_stage`` hears the name of every stage when it begins. ``ModelError`` names the operation that cannot be compiled,
-    ``DoesNotFit`` says what is asked, what there is, and what would close the gap.
+    ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``on_stage`` hears the name
+    of every stage when it begins. ``ModelError`` names the operation that cannot be compiled, ``DoesNotFit`` says what is
+    asked, what there is, and what would close the gap.
     """
     if precision not in PRECISIONS:
         raise ModelError(f"precision {precision!r} is not offered yet; choose one of: {', '.join(PRECISIONS)}")
-    machine = targets.load(target)
+    machine = targets.resolve(target)
     if isinstance(graph, Buckets):
         programs = tuple(_compile(g, machine, precision, on_stage) for g in graph.graphs)
         return Bundle(graph.dims, programs)
@@ -62,12 +63,12 @@ def _compile(graph: Graph, target: Target, precision: str, on_stage: Stage) -> P
     }  # fmt: skip
     binary = emit(plan, notes(plan, fused, least, precision))
     _check_size(plan, binary.instruction_bytes)
-    return Program(binary)
+    return Program(binary, target)
 
 
 def _check_size(plan: Plan, instructions: int) -> None:
     """Refuse what is larger than the memory, with the levers that would close the gap."""
-    asked = plan.map.total + instructions
+    asked = plan.target.on_chip(plan.map.total, instructions)
     available = plan.target.memory_bytes
     if asked <= available:
         return

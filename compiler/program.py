@@ -18,12 +18,14 @@ from compiler.targets import Target
 class Program:
     """One exact program for one processor version. Equal when its bytes are; everything shown is computed from them."""
 
-    def __init__(self, binary: Binary) -> None:
+    def __init__(self, binary: Binary, target: Target | None = None) -> None:
+        """``target``: the processor, where it is at hand; else it is found by its digest or name."""
         self.binary = binary
+        self._given = target
 
     @cached_property
     def target(self) -> Target:
-        found = targets.load(self.binary.target)
+        found = self._given or targets.find(self.binary.target, self.binary.target_digest)
         if found.digest != self.binary.target_digest:
             raise ModelError(
                 f"the program was compiled for another description of {self.binary.target}; compile it again"
@@ -79,9 +81,9 @@ class Program:
         return self.binary.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes) -> Program:
+    def from_bytes(data: bytes, target: Target | None = None) -> Program:
         """The program in ``data``; ``ModelError`` when it is none."""
-        return Program(Binary.from_bytes(data))
+        return Program(Binary.from_bytes(data), target)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.binary == other.binary

@@ -1,7 +1,7 @@
 """Programs as text: the disassembler, and the assembler that reads its output back.
 
-One line per table entry and per instruction; an instruction shows its fields that are not 0. Constants appear as their
-size and digest only, so ``assemble`` takes their bytes beside the text.
+One line per table entry and per instruction; an instruction shows its fields that are not 0. Constants and
+external memory appear as their size and digest only, so ``assemble`` takes their bytes beside the text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN_BEFORE: Final = ("opcode", "unit", "cycle", "source")
 
 
 def disassemble(binary: Binary) -> str:
-    """The whole program as text; ``assemble(disassemble(b), b.constants) == b``."""
+    """The whole program as text; ``assemble(disassemble(b), b.constants, b.external) == b``."""
     return "\n".join(_lines(binary)) + "\n"
 
 
@@ -37,6 +37,8 @@ def _lines(b: Binary) -> Iterator[str]:
     yield f"exact {json.dumps(b.exact)} {json.dumps(b.reason)}"
     yield f"notes {json.dumps(b.notes)}"
     yield f"constants {len(b.constants)} {sha256(b.constants).hexdigest()}"
+    if b.external:
+        yield f"external {len(b.external)} {sha256(b.external).hexdigest()}"
     for port in b.ports:
         yield f"port {'out' if port.output else 'in'} {port.dtype} {json.dumps(list(port.shape))} {json.dumps(port.name)}"
     for state in b.states:
@@ -106,7 +108,7 @@ def _axis_text(a: GatherAxis) -> str:
     return f"index={a.index} extent={a.extent} stride={a.stride} offset={a.offset} by({_numbers(a.coefficients)})"
 
 
-def assemble(text: str, constants: bytes = b"") -> Binary:
+def assemble(text: str, constants: bytes = b"", external: bytes = b"") -> Binary:
     """The program that a disassembly describes. ``ModelError`` names the line that cannot be read."""
     a = _Assembler()
     for number, line in enumerate(text.splitlines(), 1):
@@ -116,7 +118,7 @@ def assemble(text: str, constants: bytes = b"") -> Binary:
             a.line(line)
         except (ValueError, KeyError, AttributeError, IndexError) as error:
             raise ModelError(f"line {number} of the assembly cannot be read ({error}): {line[:80]}") from None
-    return a.finish(constants)
+    return a.finish(constants, external)
 
 
 class _Assembler:
@@ -134,9 +136,10 @@ class _Assembler:
         word, rest = line.split(" ", 1)
         _DIRECTIVES[word](self, rest)
 
-    def finish(self, constants: bytes) -> Binary:
+    def finish(self, constants: bytes, external: bytes) -> Binary:
         tables: dict[str, Any] = {name: tuple(entries) for name, entries in self.lists.items()}
-        return Binary(**self.head, **tables, instructions=pack(self.instructions), constants=constants)
+        image = {"constants": constants, "external": external}
+        return Binary(**self.head, **tables, **image, instructions=pack(self.instructions))
 
     def target(self, rest: str) -> None:
         self.head["target"], self.head["target_digest"] = rest.split(" ")
@@ -158,6 +161,9 @@ class _Assembler:
         self.head["notes"] = json.loads(rest)
 
     def constants(self, rest: str) -> None:
+        """Only says what belongs there."""
+
+    def external(self, rest: str) -> None:
         """Only says what belongs there."""
 
     def port(self, rest: str) -> None:
@@ -186,8 +192,8 @@ class _Assembler:
 _DIRECTIVES: Final[dict[str, Callable[[_Assembler, str], None]]] = {
     name: getattr(_Assembler, name)
     for name in (
-        "target", "compiler", "memory", "timing", "exact", "notes", "constants", "port", "state", "source", "stream",
-        "program", "gather",
+        "target", "compiler", "memory", "timing", "exact", "notes", "constants", "external", "port", "state", "source",
+        "stream", "program", "gather",
     )
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ from compiler.isa.stream import Gather, Stream
 from compiler.isa.tables import Port
 
 MAGIC: Final = b"TAKTBIN\n"
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Binary:
     """A program. Equal when its bytes are.
 
     ``instructions``: array of ``INSTRUCTION_DTYPE`` ordered by (cycle, unit). ``constants``: image of the constants region.
+    ``external``: image of external memory, which ``FETCH`` reads.
     ``ports``: host tensors. ``sources``: names of source operations. ``latency`` is what the compiler promises and
     ``interval`` the cycles between the starts of inferences that run back to back. ``notes``: the compiler's own text
     about the program, which no processor reads.
@@ -76,6 +77,7 @@ class Binary:
     exact: bool = True
     reason: str = ""
     notes: str = ""
+    external: bytes = b""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Binary) and self.data == other.data
@@ -196,4 +198,5 @@ SECTIONS: Final[tuple[Section, ...]] = (
     _table("states", _write_state, _read_state),
     ("constants", lambda w, b: w.parts.append(b.constants), lambda r: {"constants": bytes(r.take(len(r.data)))}),
     _table("sources", lambda w, text: w.text(text), lambda r: r.text()),
+    ("external", lambda w, b: w.parts.append(b.external), lambda r: {"external": bytes(r.take(len(r.data)))}),
 )

@@ -246,6 +246,12 @@ def _link(b: Binary, i: Instruction) -> None:
     _require(i.offset + i.count1 * i.count2 * stream.size <= total, "a transfer beyond the host tensor")
 
 
+def _fetch(b: Binary, i: Instruction) -> None:
+    size = _out(b, i).size
+    _require(i.offset % size == 0, "a transfer that begins inside an element")
+    _require(i.offset + i.count1 * i.count2 * size <= len(b.external), "a transfer beyond external memory")
+
+
 _CHECKS = {
     Op.LOADW: _loadw,
     Op.MATMUL: _matmul,
@@ -254,4 +260,5 @@ _CHECKS = {
     Op.GATHER: _gather,
     Op.RECV: _link,
     Op.SEND: _link,
+    Op.FETCH: _fetch,
 }

@@ -31,6 +31,7 @@ class Counts:
     written: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    external_in: int = 0
 
     @staticmethod
     def total(parts: Iterable[Counts]) -> Counts:
@@ -42,7 +43,7 @@ class Counts:
         actions = {
             "alu": self.alu, "mac_8": self.mac_8, "mac_16": self.mac_16, "mac_32": self.mac_32,
             "read_byte": self.read, "write_byte": self.written, "link_byte": self.bytes_in + self.bytes_out,
-            "cycle": cycles,
+            "external_byte": self.external_in, "cycle": cycles,
         }  # fmt: skip
         return sum(energy[name] * count for name, count in actions.items())
 
@@ -92,4 +93,6 @@ def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
         link["bytes_in"] = i.count1 * i.count2 * tables.streams[i.out - 1].size
     if i.opcode == Op.SEND:
         link["bytes_out"] = i.count1 * i.count2 * tables.streams[i.a - 1].size
+    if i.opcode == Op.FETCH:
+        link["external_in"] = i.count1 * i.count2 * tables.streams[i.out - 1].size
     return Counts.total([arithmetic, Counts(**moved, **link)])

@@ -27,6 +27,7 @@ class Op(IntEnum):
     GATHER = 5
     RECV = 6
     SEND = 7
+    FETCH = 12
 
 
 class Flag(IntFlag):
@@ -70,7 +71,7 @@ FIELDS: Final = (
     Field("count2", 32, "number of inner points"),
     Field("start3", 32, "first point of the result's inner loops"),
     Field("count3", 32, "number of the result's inner points"),
-    Field("offset", 64, "byte offset in the host tensor"),
+    Field("offset", 64, "byte offset in the host tensor, or in external memory"),
 )
 
 INSTRUCTION_DTYPE: Final[np.dtype[Any]] = np.dtype([(field.name, f"<u{field.bits // 8}") for field in FIELDS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.isa.element import SIZE
 from compiler.isa.instruction import Instruction, Op
-from compiler.isa.machine import LinkUnit, Machine
+from compiler.isa.machine import ExternalUnit, LinkUnit, Machine
 from compiler.isa.table import TABLE
 from compiler.isa.tables import Tables
 
@@ -20,6 +20,8 @@ def exceeds(machine: Machine, tables: Tables, i: Instruction) -> str:
     amount, what = i.count1 * i.count2, "elements"
     if isinstance(unit, LinkUnit):
         amount, what = amount * SIZE[tables.ports[i.port - 1].dtype], "bytes"
+    if isinstance(unit, ExternalUnit):
+        amount, what = amount * tables.streams[i.out - 1].size, "bytes"
     return f"a tile of {amount} {what}; at most {unit.tile} are allowed" if amount > unit.tile else ""
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-UNIT_CLASSES = ("link_in", "weights", "matrix", "vector", "move", "link_out")
+UNIT_CLASSES = ("link_in", "external", "weights", "matrix", "vector", "move", "link_out")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
     """A class of equal units.
 
-    ``instances``: how many. ``latency``: cycles from issue to the first byte written. ``ports``: memory lines per cycle
-    for each operand stream (``a`` ``b`` ``c`` ``d`` ``index``: read, ``out``: written). ``tile``: most elements of one
-    instruction, or most bytes for a link (0: the unit has a limit of its own kind).
+    ``instances``: how many; 0 where a processor has none. ``latency``: cycles from issue to the first byte written.
+    ``ports``: memory lines per cycle for each operand stream (``a`` ``b`` ``c`` ``d`` ``index``: read, ``out``: written).
+    ``tile``: most elements of one instruction, or most bytes for a link (0: the unit has a limit of its own kind).
     """
 
     instances: int
@@ -54,8 +54,29 @@ class LinkUnit(Unit):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExternalUnit(Unit):
+    """The port to external memory of ``capacity`` bytes, read only.
+
+    ``all_weights``: whatever the planes load comes from there, even what would fit on the chip. ``instructions``: the
+    control unit streams its instructions from there over wires of its own, so that they take no on-chip memory.
+    """
+
+    capacity: int
+    bytes_per_cycle: int
+    all_weights: bool = False
+    instructions: bool = False
+
+
+NO_EXTERNAL = ExternalUnit(instances=0, latency=0, ports={}, capacity=0, bytes_per_cycle=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Sizes, rates and latencies of one processor version. ``energy``: femtojoules per action."""
+    """Sizes, rates and latencies of one processor version. ``energy``: femtojoules per action.
+
+    A processor without planes has no ``matrix.tiles`` and 0 instances of ``matrix`` and ``weights``; one without external
+    memory has ``NO_EXTERNAL``.
+    """
 
     clock_hz: int
     memory_bytes: int
@@ -70,6 +91,7 @@ class Machine:
     move: Unit
     link_in: LinkUnit
     link_out: LinkUnit
+    external: ExternalUnit = field(default=NO_EXTERNAL)
 
     def unit(self, name: str) -> Unit:
         """The unit class of that name (one of ``UNIT_CLASSES``)."""
@@ -80,3 +102,7 @@ class Machine:
     def lines(self, size: int) -> int:
         """Whole lines that hold ``size`` bytes."""
         return -(-size // self.line_bytes)
+
+    def on_chip(self, regions: int, instructions: int) -> int:
+        """Bytes of on-chip memory that a program takes: its regions, and its instructions unless they are streamed."""
+        return regions + (0 if self.external.instructions else instructions)

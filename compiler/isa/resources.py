@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Storage:
-    """Bytes resident on the processor. ``total`` is the sum of the others."""
+    """Bytes resident on the processor. ``total`` is the sum of the others but ``external``, which lies beside the chip."""
 
     weights: int
     activations: int
@@ -16,6 +16,7 @@ class Storage:
     instructions: int
     scratch: int
     total: int
+    external: int = 0
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ TABLE: Final[dict[Op, Spec]] = {
             "Multiply T = `count1` rows of `a` (K = `count2` inner points) by the K x N weights in `slot` (N = `count3`) "
             "and add them to accumulator rows `row` ... `row + T - 1`: from 0 with `first`, k ascending. With `last` the "
             "sums pass program `post` (argument -1 is the sum, 0, 1, 2 are `b`, `c`, `d`) and are written to `out`.",
-            "The array takes one row per cycle; the epilogue's arithmetic units sit at its output, so that bias, "
+            "The array takes one row per cycle; its cells multiply nine-bit signed values, so bytes with and without sign may "
+            "meet, and sum them in 32 bits; the epilogue's arithmetic units sit at its output, so that bias, "
             "residual and activation cost no trip through memory.",
         ),
         Spec(
@@ -144,6 +145,15 @@ TABLE: Final[dict[Op, Spec]] = {
             "ceil(bytes / link_out.bytes_per_cycle)",
             "Give `count1` x `count2` elements of `a` to host tensor `port` from byte `offset` on.",
             "The other direction of the link; its own wires, so that both run at once.",
+        ),
+        Spec(
+            Op.FETCH, "external", ("offset", "out", *_TILE2),
+            (Operand("out", 1, 2, "out", write=True),),
+            meaning.move, timing.fetch_cycles, _base("external"),
+            "ceil(bytes / external.bytes_per_cycle)",
+            "Take `count1` x `count2` consecutive elements of external memory from byte `offset` on into `out`.",
+            "Weights that on-chip memory cannot hold stream in from memory beside the chip, at the rate of its pins and ahead "
+            "of their use; what lies there is written once, when the program is loaded.",
         ),
     )
 }  # fmt: skip

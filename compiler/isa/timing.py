@@ -91,6 +91,10 @@ def send_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
     return _link_beats(tables, i, i.a, machine.link_out.bytes_per_cycle)
 
 
+def fetch_cycles(machine: Machine, tables: Tables, i: Instruction) -> int:
+    return _link_beats(tables, i, i.out, machine.external.bytes_per_cycle)
+
+
 def _link_beats(tables: Tables, i: Instruction, reference: int, rate: int) -> int:
     stream = stream_of(tables, reference)
     assert stream is not None

@@ -17,13 +17,13 @@ def resources_of(binary: Binary, target: Target) -> Resources:
     instructions = binary.instruction_bytes
     storage = Storage(
         weights=m.constants, activations=m.activations, state=m.state, instructions=instructions, scratch=m.scratch,
-        total=m.total + instructions,
+        total=m.total + instructions, external=len(binary.external),
     )  # fmt: skip
     return Resources(
         operations=total.operations,
         executed_operations=total.executed,
         storage=storage,
-        io=Io(bytes_in=total.bytes_in, bytes_out=total.bytes_out, external_in=0, external_out=0),
+        io=Io(bytes_in=total.bytes_in, bytes_out=total.bytes_out, external_in=total.external_in, external_out=0),
         memory=Memory(read=total.read, written=total.written),
         cycles=cycles,
         interval=binary.interval,

@@ -15,7 +15,7 @@ from compiler.targets import Target
 
 COLUMNS = (
     "operations", "executed_operations", "cycles", "weights", "activations", "state", "instructions", "scratch",
-    "storage", "bytes_in", "bytes_out", "external_in", "external_out", "read", "written", "energy_fj",
+    "storage", "external", "bytes_in", "bytes_out", "external_in", "external_out", "read", "written", "energy_fj",
 )  # fmt: skip
 SHARED = "shared by all operations"
 
@@ -78,14 +78,17 @@ def _spread(rows: list[dict[str, Any]], binary: Binary, target: Target) -> None:
         row["operations"], row["executed_operations"] = total.operations, total.executed
         row["read"], row["written"] = total.read, total.written
         row["bytes_in"], row["bytes_out"] = total.bytes_in, total.bytes_out
+        row["external_in"] = total.external_in
         row["energy_fj"] = total.energy_fj(dict(target.energy), 0)
 
 
 def _storage(rows: list[dict[str, Any]], binary: Binary, found: dict[str, Any]) -> None:
     weights = found.get("weights") or [0] * len(binary.sources)
-    for row, size in zip(rows[:-1], weights, strict=True):
-        row["weights"] = size
+    external = found.get("external") or [0] * len(binary.sources)
+    for row, size, outside in zip(rows[:-1], weights, external, strict=True):
+        row["weights"], row["external"] = size, outside
     shared = rows[-1]
+    shared["external"] = len(binary.external) - sum(external)
     shared["weights"] = binary.memory.constants - sum(weights)
     shared["activations"] = binary.memory.activations
     shared["state"] = binary.memory.state
@@ -99,4 +102,4 @@ def _limiting(row: dict[str, Any], target: Target) -> str:
     busy = row["busy"]
     if not busy:
         return ""
-    return max(UNIT_CLASSES, key=lambda u: (busy.get(u, 0) / target.unit(u).instances, -UNIT_CLASSES.index(u)))
+    return max(busy, key=lambda u: (busy[u] / target.unit(u).instances, -UNIT_CLASSES.index(u)))

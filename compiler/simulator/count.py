@@ -29,6 +29,7 @@ class Tally:
         self.written = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.external_in = 0
         self.end = 0
 
     def moved(self, p: Prepared) -> None:
@@ -70,6 +71,7 @@ class Tally:
             + self.read * energy["read_byte"]
             + self.written * energy["write_byte"]
             + link * energy["link_byte"]
+            + self.external_in * energy["external_byte"]
             + self.end * energy["cycle"]
         )
         line = self.target.line_bytes
@@ -80,9 +82,10 @@ class Tally:
             operations=self.operations,
             executed_operations=self.executed,
             storage=Storage(
-                weights, activations, state, control, scratch, weights + activations + state + control + scratch
+                weights, activations, state, control, scratch, weights + activations + state + control + scratch,
+                len(binary.external),
             ),
-            io=Io(self.bytes_in, self.bytes_out, 0, 0),
+            io=Io(self.bytes_in, self.bytes_out, self.external_in, 0),
             memory=Memory(self.read, self.written),
             cycles=self.end,
             interval=interval,

@@ -221,6 +221,13 @@ class Processor:
         tally.bytes_in += values.nbytes
         return values.reshape(i.count1, i.count2)
 
+    def _fetch(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
+        i, piece = p.i, p.out
+        assert piece is not None
+        values = np.frombuffer(self.binary.external, piece.dtype, i.count1 * i.count2, i.offset)
+        tally.external_in += values.nbytes
+        return values.reshape(i.count1, i.count2)
+
     def _send(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
         i, piece = p.i, p.reads["a"]
         at = i.offset // piece.dtype.itemsize
@@ -241,4 +248,5 @@ _EXECUTE: dict[Op, Callable[[Processor, Prepared, int, Host, Tally], Any]] = {
     Op.GATHER: Processor._gather,
     Op.RECV: Processor._recv,
     Op.SEND: Processor._send,
+    Op.FETCH: Processor._fetch,
 }

@@ -26,21 +26,24 @@ Outputs = dict[str, Array]
 
 
 @overload
-def simulate(data: bytes, feeds: Feed) -> tuple[Outputs, Counters]: ...
+def simulate(data: bytes, feeds: Feed, target: Target | None = ...) -> tuple[Outputs, Counters]: ...
 @overload
-def simulate(data: bytes, feeds: Sequence[Feed]) -> tuple[list[Outputs], Counters]: ...
+def simulate(data: bytes, feeds: Sequence[Feed], target: Target | None = ...) -> tuple[list[Outputs], Counters]: ...
 
 
-def simulate(data: bytes, feeds: Feed | Sequence[Feed]) -> tuple[Outputs | list[Outputs], Counters]:
+def simulate(
+    data: bytes, feeds: Feed | Sequence[Feed], target: Target | None = None
+) -> tuple[Outputs | list[Outputs], Counters]:
     """Execute a program on the processor that it names (G4).
 
     ``feeds``: input name -> array of the model's own type and shape; a list runs back to back at the program's interval,
     with state kept from one to the next, and gives a list of outputs. The counters are those of one inference, counted
-    while executing. ``SimulationError`` names cycle, unit, instruction and operation of the first broken rule;
+    while executing. ``target``: the processor's description, where it is neither shipped nor on the search path.
+    ``SimulationError`` names cycle, unit, instruction and operation of the first broken rule;
     ``ModelError`` says what is wrong with the bytes, their target or the feeds.
     """
     binary = Binary.from_bytes(bytes(data))
-    target = target_of(binary)
+    target = target_of(binary, target)
     several = not isinstance(feeds, Mapping)
     given: list[Feed] = list(feeds) if not isinstance(feeds, Mapping) else [feeds]
     checked = [_checked_feed(binary, feed, n if several else None) for n, feed in enumerate(given)]
@@ -50,9 +53,9 @@ def simulate(data: bytes, feeds: Feed | Sequence[Feed]) -> tuple[Outputs | list[
     return (outputs if several else outputs[0]), counters
 
 
-def target_of(binary: Binary) -> Target:
+def target_of(binary: Binary, given: Target | None = None) -> Target:
     """The processor that a program names; refused when its description has changed or the program is too large for it."""
-    target = targets.load(binary.target)
+    target = given or targets.find(binary.target, binary.target_digest)
     if target.digest != binary.target_digest:
         raise ModelError(
             f"the program was compiled for {binary.target} with digest {binary.target_digest[:12]}, but the description "
@@ -61,12 +64,15 @@ def target_of(binary: Binary) -> Target:
     m = binary.memory
     if any(region % target.line_bytes for region in (m.constants, m.state, m.activations, m.scratch)):
         raise ModelError(f"the program's memory regions are not whole lines of {target.line_bytes} bytes")
-    needed = m.total + binary.instruction_bytes
-    if needed > target.memory_bytes:
-        raise ModelError(
-            f"the program needs {needed} bytes of memory, {needed - target.memory_bytes} more than {target.name} has "
-            f"({target.memory_bytes}); use a lower precision or a larger target"
-        )
+    for what, needed, there in (
+        ("memory", target.on_chip(m.total, binary.instruction_bytes), target.memory_bytes),
+        ("external memory", len(binary.external), target.external.capacity),
+    ):
+        if needed > there:
+            raise ModelError(
+                f"the program needs {needed} bytes of {what}, {needed - there} more than {target.name} has ({there}); "
+                "use a lower precision or a larger target"
+            )
     return target
 
 

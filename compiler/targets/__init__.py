@@ -1,9 +1,10 @@
 """Processor versions as data: one TOML file each, and the loader that turns it into a machine model.
 
 Every figure of a file is ``{ value = ..., source = "..." }``; a source says where the figure was published, or that it was
-chosen, or that it is an extension of the published processor.
+chosen, or that it is an extension of the published processor. A processor is a file: whoever has one adds it by naming it.
 """
 
-from compiler.targets.loader import Target, load, names, parse
+from compiler.targets.catalogue import find, load, names, read, register, resolve
+from compiler.targets.loader import Target, parse
 
-__all__ = ["Target", "load", "names", "parse"]
+__all__ = ["Target", "find", "load", "names", "parse", "read", "register", "resolve"]

@@ -1,4 +1,4 @@
-"""Reads a target file strictly: a missing, unknown or impossible figure is refused with what to change."""
+"""Reads the text of a target file strictly: a missing, unknown or impossible figure is refused with what to change."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import ModelError
 from compiler.isa.element import SIZE
-from compiler.isa.machine import LinkUnit, Machine, MatrixUnit, Unit, VectorUnit, WeightsUnit
+from compiler.isa.machine import (
+    NO_EXTERNAL,
+    UNIT_CLASSES,
+    ExternalUnit,
+    LinkUnit,
+    Machine,
+    MatrixUnit,
+    Unit,
+    VectorUnit,
+    WeightsUnit,
+)  # fmt: skip
 from compiler.numerics.scalar import SCALAR
 
-HERE = Path(__file__).resolve().parent
 KINDS = ("published", "chosen", "extension", "derived")
-ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "cycle")
+ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "external_byte", "cycle")
 READ_PORTS = {
     "weights": ("a",), "matrix": ("a", "b", "c", "d"), "vector": ("a", "b", "c", "d"), "move": ("a", "index"),
-    "link_out": ("a",), "link_in": (),
+    "link_out": ("a",), "link_in": (), "external": (),
 }  # fmt: skip
-WRITE_PORTS = {"matrix", "vector", "move", "link_in"}
+WRITE_PORTS = {"matrix", "vector", "move", "link_in", "external"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +50,6 @@ class Target(Machine):
 
     def instances(self) -> list[tuple[str, int]]:
         """All units in issue order, as (class, instance)."""
-        from compiler.isa.machine import UNIT_CLASSES
-
         return [(name, n) for name in UNIT_CLASSES for n in range(self.unit(name).instances)]
 
 
@@ -77,6 +82,16 @@ class _Reader:
         if not isinstance(value, list) or len(value) != 2 or any(type(v) is not int or v < 1 for v in value):
             raise self.error(f"{section}.{key} must be two positive whole numbers [rows, columns], not {value!r}")
         return value[0], value[1]
+
+    def choice(self, section: str, key: str, allowed: tuple[str, ...]) -> str:
+        value = self._figure(section, key, None)
+        if value not in allowed:
+            raise self.error(f"{section}.{key} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+        return str(value)
+
+    def has(self, section: str) -> bool:
+        """Whether the file describes such a unit at all."""
+        return isinstance(self.data.get(section), dict)
 
     def keys(self, section: str) -> list[str]:
         table: Any = self.data
@@ -130,12 +145,23 @@ def _unit(r: _Reader, name: str, *, tile: bool) -> dict[str, Any]:
     }
 
 
-def _matrix(r: _Reader) -> MatrixUnit:
+def _absent(name: str) -> dict[str, Any]:
+    """A unit that the processor does not have: nothing may be issued to it."""
+    ports = (*READ_PORTS[name], *(("out",) if name in WRITE_PORTS else ()))
+    return {"instances": 0, "latency": 0, "ports": MappingProxyType(dict.fromkeys(ports, 1)), "tile": 0}
+
+
+def _planes(r: _Reader) -> tuple[WeightsUnit, MatrixUnit]:
+    """Planes and their load ports; both or neither."""
+    if not r.has("matrix") and not r.has("weights"):
+        matrix = MatrixUnit(**_absent("matrix"), tiles=MappingProxyType({}), slots=0, accumulator_rows=0, alus=1)
+        return WeightsUnit(**_absent("weights"), bytes_per_cycle=1), matrix
     types = r.keys("matrix.tiles")
     wrong = [name for name in types if name not in ("i8", "u8", "f16", "f32")]
     if wrong or not types:
         raise r.error(f"matrix.tiles takes i8, u8, f16 and f32, at least one of them, not {', '.join(wrong) or 'none'}")
-    return MatrixUnit(
+    weights = WeightsUnit(**_unit(r, "weights", tile=False), bytes_per_cycle=r.number("weights", "bytes_per_cycle"))
+    return weights, MatrixUnit(
         **_unit(r, "matrix", tile=False),
         tiles=MappingProxyType({name: r.pair("matrix.tiles", name) for name in types}),
         slots=r.number("matrix", "slots", 2),
@@ -144,31 +170,56 @@ def _matrix(r: _Reader) -> MatrixUnit:
     )
 
 
+def _vector(r: _Reader) -> VectorUnit:
+    if not r.has("vector"):
+        return VectorUnit(**_absent("vector"), lanes=2, alus=1)
+    return VectorUnit(
+        **_unit(r, "vector", tile=True), lanes=r.number("vector", "lanes", 2), alus=r.number("vector", "alus")
+    )
+
+
+def _external(r: _Reader) -> ExternalUnit:
+    if not r.has("external"):
+        return NO_EXTERNAL
+    return ExternalUnit(
+        **_unit(r, "external", tile=True),
+        capacity=r.number("external", "bytes"),
+        bytes_per_cycle=r.number("external", "bytes_per_cycle"),
+        all_weights=r.choice("external", "weights", ("all", "overflow")) == "all",
+        instructions=r.choice("external", "instructions", ("streamed", "resident")) == "streamed",
+    )
+
+
+def _link(r: _Reader, name: str) -> LinkUnit:
+    return LinkUnit(**_unit(r, name, tile=True), bytes_per_cycle=r.number(name, "bytes_per_cycle"))
+
+
+def _energy(r: _Reader) -> Mapping[str, int]:
+    wanted = [name for name in ENERGY if name != "external_byte" or r.has("external")]
+    return MappingProxyType({"external_byte": 0} | {name: r.number("energy", name, 0) for name in wanted})
+
+
 def _machine(r: _Reader) -> dict[str, Any]:
     passes = r.keys("passes")
     unknown = [name for name in passes if name not in SCALAR]
     if unknown:
         raise r.error(f"[passes] names {unknown[0]}, which is not a scalar operator")
-    return {
+    machine: dict[str, Any] = {
         "clock_hz": r.number("clock", "hz"),
         "memory_bytes": r.number("memory", "bytes"),
         "line_bytes": r.number("memory", "line_bytes", max(SIZE.values())),
         "read_ports": r.number("memory", "read_ports"),
         "write_ports": r.number("memory", "write_ports"),
         "passes": MappingProxyType({name: r.number("passes", name) for name in passes}),
-        "energy": MappingProxyType({name: r.number("energy", name, 0) for name in ENERGY}),
-        "weights": WeightsUnit(
-            **_unit(r, "weights", tile=False), bytes_per_cycle=r.number("weights", "bytes_per_cycle")
-        ),
-        "matrix": _matrix(r),
-        "vector": VectorUnit(
-            **_unit(r, "vector", tile=True), lanes=r.number("vector", "lanes", 2), alus=r.number("vector", "alus")
-        ),
-        "move": Unit(**_unit(r, "move", tile=True)),
-        "link_in": LinkUnit(**_unit(r, "link_in", tile=True), bytes_per_cycle=r.number("link_in", "bytes_per_cycle")),
-        "link_out": LinkUnit(
-            **_unit(r, "link_out", tile=True), bytes_per_cycle=r.number("link_out", "bytes_per_cycle")
-        ),
+        "energy": _energy(r),
+    }
+    machine["weights"], machine["matrix"] = _planes(r)
+    return machine | {
+        "vector": _vector(r),
+        "move": Unit(**(_unit(r, "move", tile=True) if r.has("move") else _absent("move"))),
+        "link_in": _link(r, "link_in"),
+        "link_out": _link(r, "link_out"),
+        "external": _external(r),
     }
 
 
@@ -210,20 +261,4 @@ def parse(text: str) -> Target:
     )
     r.refuse_unknown()
     _check(r, target)
-    return target
-
-
-def names() -> list[str]:
-    """Targets that ship with the compiler, sorted."""
-    return sorted(path.stem for path in HERE.glob("*.toml"))
-
-
-@lru_cache(maxsize=16)
-def load(name: str) -> Target:
-    """The shipped target of that name; ``ModelError`` lists the known ones otherwise."""
-    if name not in names():
-        raise ModelError(f"there is no target {name!r}; known targets: {', '.join(names())}")
-    target = parse((HERE / f"{name}.toml").read_text(encoding="utf-8"))
-    if target.name != name:
-        raise ModelError(f"target file {name}.toml says that its name is {target.name!r}")
     return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from compiler.targets.loader import load, names
+from compiler.targets.catalogue import load, names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compiler" / "targets.md"
 

@@ -8,7 +8,7 @@ import pytest
 
 from compiler import targets
 from compiler.errors import ModelError
-from compiler.targets.loader import HERE
+from compiler.targets.catalogue import HERE
 
 TEXT = (HERE / "lpu.toml").read_text(encoding="utf-8")
 

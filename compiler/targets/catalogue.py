@@ -1,0 +1,92 @@
+"""Where targets are found: those that ship with the compiler, files on a search path, files that were named outright.
+
+A program names its target and the digest of the file's content, so a processor of one's own may have any name: it is found
+by its digest when its file was read in this process, or by its name in the folders of ``TAKT_TARGETS``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from compiler.errors import ModelError
+from compiler.targets.loader import Target, parse
+
+HERE = Path(__file__).resolve().parent
+SEARCH_PATH: Final = "TAKT_TARGETS"
+LARGEST: Final = 1 << 20  # bytes of a target file
+KEPT: Final = 64  # processors read from files that are remembered by digest
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_read: dict[str, Target] = {}
+
+
+def names() -> list[str]:
+    """Targets that ship with the compiler, sorted."""
+    return sorted(path.stem for path in HERE.glob("*.toml"))
+
+
+def load(name: str) -> Target:
+    """The target of that name: a shipped one, or ``name.toml`` on the search path; ``ModelError`` lists the shipped ones."""
+    if name in names():
+        return _shipped(name)
+    if _NAME.fullmatch(name):
+        for folder in filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep)):
+            path = Path(folder) / f"{name}.toml"
+            if path.is_file():
+                return _named(path, name)
+    raise ModelError(f"there is no target {name!r}; known targets: {', '.join(names())}")
+
+
+@lru_cache(maxsize=16)
+def _shipped(name: str) -> Target:
+    return _named(HERE / f"{name}.toml", name)
+
+
+def _named(path: Path, name: str) -> Target:
+    target = read(path)
+    if target.name != name:
+        raise ModelError(f"target file {path.name} says that its name is {target.name!r}")
+    return target
+
+
+def read(path: str | os.PathLike[str]) -> Target:
+    """The target in a file, which programs that name it find from now on. ``ModelError`` says what is wrong with it."""
+    file = Path(path)
+    try:
+        if file.stat().st_size > LARGEST:
+            raise ModelError(
+                f"target file {file.name} is larger than {LARGEST} bytes; it is no description of a processor"
+            )
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ModelError(f"target file {file.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise ModelError(f"target file {file} cannot be read: {error.strerror or error}") from None
+    return register(parse(text))
+
+
+def register(target: Target) -> Target:
+    """Let programs that were compiled for this description find it by its digest; answers the target."""
+    _read.pop(target.digest, None)
+    _read[target.digest] = target
+    while len(_read) > KEPT:
+        del _read[next(iter(_read))]
+    return target
+
+
+def resolve(target: str | Target) -> Target:
+    """A target as people give it: the object itself, a name, or the path of a file (with a separator or ``.toml``)."""
+    if isinstance(target, Target):
+        return register(target)
+    if target.endswith(".toml") or os.sep in target or "/" in target:
+        return read(target)
+    return load(target)
+
+
+def find(name: str, digest: str) -> Target:
+    """The target that a program was compiled for: by the digest of its description, else by name."""
+    known = _read.get(digest)
+    return known if known is not None and known.name == name else load(name)
