@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import onnx.defs
+import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from compiler.errors import ModelError
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.op import Op
 from compiler.frontend.operators import RULES
-from compiler.frontend.tensors import tensor_array
+from compiler.frontend.tensors import ELEMENT_TYPES, tensor_array
 from compiler.ir.builder import Builder
+from compiler.ir.types import TensorType
 
 _DOMAINS = ("", "ai.onnx")
 # What an operation that contradicts itself can end in: told like any other mistake of the model, with the cause kept.
@@ -43,7 +44,7 @@ class Lowering:
         """One problem per unsupported operator, with how often and where it stands."""
         where: dict[tuple[str, str], list[str]] = {}
         for node in _every_node(graph.node, self.limits.depth):
-            if self._rule(node) is None and self._body(node) is None:
+            if self._rule(node) is None and self._body(node) is None and self._schema(node) is None:
                 where.setdefault((_domain(node.domain), node.op_type), []).append(node.name or node.op_type)
         return [self._refusal(domain, kind, names) for (domain, kind), names in where.items()]
 
@@ -71,6 +72,32 @@ class Lowering:
         except onnx.defs.SchemaError:
             return None
         return schema.function_body if getattr(schema, "has_function", False) else None
+
+    def _schema(self, node: NodeProto) -> onnx.defs.OpSchema | None:
+        """The standard's entry for an operator whose body depends on its attributes and on the types of its inputs."""
+        if node.domain not in _DOMAINS or not onnx.defs.has(node.op_type):
+            return None
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.opsets.get("", 1))
+        except onnx.defs.SchemaError:
+            return None
+        return schema if schema.has_context_dependent_function else None
+
+    def _defaults(self, node: NodeProto) -> dict[str, AttributeProto]:
+        """Attributes that the standard gives an operator when a model leaves them out."""
+        if node.domain not in _DOMAINS or not onnx.defs.has(node.op_type):
+            return {}
+        known = onnx.defs.get_schema(node.op_type, self.opsets.get("", 1)).attributes
+        return {name: a.default_value for name, a in known.items() if a.default_value.type}
+
+    def _specialised(self, node: NodeProto, inputs: Sequence[str | None]) -> FunctionProto | None:
+        """The body that the standard builds for an operation's attributes and types."""
+        schema = self._schema(node)
+        if schema is None:
+            return None
+        kinds = [onnx.TypeProto() if v is None else _onnx_type(self.b.types[v]) for v in inputs]
+        text = schema.get_context_dependent_function(node.SerializeToString(), [k.SerializeToString() for k in kinds])
+        return FunctionProto.FromString(text) if text else None
 
     # -- graphs ---------------------------------------------------------------------------------------------------------
 
@@ -176,10 +203,10 @@ class Lowering:
         rule = RULES.get(node.op_type) if node.domain in _DOMAINS else None
         attributes = {a.name: a for a in node.attribute}
         if (_domain(node.domain), node.op_type) in self.functions or rule is None:
-            function = self._body(node)
+            function = self._body(node) or self._specialised(node, inputs)
             if function is None:
                 return  # listed by ``unsupported``
-            results: Sequence[str | None] = self._call(function, attributes, inputs)
+            results: Sequence[str | None] = self._call(function, {**self._defaults(node), **attributes}, inputs)
         else:
             op = Op(
                 self.b,
@@ -271,6 +298,11 @@ class Lowering:
             self.problems.append(problem)
         except MemoryError:
             self.problems.append(ModelError("needs more memory than there is. Choose smaller dimensions.", node=name))
+
+
+def _onnx_type(kind: TensorType) -> onnx.TypeProto:
+    code = next(code for code, dtype in ELEMENT_TYPES.items() if dtype == kind.dtype)
+    return onnx.helper.make_tensor_type_proto(code, kind.shape)
 
 
 def _domain(domain: str) -> str:

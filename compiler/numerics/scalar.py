@@ -135,6 +135,12 @@ def _scaled(a: Array, b: Array) -> Array:
     return np.asarray(a.astype(b.dtype) * b)
 
 
+def bitcast(x: Array, dtype: DType) -> Array:
+    """The bits of ``x`` as ``dtype``, which is as wide; a truth value is the byte 0 or 1, and any other byte is true."""
+    bits = x.astype(np.uint8) if x.dtype.kind == "b" else np.ascontiguousarray(x).reshape(np.shape(x))
+    return np.asarray(bits != 0) if dtype.kind == "b" else bits.view(dtype)
+
+
 def _shift(kernel: Callable[[Array, Array], Array]) -> Meaning:
     """Shifts by the width or more give 0 (right shifts of negative numbers: -1)."""
 
@@ -209,6 +215,7 @@ _TABLE: tuple[tuple[int, str, int, str, str, Meaning], ...] = (
     (69, "isinf", 1, "bool", FLOAT, np.isinf),
     (70, "scale", 2, "scale", WHOLE, _scaled),
     (71, "nearest", 1, "cast", FLOAT, nearest),
+    (72, "bitcast", 1, "cast", "fiub", bitcast),
 )
 
 SCALAR: dict[str, ScalarOp] = {
@@ -248,6 +255,8 @@ def check(name: str, arguments: Sequence[DType], dtype: DType) -> str | None:
 
 
 def _check_cast(name: str, argument: DType, dtype: DType) -> str | None:
+    if name == "bitcast":
+        return None if argument.itemsize == dtype.itemsize else f"bitcast keeps the width, not {argument} to {dtype}"
     if name == "cast" or (argument.kind == "f" and dtype.kind in "iu"):
         return None
     return f"{name} takes a float to a whole number, not {argument} to {dtype}"

@@ -118,6 +118,12 @@ def _cast(op: Op) -> str:
     return op.cast(op.x(), element_type(op.whole("to"), "The result of a Cast"))
 
 
+def _bit_cast(op: Op) -> str:
+    dtype = element_type(op.whole("to"), "The result of a BitCast")
+    op.need(dtype.size == op.dtype().size, f"{op.dtype().value} and {dtype.value} are not of one width.")
+    return op.point(lambda x: Term("bitcast", (x,), dtype), op.x())
+
+
 def _cast_like(op: Op) -> str:
     return op.cast(op.x(), op.dtype(1))
 
@@ -297,6 +303,7 @@ TABLE: dict[str, Rule] = {
     "Mod": _mod,
     "Cast": _cast,
     "CastLike": _cast_like,
+    "BitCast": _bit_cast,
     "Clip": _clip,
     "Where": _where,
     "Relu": _relu,
