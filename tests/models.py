@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -72,17 +74,21 @@ def model_bytes(case: str) -> tuple[bytes, dict[str, int]]:
 
 
 def sensible_feeds(graph: Graph, seed: int) -> dict[str, np.ndarray]:
-    """Seeded inputs in each model's own range: noise for images, bytes, word numbers, masks with a padded tail."""
+    """Seeded inputs of a graph, each in the model's own range."""
+    return seeded_feeds({name: (graph.types[name].dtype.numpy, graph.types[name].shape) for name in graph.inputs}, seed)
+
+
+def seeded_feeds(kinds: Mapping[str, tuple[Any, tuple[int, ...]]], seed: int) -> dict[str, np.ndarray]:
+    """Inputs by name, each of its (element type, shape): noise for images, bytes, word numbers, masks with a padded tail."""
     rng = np.random.default_rng(seed)
     feeds = {}
-    for name in graph.inputs:
-        kind = graph.types[name]
+    for name, (dtype, shape) in kinds.items():
         if name == "attention_mask":
-            values = np.ones(kind.shape)
-            values[:, kind.shape[1] - seed * kind.shape[1] // 8 :] = 0
-        elif kind.dtype.is_float:
-            values = rng.standard_normal(kind.shape)
+            values = np.ones(shape)
+            values[:, shape[1] - seed * shape[1] // 8 :] = 0
+        elif np.dtype(dtype).kind == "f":
+            values = rng.standard_normal(shape)
         else:
-            values = rng.integers(0, 257 if name == "bytes" else 30_000, kind.shape)
-        feeds[name] = values.astype(kind.dtype.numpy)
+            values = rng.integers(0, 257 if name == "bytes" else 30_000, shape)
+        feeds[name] = values.astype(dtype)
     return feeds
