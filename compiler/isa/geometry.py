@@ -53,13 +53,11 @@ def distinct(nest: Nest, start: int, count: int) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _fetches(nest: Nest, start: int, count: int, size: int, line_bytes: int) -> int:
+def _fetches(nest: Nest, start: int, count: int, line_bytes: int) -> int:
     """Line fetches of a piece when its innermost loop runs along the lanes."""
 
     def leaf(stride: int, n: int) -> int:
-        if stride == 0:
-            return 1
-        return -(-n * size // line_bytes) if abs(stride) == size else n
+        return min(n, -(-n * abs(stride) // line_bytes)) if stride else 1
 
     return _walk(simplify(nest), start, count, leaf)
 
@@ -79,18 +77,19 @@ def elements(stream: Stream, rows: Range, inner: Range) -> int:
 def touches(stream: Stream, rows: Range, inner: Range, line_bytes: int) -> int:
     """Line fetches for this piece, in the better of the lane directions.
 
-    Runs of adjacent elements lie along the innermost loop of ``g2`` or of ``g1``, or along both when the piece covers
-    ``g2`` whole. A run costs its bytes in lines, rounded up; the piece at least all its bytes in lines.
+    Runs lie along the innermost loop of ``g2`` or of ``g1``, or along both when the piece covers ``g2`` whole. A line gives
+    whatever of its elements a run's stride picks, so a run costs the bytes that it spans in lines, rounded up, but no more
+    than one fetch per element; the piece costs at least all its bytes in lines.
     """
     size = stream.size
     rows = rows if stream.g1 else (0, 1)
     inner = inner if stream.g2 else (0, 1)
-    along1 = _fetches(stream.g1, *rows, size, line_bytes) * _distinct(stream.g2, inner)
-    along2 = _fetches(stream.g2, *inner, size, line_bytes) * _distinct(stream.g1, rows)
+    along1 = _fetches(stream.g1, *rows, line_bytes) * _distinct(stream.g2, inner)
+    along2 = _fetches(stream.g2, *inner, line_bytes) * _distinct(stream.g1, rows)
     best = min(along1, along2)
     columns = points(stream.g2)
     if stream.g1 and stream.g2 and inner == (0, columns):
-        both = _fetches(stream.g1 + stream.g2, rows[0] * columns, rows[1] * columns, size, line_bytes)
+        both = _fetches(stream.g1 + stream.g2, rows[0] * columns, rows[1] * columns, line_bytes)
         best = min(best, both)
     return max(best, -(-elements(stream, rows, inner) * size // line_bytes))
 

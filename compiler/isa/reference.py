@@ -24,10 +24,10 @@ This page is made from the instruction table by `python -m compiler.isa.referenc
 An instruction that issues at cycle *s* keeps its unit busy for its **beats**: it reads memory in [s, s + beats). Its first
 result is written at s + **latency**, and everything it writes can be read from s + latency + beats. Beats are the most of
 the instruction's own cycles (below) and, for each of its streams, of line touches divided by the unit's ports for that
-stream. Touches follow from extents and strides, never from addresses: a run of adjacent elements along the innermost loop
-of `g2` or of `g1` (whichever is better, or both when the piece covers `g2` whole) costs its bytes in lines, rounded up,
-and what a stride of 0 repeats is fetched once. So a program's timing does not depend on where its tensors lie, nor on
-their values.
+stream. Touches follow from extents and strides, never from addresses: a run along the innermost loop of `g2` or of `g1`
+(whichever is better, or both when the piece covers `g2` whole) costs the bytes that it spans in lines, elements times stride
+rounded up, but no more than one touch per element: a line gives whatever of its elements the stride picks. What a stride of
+0 repeats is fetched once. So a program's timing does not depend on where its tensors lie, nor on their values.
 
 ## What a processor refuses
 

@@ -66,7 +66,8 @@ def _cost(nest: tuple[Loop, ...], points: list[tuple[int, ...]], size: int, line
             return 1
         if line is None:
             return len(points)
-        return -(-len(points) * size // line) if abs(nest[0].stride) == size else len(points)
+        span = len(points) * abs(nest[0].stride)  # bytes from the run's first element to where the next one would be
+        return min(len(points), -(-span // line))
     groups: dict[int, list[tuple[int, ...]]] = {}
     for p in points:
         groups.setdefault(p[0], []).append(p[1:])
