@@ -93,6 +93,7 @@ def _session(version_id: str, data: bytes) -> InferenceSession:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # its remarks on models would fill the worker's log
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
