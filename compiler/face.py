@@ -12,6 +12,7 @@ from compiler.program import Program
 
 if TYPE_CHECKING:
     from compiler.frontend.reader import Source
+    from compiler.frontend.states import Pair
     from compiler.ir.graph import Graph
 
 Dims = Mapping[str, int | Sequence[int]]
@@ -23,12 +24,20 @@ def load(
     dims: Mapping[str, int] | None = ...,
     constants: Mapping[str, Any] | None = ...,
     *,
+    states: Sequence[Pair] = ...,
+    bounds: Mapping[str, int] | None = ...,
     on_stage: Callable[[str], None] = ...,
 ) -> Graph: ...
 @overload
 def load(
-    model: Source, dims: Dims, constants: Mapping[str, Any] | None = ..., *, on_stage: Callable[[str], None] = ...
-) -> Graph | Buckets: ...  # fmt: skip
+    model: Source,
+    dims: Dims,
+    constants: Mapping[str, Any] | None = ...,
+    *,
+    states: Sequence[Pair] = ...,
+    bounds: Mapping[str, int] | None = ...,
+    on_stage: Callable[[str], None] = ...,
+) -> Graph | Buckets: ...
 
 
 def load(
@@ -36,12 +45,16 @@ def load(
     dims: Dims | None = None,
     constants: Mapping[str, Any] | None = None,
     *,
+    states: Sequence[Pair] = (),
+    bounds: Mapping[str, int] | None = None,
     on_stage: Callable[[str], None] = quiet,
 ) -> Graph | Buckets:
     """The graph of an ONNX model (path, bytes or parsed proto) with its dimensions bound (G1).
 
     ``dims``: symbolic dimension -> size, or a list of buckets: then every combination is loaded and ``compile`` makes a
-    bundle. ``constants``: inputs whose value the compiler must know. ``ModelError`` lists every problem at once.
+    bundle. ``constants``: inputs whose value the compiler must know. ``states``: (input, output) pairs, or with the first
+    value (input, output, array), that stay on the processor from one inference to the next. ``bounds``: loop name -> the most
+    trips that it makes, where its end depends on the data. ``ModelError`` lists every problem at once.
     """
     from compiler import frontend
     from compiler.errors import ModelError
@@ -53,10 +66,12 @@ def load(
     on_stage("shapes")
     if all(isinstance(v, int) for v in given.values()):
         on_stage("lower")
-        return frontend.load(model, {k: v for k, v in given.items() if isinstance(v, int)}, constants)
+        fixed = {k: v for k, v in given.items() if isinstance(v, int)}
+        return frontend.load(model, fixed, constants, states=states, bounds=bounds)
     bindings = combinations(given)
     on_stage("lower")
-    return Buckets(tuple(bindings), tuple(frontend.load(model, binding, constants) for binding in bindings))
+    graphs = tuple(frontend.load(model, b, constants, states=states, bounds=bounds) for b in bindings)
+    return Buckets(tuple(bindings), graphs)
 
 
 def inspect(model: Source) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.lower import Lowering
 from compiler.frontend.operators import RULES
 from compiler.frontend.reader import Source, opsets, read_model
+from compiler.frontend.states import Pair, pair_problems, with_states
 from compiler.frontend.tensors import element_type
 from compiler.ir.builder import Builder
 from compiler.ir.graph import Graph
@@ -46,11 +47,16 @@ def load(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     limits: Limits = DEFAULT,
+    *,
+    states: Sequence[Pair] = (),
+    bounds: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of an ONNX model given as path, bytes or parsed proto.
 
-    ``dims`` binds symbolic dimensions by name, ``constants`` binds graph inputs that must be known at compile time. Raises
-    ``ModelError`` whose ``problems`` lists everything that is wrong, each with the operation and what to change.
+    ``dims`` binds symbolic dimensions by name, ``constants`` binds graph inputs that must be known at compile time.
+    ``states``: pairs of an input and the output that becomes its next value (and perhaps its first value): they stay on the
+    processor. ``bounds``: the most trips of loops, by name, whose end depends on the data. Raises ``ModelError`` whose
+    ``problems`` lists everything that is wrong, each with the operation and what to change.
     """
     proto, digest = read_model(model, limits)
     if len(proto.graph.node) > limits.model_nodes:
@@ -58,11 +64,18 @@ def load(
     builder = Builder(proto.graph.name[:200] or "model", max_bytes=limits.tensor_bytes, max_nodes=limits.graph_nodes)
     lowering = Lowering(builder, opsets(proto), proto.functions, limits)
     lowering.problems += lowering.unsupported(proto.graph)
+    lowering.problems += pair_problems(states, [v.name for v in _inputs(proto)], [v.name for v in proto.graph.output])
+    lowering.bounds = dict(bounds or {})
     scope: dict[str, str | None] = {}
     _bind_inputs(proto, dims or {}, constants or {}, lowering, scope)
     _stop(lowering)
     lowering.graph(proto.graph, scope)
     outputs = _outputs(proto, lowering, scope)
+    lowering.problems += [
+        ModelError(f"The model has no loop {name!r} to bound; it has {', '.join(sorted(lowering.loops)) or 'none'}.")
+        for name in lowering.bounds
+        if name not in lowering.loops
+    ]
     _stop(lowering)
     builder.source = ()
     for value, name in ((v, n) for n, v in scope.items() if v is not None):
@@ -74,7 +87,7 @@ def load(
         "sha256": digest,
         "dims": ", ".join(f"{k}={v}" for k, v in sorted((dims or {}).items())),
     }
-    return verify(builder.finish(outputs, lowering.names, metadata))
+    return verify(with_states(builder.finish(outputs, lowering.names, metadata), states))
 
 
 def _stop(lowering: Lowering) -> None:

@@ -34,6 +34,8 @@ class Lowering:
         self.functions = {(_domain(f.domain), f.name): f for f in functions}
         self.problems: list[ModelError] = []
         self.names: dict[str, str] = {}  # value -> what the model calls it
+        self.bounds: dict[str, int] = {}  # loop -> most trips, as stated by whoever compiles
+        self.loops: set[str] = set()  # loops that have been met
         self._sources: set[str] = set()
         self._depth = 0
         self._walked = 0
@@ -208,9 +210,13 @@ class Lowering:
                 return  # listed by ``unsupported``
             results: Sequence[str | None] = self._call(function, {**self._defaults(node), **attributes}, inputs)
         else:
+            label = node.name or name
+            self.loops.update({label} if node.op_type == "Loop" else ())
             op = Op(
                 self.b,
                 name=name,
+                label=label,
+                bound=self.bounds.get(label),
                 kind=node.op_type,
                 opset=self.opsets.get("", 1),
                 attributes=attributes,

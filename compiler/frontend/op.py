@@ -28,6 +28,8 @@ class Op:
         b: Builder,
         *,
         name: str,
+        label: str = "",
+        bound: int | None = None,
         kind: str,
         opset: int,
         attributes: Mapping[str, AttributeProto],
@@ -39,6 +41,8 @@ class Op:
         self.attributes = attributes
         self.inputs = tuple(inputs)
         self.body = body  # lowers a subgraph, given values for its inputs
+        self.label = label or name  # what the model calls it, inside a body too
+        self.bound = bound  # most trips of a loop, as stated by whoever compiles
 
     def fail(self, message: str) -> NoReturn:
         raise ModelError(f"{self.kind}: {message}", node=self.name)

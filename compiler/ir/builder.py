@@ -37,6 +37,7 @@ class Builder:
         self.nodes: list[Node] = []
         self.source: tuple[str, ...] = ()
         self.guard: Guard | None = None  # of every node that is added
+        self.guards: dict[str, Guard] = {}  # values that a guarded node defines
         self._max_bytes, self._max_nodes = max_bytes, max_nodes
         self._literals: dict[tuple[DType, tuple[int, ...], bytes], str] = {}
         self._count = 0
@@ -111,7 +112,10 @@ class Builder:
             raise ModelError(f"The model unrolls to more than {self._max_nodes} operations.")
         name = self._define(kind)
         made = make(f"{self.source[0] if self.source else 'node'}/{len(self.nodes)}", name)
-        self.nodes.append(replace(made, guard=self.guard) if self.guard else made)
+        if self.guard:
+            self.guards[name] = self.guard
+            made = replace(made, guard=self.guard)
+        self.nodes.append(made)
         return name
 
     # -- primitives -----------------------------------------------------------------------------------------------------
@@ -197,6 +201,11 @@ class Builder:
         size = sum(self.shape(p)[axis] for p in full)
         kind = TensorType(first.dtype, (*first.shape[:axis], size, *first.shape[axis + 1 :]))
         return self._emit(kind, kind.elements, lambda name, out: Join(name, out, self.source, tuple(full), axis))
+
+    def keep(self, value: str) -> str:
+        """The same value computed anew, under the guard that is set."""
+        shape = self.shape(value)
+        return self.compute(shape, [Operand(value, Access.identity(len(shape)))], arg(0, self.dtype(value)))
 
     def merge(self, parts: Sequence[tuple[Guard | None, str]]) -> str:
         """The last part whose guard holds; parts are of one type."""

@@ -1,85 +1,181 @@
-"""If and Loop whose course is known at compile time: the branch that is taken, the body as often as it runs."""
+"""If and Loop: what is known at compile time is taken or unrolled, the rest is guarded by what decides it."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
+from compiler.frontend.operators.scan import scan
+from compiler.ir.access import Access
+from compiler.ir.graph import Guard, Operand
 from compiler.ir.types import DType
 
-_TRIPS = 1 << 14
+_TRIPS = 1 << 14  # trips that are unrolled when it is known that they run
+_GUARDED = 1 << 10  # and when every trip asks whether it still does
 
 
 def _if(op: Op) -> tuple[str | None, ...]:
-    chosen = bool(op.known(0, "Which branch is taken").reshape(-1)[0])
+    op.need(op.b.types[op.x(0)].elements == 1, "its condition is not one truth value.")
+    known = op.b.known(op.x(0))
     assert op.body is not None
-    return op.body(op.graph("then_branch" if chosen else "else_branch"), {})
+    if known is not None:
+        return op.body(op.graph("then_branch" if bool(known.reshape(-1)[0]) else "else_branch"), {})
+    condition, outer = _here(op, op.x(0)), op.b.guard
+    guards = Guard(condition), Guard(condition, holds=False)
+    sides: list[tuple[str, ...]] = []
+    try:
+        for guard, name in zip(guards, ("then_branch", "else_branch"), strict=True):
+            op.b.guard = guard
+            sides.append(op.body(op.graph(name), {}))
+    finally:
+        op.b.guard = outer
+    op.need(len(sides[0]) == len(sides[1]), "its branches do not give the same number of results.")
+    merged = []
+    for i, pair in enumerate(zip(*sides, strict=True)):
+        yes, no = (op.b.types[v] for v in pair)
+        if yes != no:
+            op.fail(
+                f"its result {i + 1} is {yes} in one branch and {no} in the other, and which one is taken depends on the "
+                "data. Give both the same shape, or make the condition a constant when compiling."
+            )
+        merged.append(op.b.merge(list(zip(guards, pair, strict=True))))
+    return tuple(merged)
+
+
+def _here(op: Op, condition: str) -> str:
+    """The condition as a value of the branch that we are in, so that what it guards lies inside that branch."""
+    return condition if op.b.guards.get(condition) == op.b.guard else op.b.keep(condition)
+
+
+@dataclass
+class _Loop:
+    """A loop while it is unrolled. ``parts``: what each carried value is a merge of. ``next``: whether another trip runs,
+    surely or as a value says. ``open``: whether a trip so far asked the data."""
+
+    carried: list[str]
+    parts: list[list[tuple[Guard | None, str]]]
+    scans: list[list[str]]
+    next: bool | str = True
+    trip: int = 0
+    open: bool = False
 
 
 def _loop(op: Op) -> tuple[str | None, ...]:
-    """Unrolled: the number of trips and the condition must be known at every step."""
+    """Unrolled trip by trip. A trip that may not run is guarded by the condition that the trip before it left."""
     body = op.graph("body")
-    assert op.body is not None
-    trips = int(op.known(0, "The number of trips").reshape(-1)[0]) if op.has(0) else _TRIPS + 1
     carried = [op.x(i) for i in range(2, len(op.inputs))]
-    going = bool(op.known(1, "The condition").reshape(-1)[0]) if op.has(1) else True
-    scans: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    names = [v.name for v in body.input]
-    op.need(len(names) == len(carried) + 2, "its body does not take what it carries.")
-    trip = 0
-    while trip < trips and going:
-        op.need(trip < _TRIPS, f"it runs more than {_TRIPS} times.")
-        given = [op.const(trip, DType.I64), op.const(np.ones(()), DType.BOOL), *carried]
-        results = op.body(body, dict(zip(names, given, strict=True)))
-        known = op.b.known(results[0])
-        if known is None:
-            op.fail("whether it goes on depends on the data. Unroll it, or bound it by a number of trips alone.")
-        going = bool(known.reshape(-1)[0])
-        carried = list(results[1 : 1 + len(carried)])
-        for scan, value in zip(scans, results[1 + len(carried) :], strict=True):
-            scan.append(op.b.reshape(value, (1, *op.b.shape(value))))
-        trip += 1
-    op.need(all(scans) or not scans, "collects results but never runs.")
-    return (*carried, *(op.b.join(s, 0) for s in scans))
-
-
-def _scan(op: Op) -> tuple[str | None, ...]:
-    """Unrolled over its scanned inputs (operator set 9 and later)."""
-    body, count = op.graph("body"), op.whole("num_scan_inputs")
-    assert op.body is not None
-    op.need(op.opset >= 9, "has the form of operator set 8. Convert the model to a newer one.")
-    states = [op.x(i) for i in range(len(op.inputs) - count)]
-    scanned = [op.x(i) for i in range(len(states), len(op.inputs))]
-    axes = [
-        op.axis(a, len(op.b.shape(v))) for a, v in zip(op.wholes("scan_input_axes", [0] * count), scanned, strict=True)
-    ]
-    back = op.wholes("scan_input_directions", [0] * count)
-    outputs = len(body.output) - len(states)
-    out_axes, out_back = (
-        op.wholes("scan_output_axes", [0] * outputs),
-        op.wholes("scan_output_directions", [0] * outputs),
+    op.need(
+        len(body.input) == len(carried) + 2 and len(body.output) > len(carried),
+        "its body does not take and give what it carries.",
     )
-    length = op.b.shape(scanned[0])[axes[0]]
-    op.need(length <= _TRIPS, f"it runs more than {_TRIPS} times.")
+    op.need(not op.has(0) or op.b.types[op.x(0)].elements == 1, "its number of trips is not one number.")
+    limit, certain = _limit(op)
+    scans: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    loop = _Loop(carried, [[(None, v)] for v in carried], scans)
+    outer = op.b.guard
+    try:
+        _decide(op, loop, op.x(1) if op.has(1) else None, limit)
+        while loop.trip < limit and loop.next is not False:
+            _trip(op, loop, limit)
+        last = op.b.guard
+    finally:
+        op.b.guard = outer
+    results = [op.b.merge(parts) for parts in loop.parts]
+    if not certain and loop.next is not False:
+        results = _limited(op, loop, last, results)
+    return (*results, *_collected(op, loop))
+
+
+def _limit(op: Op) -> tuple[int, bool]:
+    """Most trips that are unrolled, and whether it is known that the loop makes no more."""
+    known = op.b.known(op.x(0)) if op.has(0) else None
+    most = max(0, int(known.reshape(-1)[0])) if known is not None else _TRIPS + 1
+    stated = op.bound
+    if stated is None or stated >= most:
+        return most, known is not None
+    op.need(stated <= _GUARDED, f"a bound of {stated} trips is more than the {_GUARDED} that are unrolled.")
+    return stated, False
+
+
+def _decide(op: Op, loop: _Loop, condition: str | None, limit: int) -> None:
+    """Whether the next trip runs, which is asked only while there may be one."""
+    b = op.b
+    flags = []
+    known = np.ones((), bool) if condition is None else b.known(condition)
+    if known is None:
+        assert condition is not None
+        op.need(b.types[condition].elements == 1, "its condition is not one truth value.")
+        flags.append(b.reshape(condition, ()))
+    elif not bool(known.reshape(-1)[0]):
+        loop.next = False
+        return
+    if op.has(0) and b.known(op.x(0)) is None:
+        flags.append(op.point(lambda trips: trips.op("gt", loop.trip), b.reshape(op.x(0), ())))
+    if not flags:
+        loop.next = True
+        op.need(loop.trip < _TRIPS or loop.trip == limit, f"it runs more than {_TRIPS} times.")
+        return
+    op.need(
+        limit <= _TRIPS,
+        "how often it runs depends on the data. State the most trips when compiling, such as "
+        f"bounds={{{op.label!r}: 20}}.",
+    )
+    op.need(loop.trip < _GUARDED or loop.trip == limit, f"it may stop after any of more than {_GUARDED} trips.")
+    loop.next = flags[0] if len(flags) == 1 else op.point(lambda goes, left: goes.op("and", left), *flags)
+
+
+def _trip(op: Op, loop: _Loop, limit: int) -> None:
+    b = op.b
+    assert op.body is not None
+    body = op.graph("body")
+    if isinstance(loop.next, str):
+        b.guard = Guard(_here(op, loop.next))
+        loop.open = True
     names = [v.name for v in body.input]
-    scans: list[list[str]] = [[] for _ in range(outputs)]
-    for t in range(length):
-        given = list(states)
-        for value, axis, reverse in zip(scanned, axes, back, strict=True):
-            shape = op.b.shape(value)
-            one = op.slice(value, axis, length - 1 - t if reverse else t, 1)
-            given.append(op.b.reshape(one, (*shape[:axis], *shape[axis + 1 :])))
-        results = op.body(body, dict(zip(names, given, strict=True)))
-        states = list(results[: len(states)])
-        for i, value in enumerate(results[len(states) :]):
-            axis = op.axis(out_axes[i], len(op.b.shape(value)) + 1)
-            shape = op.b.shape(value)
-            scans[i].append(op.b.reshape(value, (*shape[:axis], 1, *shape[axis:])))
-    joined = []
-    for i, parts in enumerate(scans):
-        axis = op.axis(out_axes[i], len(op.b.shape(parts[0])))
-        joined.append(op.b.join(parts[::-1] if out_back[i] else parts, axis))
-    return (*states, *joined)
+    given = [op.const(loop.trip, DType.I64), op.const(np.ones(()), DType.BOOL), *loop.carried]
+    results = op.body(body, dict(zip(names, given, strict=True)))
+    after, collected = results[1 : 1 + len(loop.carried)], results[1 + len(loop.carried) :]
+    for parts, before, value in zip(loop.parts, loop.carried, after, strict=True):
+        if loop.open and b.types[value] != b.types[before]:
+            op.fail(
+                f"it carries {b.types[before]} into a trip and {b.types[value]} out of it, and how often it runs depends on "
+                "the data. Carry a tensor of the largest size."
+            )
+        parts[:] = [*parts, (b.guard, value)] if loop.open else [(None, value)]
+    loop.carried = list(after)
+    for scans, value in zip(loop.scans, collected, strict=True):
+        scans.append(b.reshape(value, (1, *b.shape(value))))
+    loop.trip += 1
+    _decide(op, loop, results[0], limit)
 
 
-TABLE: dict[str, Rule] = {"If": _if, "Loop": _loop, "Scan": _scan}
+def _collected(op: Op, loop: _Loop) -> list[str]:
+    """What the trips gave, one behind the other."""
+    op.need(all(loop.scans), "collects results but never runs.")
+    op.need(
+        not (loop.scans and loop.open),
+        "collects a result of every trip, and how many there are depends on the data. Make the number of trips and the "
+        "condition constants when compiling, or carry a tensor of the largest size.",
+    )
+    return [op.b.join(scans, 0) for scans in loop.scans]
+
+
+def _limited(op: Op, loop: _Loop, last: Guard | None, results: list[str]) -> list[str]:
+    """The results; the smallest is read through an index that is outside when the loop would go on: a fault at run time."""
+    b = op.b
+    op.need(results, "it may go on beyond its bound, and carries nothing by which that would show.")
+    going = loop.next if isinstance(loop.next, str) else op.const(np.ones(()), DType.BOOL)
+    if last != b.guard:
+        going = b.merge([(None, op.const(np.zeros(()), DType.BOOL)), (last, going)])
+    at = min(range(len(results)), key=lambda i: b.types[results[i]].elements)
+    shape = b.shape(results[at])
+    whole = b.reshape(results[at], (1, *shape))
+    rows = ((0,) * len(shape), *Access.identity(len(shape)).matrix)
+    index = Operand(op.cast(going, DType.I64), Access((), ()))
+    checked = b.gather(whole, shape, Access((0,) * (len(shape) + 1), rows), [index, *(None,) * len(shape)])
+    return [checked if i == at else value for i, value in enumerate(results)]
+
+
+TABLE: dict[str, Rule] = {"If": _if, "Loop": _loop, "Scan": scan}
