@@ -35,7 +35,7 @@ SHAPING: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2), "ConstantOfShape": (0,),
     "CumProd": (1,), "CumSum": (1,), "DFT": (1, 2), "Expand": (1,), "HammingWindow": (0,), "HannWindow": (0,),
     "Loop": (0,), "MaxUnpool": (2,), "MelWeightMatrix": (0, 1, 2, 3, 4), "NonMaxSuppression": (2,), "OneHot": (1,),
-    "Pad": (1, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3), "STFT": (1, 3), "Slice": (1, 2, 3, 4),
+    "Pad": (1, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (2, 3), "STFT": (1, 3), "Slice": (1, 2, 3, 4),
     "Split": (1,), "Squeeze": (1,), "Tile": (1, 2), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,), "Trilu": (1,),
     **{f"Reduce{name}": (1,) for name in (
         "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare",
@@ -175,6 +175,6 @@ def bind(model: onnx.ModelProto, given: Feeds, name: str) -> tuple[Graph, tuple[
     except ModelError as failure:
         operator, names = base(name)
         shaping = [names[i] for i in SHAPING.get(operator, ()) if i < len(names) and names[i] in given]
-        if not shaping or "must be known" not in str(failure):
+        if not shaping or not any(words in str(failure) for words in ("must be known", "how often it runs")):
             raise
     return load(model, dims, {n: given[n] for n in shaping}), tuple(shaping)

@@ -7,6 +7,7 @@ from compiler.frontend.operators import (
     attention,
     contraction,
     control,
+    counting,
     elementwise,
     indexing,
     layout,
@@ -14,6 +15,8 @@ from compiler.frontend.operators import (
     recurrent,
     reduction,
     resizing,
+    sampling,
+    signal,
     spatial,
 )
 
@@ -25,8 +28,11 @@ RULES: dict[str, Rule] = {
     **reduction.TABLE,
     **indexing.TABLE,
     **resizing.TABLE,
+    **sampling.TABLE,
+    **signal.TABLE,
     **quantised.TABLE,
     **recurrent.TABLE,
     **control.TABLE,
+    **counting.TABLE,
     **attention.TABLE,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from compiler.frontend.op import Op, Rule
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
-from compiler.ir.terms import index, select
+from compiler.ir.terms import Term, index, select
 from compiler.ir.types import DType
 
 
@@ -101,6 +101,34 @@ def _scatter_nd(op: Op) -> str:
     return _scatter(op, source, flat[:, None] * inner + np.arange(inner), prod(data))
 
 
+def _tensor_scatter(op: Op) -> str:
+    """Along the axis, places from the write index on come from the update, all others from the cache."""
+    shape, length = op.shape(), op.shape(1)
+    axis = op.axis(op.whole("axis", -2), op.rank())
+    mode = op.text("mode", "linear")
+    op.need(mode in ("linear", "circular"), f"the mode {mode!r} is unknown.")
+    fits = all(a == b or (j == axis and b <= a) for j, (a, b) in enumerate(zip(shape, length, strict=True)))
+    op.need(axis > 0 and len(shape) == len(length) and fits, "its update does not fit its cache.")
+    n, many = shape[axis], length[axis]
+    first = op.cast(op.x(2), DType.I64) if op.has(2) else op.const(np.zeros(shape[0]), DType.I64)
+    rows = (shape[0], n)
+
+    def place(w: Term) -> Term:
+        return (index(1) - w).op("mod", n) if mode == "circular" else index(1) - w
+
+    places = op.point(place, op.b.reshape(first, (shape[0], 1)), shape=rows)
+    held = op.point(lambda p: p.op("max", 0).op("min", many - 1), places)
+    access = Access.identity(len(shape))
+    read = Access((0, 0), (access.matrix[0], access.matrix[axis]))
+    matrix = tuple((0,) * len(shape) if j == axis else row for j, row in enumerate(access.matrix))
+    indices: list[Operand | None] = [None] * len(shape)
+    indices[axis] = Operand(held, read)
+    new = op.b.gather(op.x(1), shape, Access(access.offset, matrix), indices)
+    inside = op.point(lambda p: p.op("ge", 0).op("and", p.op("lt", many)), places)
+    wide = op.b.reshape(inside, [shape[0] if j == 0 else n if j == axis else 1 for j in range(len(shape))])
+    return op.point(select, wide, new, op.x())
+
+
 def _flat_places(op: Op, places: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     sizes_array = np.array(sizes)
     places = np.where(places < 0, places + sizes_array, places)
@@ -163,5 +191,5 @@ def _compress(op: Op) -> str:
 TABLE: dict[str, Rule] = {
     "Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd, "OneHot": _one_hot, "Trilu": _trilu,
     "ScatterND": _scatter_nd, "ScatterElements": _scatter_elements, "Scatter": _scatter_elements, "NonZero": _non_zero,
-    "Compress": _compress,
+    "Compress": _compress, "TensorScatter": _tensor_scatter,
 }  # fmt: skip

@@ -9,6 +9,8 @@ import numpy as np
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.tensors import element_type
 from compiler.ir.access import Access
+from compiler.ir.graph import Operand
+from compiler.ir.terms import index, select
 from compiler.ir.types import DType
 
 
@@ -270,15 +272,62 @@ def _center_crop_pad(op: Op) -> str:
 
 
 def _reverse_sequence(op: Op) -> str:
-    lengths = op.known(1, "The lengths").reshape(-1)
-    batch, time = op.whole("batch_axis", 1), op.whole("time_axis", 0)
-    parts = []
-    for i, n in enumerate(lengths):
-        row = op.slice(op.x(), batch, i, 1)
-        total = op.shape()[time]
-        op.need(0 <= n <= total, f"a length {n} is more than there is.")
-        parts.append(op.take(row, time, np.concatenate((np.arange(n)[::-1], np.arange(n, total)))))
-    return op.b.join(parts, batch)
+    """Place t of a row of length n comes from n - 1 - t while t < n."""
+    shape = op.shape()
+    batch, time = (op.axis(op.whole(name, i), len(shape)) for name, i in (("batch_axis", 1), ("time_axis", 0)))
+    op.need(batch != time and op.shape(1) == (shape[batch],), "its lengths do not fit its batch.")
+    lengths = op.b.reshape(op.cast(op.x(1), DType.I64), (shape[batch], 1))
+    places = op.point(
+        lambda n: select(index(1).op("lt", n), n - 1 - index(1), index(1)), lengths, shape=(shape[batch], shape[time])
+    )
+    access = Access.identity(len(shape))
+    rows = tuple((0,) * len(shape) if j == time else row for j, row in enumerate(access.matrix))
+    indices: list[Operand | None] = [None] * len(shape)
+    indices[time] = Operand(places, Access((0, 0), (access.matrix[batch], access.matrix[time])))
+    return op.b.gather(op.x(), shape, Access(access.offset, rows), indices)
+
+
+def _col2im(op: Op) -> str:
+    """Every output place adds up one element of each tap that covers it; per axis a table says which, or none."""
+    image = [int(v) for v in op.known(1, "The image's shape").reshape(-1)]
+    block = [int(v) for v in op.known(2, "The block's shape").reshape(-1)]
+    rank = len(image)
+    op.need(op.rank() == 3 and len(block) == rank >= 1 and min(*image, *block) > 0, "its shapes do not fit its input.")
+    strides, dilations = op.wholes("strides", [1] * rank), op.wholes("dilations", [1] * rank)
+    pads = op.wholes("pads", [0] * 2 * rank)
+    op.need(len(strides) == len(dilations) == rank and len(pads) == 2 * rank, "its window does not fit its image.")
+    op.need(min(*strides, *dilations) > 0, "a stride or a dilation is not positive.")
+    counts = [
+        (image[j] + pads[j] + pads[j + rank] - (block[j] - 1) * dilations[j] - 1) // strides[j] + 1 for j in range(rank)
+    ]
+    batch, rows, columns = op.shape()
+    op.need(
+        min(counts) > 0 and columns == prod(counts) and rows % prod(block) == 0, "its input does not fit its shapes."
+    )
+    channels = rows // prod(block)
+    split = op.b.reshape(op.x(), (batch, channels, *block, *counts))
+    wide = (batch, channels, *block, *(n + 1 for n in counts))
+    split = op.b.view(split, wide, Access.identity(len(wide)), 0.0 if op.dtype().is_float else 0)
+    loops = (batch, channels, *image, *block)
+    data = [[0] * len(loops) for _ in wide]
+    data[0][0] = data[1][1] = 1
+    indices: list[Operand | None] = [None] * len(wide)
+    for j in range(rank):
+        data[2 + j][2 + rank + j] = 1
+        offset = np.arange(image[j])[None, :] + pads[j] - np.arange(block[j])[:, None] * dilations[j]
+        place = np.where((offset >= 0) & (offset % strides[j] == 0), offset // strides[j], counts[j])
+        table = op.const(np.minimum(place, counts[j]), DType.I64)
+        reads = (
+            tuple(int(i == 2 + rank + j) for i in range(len(loops))),
+            tuple(int(i == 2 + j) for i in range(len(loops))),
+        )
+        indices[2 + rank + j] = Operand(table, Access((0, 0), reads))
+    gathered = op.b.gather(split, loops, Access((0,) * len(wide), tuple(map(tuple, data))), indices)
+    return op.reduce("sum", gathered, range(2 + rank, 2 + 2 * rank), keep=False)
+
+
+def _has_element(op: Op) -> str:
+    return op.const(bool(op.inputs) and op.inputs[0] is not None, DType.BOOL)
 
 
 TABLE: dict[str, Rule] = {
@@ -286,4 +335,5 @@ TABLE: dict[str, Rule] = {
     "Transpose": _transpose, "Expand": _expand, "Concat": _concat, "Split": _split, "Slice": _slice, "Pad": _pad, "Tile": _tile,
     "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth, "Constant": _constant, "ReverseSequence": _reverse_sequence,
     "ConstantOfShape": _constant_of_shape, "Range": _range, "EyeLike": _eye_like, "CenterCropPad": _center_crop_pad,
+    "Col2Im": _col2im, "OptionalHasElement": _has_element,
 }  # fmt: skip

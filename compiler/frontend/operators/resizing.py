@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
+from compiler.frontend.operators.sampling import crop_and_resize
 from compiler.ir.terms import Term
 
 Array = np.ndarray[Any, Any]
@@ -19,10 +20,7 @@ def _resize(op: Op) -> str:
     scales_at, sizes_at = (1, -1) if old else (2, 3)
     shape = op.shape()
     axes = op.axes(op.wholes("axes", list(range(len(shape)))), len(shape))
-    op.need(
-        not (not old and op.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"),
-        "crops while it resizes.",
-    )
+    crops = not old and op.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     if sizes_at > 0 and op.has(sizes_at) and op.b.shape(op.x(sizes_at)) != (0,):
         sizes, scales = _from_sizes(op, [int(v) for v in op.known(sizes_at, "The sizes").reshape(-1)], axes)
     else:
@@ -30,6 +28,8 @@ def _resize(op: Op) -> str:
         op.need(len(scales) == len(axes) and all(0 < s < 1 << 20 for s in scales), "its scales do not fit its input.")
         sizes = [math.floor(shape[a] * s) for a, s in zip(axes, scales, strict=True)]
     op.need(all(0 < s < 1 << 24 for s in sizes), f"it would resize to {sizes}.")
+    if crops:
+        return crop_and_resize(op, axes, sizes, op.text("mode", "nearest"))
     return _along(op, axes, sizes, scales)
 
 
