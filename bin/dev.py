@@ -1,62 +1,22 @@
 """The project's commands, with nothing but the standard library: `python3 bin/dev.py COMMAND`.
 
 Every command first brings `.venv`, `node_modules` and `static/vendor` up to date; a stamp skips what has not changed.
+This one file must be readable by every Python that may be called `python`, 2.7 too: no annotation, no f-string.
 """
-
-from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+if sys.version_info < (3, 11):  # noqa: UP036 - this is where an old one is told
+    sys.stderr.write(
+        "Takt needs Python 3.11 or newer; this is %d.%d. Try: python3.11 bin/dev.py run\n"  # noqa: UP031
+        % sys.version_info[:2]
+    )
+    sys.exit(1)
 
-USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120 - older than pathlib
 
-  setup            create .venv, install the locked packages, copy the browser's files
-  run              start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all
-  test [ARG ...]   the whole check: lint, types, contracts, migrations, tests (ARG goes to pytest, and only pytest runs)
-  screens          pictures of every page at 1440 and 390 pixels and dark, into var/screens/
-  lint             ruff, mypy, import-linter, migrations up to date
-  lock             resolve pyproject.toml again into requirements.lock, and package.json into package-lock.json
-  worker --pool X  one worker for the pool X of servers elsewhere: set DATABASE_URL, REDIS_URL and STORAGE_URL
-  manage ARG ...   manage.py against the servers under var/
-  services         start PostgreSQL and Valkey under var/ and print their addresses; Ctrl-C ends them
-"""
-
-COMMANDS = ("setup", "run", "test", "screens", "lint", "lock", "worker", "manage", "services")
-
-
-def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come back
-    """Set up, then hand over to `bin.commands` inside the virtual environment."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - the one file that must still parse on an old Python
-        sys.stderr.write(
-            "Takt needs Python 3.11 or newer; this is %d.%d. Try: python3.11 bin/dev.py run\n"  # noqa: UP031
-            % sys.version_info[:2]
-        )
-        return 1
-    if not arguments or arguments[0] not in COMMANDS:
-        sys.stderr.write(USAGE)
-        return 0 if arguments[:1] in (["help"], ["-h"], ["--help"]) else 2
-
-    from bin import install
-
-    try:
-        if arguments[0] == "lock":
-            install.lock()
-            return 0
-        seconds = install.everything()
-    except install.SetupError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    if arguments[0] == "setup":
-        print(f"ready ({seconds:.0f} s)")
-        return 0
-    os.environ["TAKT_SETUP_SECONDS"] = f"{seconds:.1f}"
-    os.chdir(ROOT)
-    os.execv(str(install.PYTHON), [str(install.PYTHON), "-m", "bin.commands", *arguments])
-
+from bin.entry import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -31,19 +31,24 @@ ROOT = Path(settings.BASE_DIR)
 def test_an_old_python_is_told_which_one_to_use(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 9, 2, "final", 0))
-    monkeypatch.setattr(sys, "argv", ["bin/dev.py", "run"])
-    with pytest.raises(SystemExit, match="1"):
+    with monkeypatch.context() as old, pytest.raises(SystemExit, match="1"):
+        old.setattr(sys, "version_info", (3, 9, 2, "final", 0))
+        old.setattr(sys, "argv", ["bin/dev.py", "run"])
         runpy.run_path(str(ROOT / "bin" / "dev.py"), run_name="__main__")
     assert capsys.readouterr().err.startswith("Takt needs Python 3.11 or newer; this is 3.9.")
 
 
 def test_an_old_python_can_at_least_read_the_script() -> None:
-    ast.parse((ROOT / "bin" / "dev.py").read_text(), feature_version=(3, 7))
+    text = (ROOT / "bin" / "dev.py").read_text()
+    assert text.isascii()
+    newer = (ast.AnnAssign, ast.FunctionDef, ast.JoinedStr, ast.NamedExpr, ast.Match, ast.Nonlocal, ast.Starred)
+    for node in ast.walk(ast.parse(text, feature_version=(3, 4))):
+        assert not isinstance(node, newer), f"line {node.lineno} cannot be read by Python 2.7"
+        assert not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 
 def test_the_scripts_need_nothing_but_the_standard_library() -> None:
-    for name in ("dev.py", "install.py"):
+    for name in ("dev.py", "entry.py", "install.py"):
         tree = ast.parse((ROOT / "bin" / name).read_text())
         imported = {
             (node.module or "").split(".")[0] if isinstance(node, ast.ImportFrom) else node.names[0].name.split(".")[0]
