@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -107,7 +108,7 @@ def run() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        with running_services() as addresses, _stack(environment(addresses)) as stack:
+        with _alone(port), running_services() as addresses, _stack(environment(addresses)) as stack:
             _start_web(stack, port)  # beside the migrations: it is not ready before they are applied
             _prepare(stack.env)
             demo = json.loads(DEMO.read_text())
@@ -129,6 +130,25 @@ def worker(arguments: list[str]) -> int:
         raise ServiceError(f"Set {' and '.join(missing)} to the servers that this worker works for.")
     os.chdir(ROOT)
     os.execv(sys.executable, [sys.executable, "manage.py", "worker", *arguments])
+
+
+@contextlib.contextmanager
+def _alone(port: int) -> Iterator[None]:
+    """Two stacks in one folder would share a scheduler's file, metrics and demo.json: the second is told of the first."""
+    VAR.mkdir(parents=True, exist_ok=True)
+    with (VAR / "run.lock").open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            raise ServiceError(
+                f"Takt runs from {VAR} already, on port {handle.read().strip() or 'unknown'}: end that first, or choose "
+                "another folder for the data: TAKT_VAR=/a/folder PORT=8001 make run"
+            ) from None
+        handle.truncate(0)
+        handle.write(str(port))
+        handle.flush()
+        yield
 
 
 @contextlib.contextmanager

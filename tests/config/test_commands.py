@@ -31,10 +31,11 @@ ROOT = Path(settings.BASE_DIR)
 def test_an_old_python_is_told_which_one_to_use(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with monkeypatch.context() as old, pytest.raises(SystemExit, match="1"):
+    with monkeypatch.context() as old:
         old.setattr(sys, "version_info", (3, 9, 2, "final", 0))
         old.setattr(sys, "argv", ["bin/dev.py", "run"])
-        runpy.run_path(str(ROOT / "bin" / "dev.py"), run_name="__main__")
+        with pytest.raises(SystemExit, match="1"):
+            runpy.run_path(str(ROOT / "bin" / "dev.py"), run_name="__main__")
     assert capsys.readouterr().err.startswith("Takt needs Python 3.11 or newer; this is 3.9.")
 
 
@@ -65,6 +66,18 @@ def test_a_taken_port_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("PORT", str(other.getsockname()[1]))
         with pytest.raises(ServiceError, match=r"cannot be used \(Address already in use\).*PORT=8001 make run"):
             stack._port()
+
+
+def test_a_folder_that_is_in_use_is_not_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "VAR", tmp_path)
+    with (
+        stack._alone(8123),
+        pytest.raises(ServiceError, match=r"runs from .* already.*8123.*TAKT_VAR"),
+        stack._alone(8124),
+    ):
+        pass
+    with stack._alone(8124):
+        pass
 
 
 @pytest.mark.parametrize("port", ["http", "0", "70000", "-1"])
