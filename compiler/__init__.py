@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from compiler.face import chrome_trace, disassemble, inspect, load, report
     from compiler.isa.resources import Counters, Resources
     from compiler.program import Program
-    from compiler.simulator import SimulationError, simulate
+    from compiler.simulator import Session, SimulationError, simulate
 
 # Where each name of the face is defined. Loaded on first use: the rooms import each other through this package, and a
 # worker that only simulates should not pay for the frontend.
@@ -24,11 +24,11 @@ _HOMES = {
     "chrome_trace": "compiler.face", "disassemble": "compiler.face", "inspect": "compiler.face",
     "load": "compiler.face", "report": "compiler.face", "Counters": "compiler.isa.resources",
     "Resources": "compiler.isa.resources", "Program": "compiler.program",
-    "SimulationError": "compiler.simulator", "simulate": "compiler.simulator",
+    "Session": "compiler.simulator", "SimulationError": "compiler.simulator", "simulate": "compiler.simulator",
 }  # fmt: skip
 
 __all__ = [
-    "Buckets", "Bundle", "Counters", "DoesNotFit", "ModelError", "Program", "Resources", "SimulationError",
+    "Buckets", "Bundle", "Counters", "DoesNotFit", "ModelError", "Program", "Resources", "Session", "SimulationError",
     "chrome_trace", "compile", "disassemble", "inspect", "load", "read_programs", "report", "simulate",
 ]  # fmt: skip
 

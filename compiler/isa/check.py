@@ -53,6 +53,8 @@ def check(binary: Binary) -> None:
         here = (i.cycle, UNIT_CLASSES.index(TABLE[Op(i.opcode)].unit), i.unit)
         if here < order:
             _fail(f"instruction {number}: instructions are not ordered by cycle and unit")
+        if i.opcode == Op.BRANCH and number + 1 + i.count3 > len(binary.rows):
+            _fail(f"instruction {number}: a branch beyond the last instruction")
         order = here
 
 
@@ -252,6 +254,13 @@ def _fetch(b: Binary, i: Instruction) -> None:
     _require(i.offset + i.count1 * i.count2 * size <= len(b.external), "a transfer beyond external memory")
 
 
+def _branch(b: Binary, i: Instruction) -> None:
+    _require((i.count1, i.count2) == (1, 1), "a branch that reads more than one condition")
+    _require(not i.a or b.streams[i.a - 1].dtype == "bool", "a branch that reads no truth value")
+    _require(bool(i.a) or not i.flags, "a flag of a branch that has no condition")
+    _require(not i.a or not b.exact, "a condition in a program that says that its cost is exact")
+
+
 _CHECKS = {
     Op.LOADW: _loadw,
     Op.MATMUL: _matmul,
@@ -261,4 +270,5 @@ _CHECKS = {
     Op.RECV: _link,
     Op.SEND: _link,
     Op.FETCH: _fetch,
+    Op.BRANCH: _branch,
 }

@@ -5,12 +5,13 @@ The simulator does not use this module: it counts the arrays that it touches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 from compiler.isa.geometry import elements
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.machine import Machine
+from compiler.isa.paths import branches, dearest
 from compiler.isa.program import Program
 from compiler.isa.table import accesses, fetched
 from compiler.isa.tables import Tables, program_of, stream_of
@@ -96,3 +97,15 @@ def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     if i.opcode == Op.FETCH:
         link["external_in"] = i.count1 * i.count2 * tables.streams[i.out - 1].size
     return Counts.total([arithmetic, Counts(**moved, **link)])
+
+
+def dearest_counts(machine: Machine, tables: Tables, rows: Sequence[Instruction]) -> list[Counts]:
+    """Counts of every instruction of a program. With branches each quantity is counted on the way where it is largest and
+    is 0 elsewhere, so that sums are what no run exceeds."""
+    found = [counts(machine, tables, i) for i in rows]
+    if not branches(rows):
+        return found
+    for field in fields(Counts):
+        kept = set(dearest(rows, [getattr(c, field.name) for c in found])[1])
+        found = [c if n in kept else replace(c, **{field.name: 0}) for n, c in enumerate(found)]
+    return found

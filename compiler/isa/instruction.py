@@ -28,15 +28,18 @@ class Op(IntEnum):
     RECV = 6
     SEND = 7
     FETCH = 12
+    BRANCH = 13
 
 
 class Flag(IntFlag):
     """``FIRST``: accumulators start at 0. ``LAST``: the accumulated rows leave the plane. ``EXTRA``: the work repeats or
-    completes work already counted (a recomputed border, partial sums), so it is executed but not billed."""
+    completes work already counted (a recomputed border, partial sums), so it is executed but not billed. ``UNLESS``: a
+    branch skips when its condition is true."""
 
     FIRST = 1
     LAST = 2
     EXTRA = 4
+    UNLESS = 8
 
 
 class Field(NamedTuple):
@@ -49,7 +52,7 @@ FIELDS: Final = (
     Field("opcode", 8, "which instruction"),
     Field("unit", 8, "instance of the unit's class"),
     Field("slot", 8, "weight slot of the plane"),
-    Field("flags", 8, "1 first, 2 last, 4 extra"),
+    Field("flags", 8, "1 first, 2 last, 4 extra, 8 unless"),
     Field("cycle", 32, "issue cycle"),
     Field("source", 32, "position in the table of source operations"),
     Field("row", 32, "first accumulator row"),
@@ -69,8 +72,8 @@ FIELDS: Final = (
     Field("count1", 32, "number of rows"),
     Field("start2", 32, "first point of the inner loops"),
     Field("count2", 32, "number of inner points"),
-    Field("start3", 32, "first point of the result's inner loops"),
-    Field("count3", 32, "number of the result's inner points"),
+    Field("start3", 32, "first point of the result's inner loops; of a branch: cycles that it skips"),
+    Field("count3", 32, "number of the result's inner points; of a branch: instructions that it skips"),
     Field("offset", 64, "byte offset in the host tensor, or in external memory"),
 )
 

@@ -17,6 +17,8 @@ def exceeds(machine: Machine, tables: Tables, i: Instruction) -> str:
         return f"there are {unit.instances} units {name}"
     if i.opcode in (Op.LOADW, Op.MATMUL):
         return _plane(machine, tables, i)
+    if i.opcode == Op.BRANCH:
+        return ""
     amount, what = i.count1 * i.count2, "elements"
     if isinstance(unit, LinkUnit):
         amount, what = amount * SIZE[tables.ports[i.port - 1].dtype], "bytes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-UNIT_CLASSES = ("link_in", "external", "weights", "matrix", "vector", "move", "link_out")
+UNIT_CLASSES = ("link_in", "external", "weights", "matrix", "vector", "move", "link_out", "control")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +57,21 @@ class LinkUnit(Unit):
 class ExternalUnit(Unit):
     """The port to external memory of ``capacity`` bytes, read only.
 
-    ``all_weights``: whatever the planes load comes from there, even what would fit on the chip. ``instructions``: the
-    control unit streams its instructions from there over wires of its own, so that they take no on-chip memory.
+    ``ahead``: bytes that may be fetched before the turn of their reader comes (the depth of a queue of weights).
+    ``all_weights``: constants that planes multiply with come from there, even such as would fit on the chip.
+    ``instructions``: the control unit streams its instructions over wires of its own: they take no on-chip memory.
     """
 
     capacity: int
     bytes_per_cycle: int
+    ahead: int = 0
     all_weights: bool = False
     instructions: bool = False
 
 
 NO_EXTERNAL = ExternalUnit(instances=0, latency=0, ports={}, capacity=0, bytes_per_cycle=1)
+
+NO_CONTROL = Unit(instances=0, latency=0, ports={"a": 1})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +79,7 @@ class Machine:
     """Sizes, rates and latencies of one processor version. ``energy``: femtojoules per action.
 
     A processor without planes has no ``matrix.tiles`` and 0 instances of ``matrix`` and ``weights``; one without external
-    memory has ``NO_EXTERNAL``.
+    memory has ``NO_EXTERNAL``, one that cannot branch ``NO_CONTROL``.
     """
 
     clock_hz: int
@@ -92,6 +96,7 @@ class Machine:
     link_in: LinkUnit
     link_out: LinkUnit
     external: ExternalUnit = field(default=NO_EXTERNAL)
+    control: Unit = field(default=NO_CONTROL)  # what decides branches
 
     def unit(self, name: str) -> Unit:
         """The unit class of that name (one of ``UNIT_CLASSES``)."""

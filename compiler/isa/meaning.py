@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from compiler.isa.element import NUMPY
-from compiler.isa.instruction import REDUCERS, Instruction
+from compiler.isa.instruction import REDUCERS, Flag, Instruction
 from compiler.isa.program import Program
 from compiler.numerics.contract import contract
 from compiler.numerics.reduce import reduce
@@ -87,6 +87,13 @@ def vector(i: Instruction, inputs: Inputs) -> Result:
     if inputs.post is not None:
         value = run(inputs.post, operands, value, inputs.index)
     return value
+
+
+def branch(i: Instruction, inputs: Inputs) -> Result:
+    """Whether the instructions behind it are skipped."""
+    if "a" not in inputs.operands:
+        return np.ones((1, 1), np.bool_)
+    return np.asarray(inputs.operands["a"] == bool(i.flags & Flag.UNLESS))
 
 
 def move(i: Instruction, inputs: Inputs) -> Result:

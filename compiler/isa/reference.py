@@ -39,9 +39,11 @@ instruction and the operation it comes from:
 3. a write that begins before an earlier instruction, or its own other operands, have finished reading the line (an operand
    that is the result's very piece may be overwritten: a lane reads before it writes), or before an earlier write to it ends;
 4. an address outside the program's regions, a write into its constants, a result that puts two values in one place;
+   on a processor whose weights all come from external memory, a factor of a plane that lies in the constants;
 5. a weight slot that is used before it is loaded, or reloaded while products still read it, or of another shape;
 6. a product that continues sums that are not in its accumulator rows, or starts on rows that still hold some;
-7. a tile larger than its unit's; a gathered index outside its dimension; an output sent twice or not completely.
+7. a tile larger than its unit's; a gathered index outside its dimension; an output sent twice or not completely;
+8. a branch at which, or at whose landing, something is under way, or in a program whose inferences overlap.
 
 ## Streams
 

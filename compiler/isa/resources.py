@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -69,6 +70,35 @@ class Resources:
             memory=Memory(**plain.pop("memory")),
             **plain,
         )
+
+    def within(self, bound: Resources) -> bool:
+        """Whether a run that counted this keeps what ``bound`` promises: equal when that is exact, else nowhere more."""
+        if bound.exact:
+            return self == bound
+        ours, most = dict(_leaves(self.to_json())), dict(_leaves(bound.to_json()))
+        return self.reason == bound.reason and not self.exact and all(ours[name] <= most[name] for name in ours)
+
+
+def _leaves(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Whole numbers by dotted name, those of nested tables too."""
+    for name, value in data.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif isinstance(value, int) and name != "exact":
+            yield prefix + name, value
+
+
+def most(parts: Sequence[Resources]) -> Resources:
+    """The largest of every quantity over some inferences of one program."""
+
+    def largest(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        first = rows[0]
+        return {
+            name: largest([row[name] for row in rows]) if isinstance(value, dict) else max(row[name] for row in rows)
+            for name, value in first.items()
+        }
+
+    return Resources.from_json(largest([part.to_json() for part in parts]))
 
 
 Counters = Resources

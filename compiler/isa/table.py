@@ -155,6 +155,17 @@ TABLE: Final[dict[Op, Spec]] = {
             "Weights that on-chip memory cannot hold stream in from memory beside the chip, at the rate of its pins and ahead "
             "of their use; what lies there is written once, when the program is loaded.",
         ),
+        Spec(
+            Op.BRANCH, "control", ("flags", "a", *_TILE3),
+            (Operand("a", 1, 2, "a", required=False),),
+            meaning.branch, timing.one_beat, _base("control"),
+            "1",
+            "Read one truth value from `a`. When it is false (with `unless`: when it is true; without `a`: always) the next "
+            "`count3` instructions are skipped, and everything behind them issues `start3` cycles earlier. Nothing may be under "
+            "way when it issues or where it lands, and nothing issues before it has decided.",
+            "The one instruction sequencer drops a stretch of instructions; waiting for an idle machine keeps all distances "
+            "between instructions what the compiler proved, whichever way it goes.",
+        ),
     )
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from compiler.isa.binary import Binary
-from compiler.isa.counting import Counts, counts
+from compiler.isa.counting import Counts, dearest_counts
 from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.table import time, unit_class
@@ -62,9 +62,9 @@ def _blank(index: int, name: str, found: dict[str, Any]) -> dict[str, Any]:
 def _spread(rows: list[dict[str, Any]], binary: Binary, target: Target) -> None:
     """What instructions do, to the rows that they come from."""
     parts: dict[int, list[Counts]] = {}
-    for i in binary.rows:
+    for i, counted in zip(binary.rows, dearest_counts(target, binary, binary.rows), strict=True):
         row = rows[i.source]
-        parts.setdefault(i.source, []).append(counts(target, binary, i))
+        parts.setdefault(i.source, []).append(counted)
         timing = time(target, binary, i)
         unit = unit_class(i)
         row["busy"][unit] = row["busy"].get(unit, 0) + timing.beats

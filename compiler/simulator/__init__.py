@@ -5,6 +5,7 @@ It shares the instruction table with the compiler and nothing else: it knows no 
 
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.run import simulate
+from compiler.simulator.session import Session
 from compiler.simulator.trace import Event, chrome_trace, timeline
 
-__all__ = ["Event", "SimulationError", "chrome_trace", "simulate", "timeline"]
+__all__ = ["Event", "Session", "SimulationError", "chrome_trace", "simulate", "timeline"]

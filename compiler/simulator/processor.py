@@ -17,6 +17,7 @@ from compiler.isa.program import Program
 from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
 from compiler.simulator.count import Tally
+from compiler.simulator.course import check_branches
 from compiler.simulator.memory import HazardError, Memory
 from compiler.simulator.pieces import Array, coordinates
 from compiler.simulator.prepare import Preparation, Prepared, gathered_places
@@ -50,6 +51,7 @@ class Processor:
         self.target = target
         self.preparation = Preparation(binary, target)
         self.program = self.preparation.run()
+        check_branches(self.preparation, self.program)
         self.memory = Memory(binary, target.line_bytes)
         for p in self.program:
             for piece in (*p.reads.values(), *((p.out,) if p.out else ())):
@@ -59,14 +61,14 @@ class Processor:
         self.sums: dict[int, dict[int, Array]] = {}
         self._widest: dict[int, int] = {}
 
-    def issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
-        """Check and execute ``p`` at ``cycle``; ``SimulationError`` when the processor must not."""
+    def issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> bool:
+        """Check and execute ``p`` at ``cycle``; ``SimulationError`` when the processor must not. Whether it skips something."""
         try:
-            self._issue(p, cycle, host, tally)
+            return self._issue(p, cycle, host, tally)
         except HazardError as error:
             raise self.preparation.error(p.number, p.i, str(error), cycle) from None
 
-    def _issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
+    def _issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> bool:
         free = self.free.get(p.unit, 0)
         if free > cycle:
             raise HazardError(f"the unit is busy until cycle {free}")
@@ -92,6 +94,7 @@ class Processor:
             memory.note_write(p.out, end)
         tally.moved(p)
         tally.end = max(tally.end, end)
+        return p.out is None and result is not None and bool(result.all())
 
     def _operands(self, p: Prepared) -> dict[str, Array]:
         data = self.memory.data
@@ -213,6 +216,9 @@ class Processor:
         found = data.view(piece.dtype)[np.where(piece.inside, places // piece.dtype.itemsize, 0)]
         return np.where(piece.inside, found, np.asarray(piece.stream.fill, piece.dtype))
 
+    def _branch(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
+        return meaning.branch(p.i, Inputs(self._operands(p)))
+
     def _recv(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
         i, piece = p.i, p.out
         assert piece is not None
@@ -249,4 +255,5 @@ _EXECUTE: dict[Op, Callable[[Processor, Prepared, int, Host, Tally], Any]] = {
     Op.RECV: Processor._recv,
     Op.SEND: Processor._send,
     Op.FETCH: Processor._fetch,
+    Op.BRANCH: Processor._branch,
 }

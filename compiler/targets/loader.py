@@ -29,7 +29,7 @@ KINDS = ("published", "chosen", "extension", "derived")
 ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "external_byte", "cycle")
 READ_PORTS = {
     "weights": ("a",), "matrix": ("a", "b", "c", "d"), "vector": ("a", "b", "c", "d"), "move": ("a", "index"),
-    "link_out": ("a",), "link_in": (), "external": (),
+    "link_out": ("a",), "link_in": (), "external": (), "control": ("a",),
 }  # fmt: skip
 WRITE_PORTS = {"matrix", "vector", "move", "link_in", "external"}
 
@@ -185,6 +185,7 @@ def _external(r: _Reader) -> ExternalUnit:
         **_unit(r, "external", tile=True),
         capacity=r.number("external", "bytes"),
         bytes_per_cycle=r.number("external", "bytes_per_cycle"),
+        ahead=r.number("external", "ahead"),
         all_weights=r.choice("external", "weights", ("all", "overflow")) == "all",
         instructions=r.choice("external", "instructions", ("streamed", "resident")) == "streamed",
     )
@@ -220,6 +221,7 @@ def _machine(r: _Reader) -> dict[str, Any]:
         "link_in": _link(r, "link_in"),
         "link_out": _link(r, "link_out"),
         "external": _external(r),
+        "control": Unit(**(_unit(r, "control", tile=False) if r.has("control") else _absent("control"))),
     }
 
 
