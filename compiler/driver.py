@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from compiler import targets
@@ -11,12 +11,15 @@ from compiler.codegen.emit import emit
 from compiler.codegen.notes import notes
 from compiler.errors import DoesNotFit, ModelError
 from compiler.ir.graph import Graph
+from compiler.precision import PRECISIONS, Calibration, prepare
+from compiler.precision.feeds import fitting
 from compiler.program import Program
+from compiler.schedule import external
 from compiler.schedule.build import Plan, build
 from compiler.targets import Target
 
-PRECISIONS = ("float32",)
 Stage = Callable[[str], None]
+Examples = Calibration | Sequence[Mapping[str, Any]] | None
 
 
 def quiet(name: str) -> None:
@@ -24,46 +27,66 @@ def quiet(name: str) -> None:
 
 
 @overload
-def compile(graph: Graph, target: str | Target = ..., precision: str = ..., *, on_stage: Stage = ...) -> Program: ...
+def compile(
+    graph: Graph, target: str | Target = ..., precision: str = ..., calibration: Examples = ..., *, on_stage: Stage = ...
+) -> Program: ...
 @overload
-def compile(graph: Buckets, target: str | Target = ..., precision: str = ..., *, on_stage: Stage = ...) -> Bundle: ...
+def compile(
+    graph: Buckets, target: str | Target = ..., precision: str = ..., calibration: Examples = ..., *, on_stage: Stage = ...
+) -> Bundle: ...
 
 
 def compile(
-    graph: Graph | Buckets, target: str | Target = "lpu", precision: str = "float32", *, on_stage: Stage = quiet
+    graph: Graph | Buckets,
+    target: str | Target = "lpu",
+    precision: str = "float32",
+    calibration: Examples = None,
+    *,
+    on_stage: Stage = quiet,
 ) -> Program | Bundle:
     """Compile a loaded model for a processor version (G2, G3, G4).
 
-    ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``on_stage`` hears the name
-    of every stage when it begins. ``ModelError`` names the operation that cannot be compiled, ``DoesNotFit`` says what is
-    asked, what there is, and what would close the gap.
+    ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``calibration``: feeds from
+    which float16 and int8 take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``on_stage`` hears
+    the name of every stage when it begins. ``ModelError`` names the operation that cannot be compiled, ``DoesNotFit`` says what
+    is asked, what there is, and what would close the gap.
     """
     if precision not in PRECISIONS:
         raise ModelError(f"precision {precision!r} is not offered yet; choose one of: {', '.join(PRECISIONS)}")
     machine = targets.resolve(target)
     if isinstance(graph, Buckets):
-        programs = tuple(_compile(g, machine, precision, on_stage) for g in graph.graphs)
+        if isinstance(calibration, Calibration):
+            raise ModelError("one calibration does not serve several buckets; give its feeds, or compile bucket by bucket")
+        programs = tuple(_compile(g, machine, precision, fitting(g, calibration), on_stage) for g in graph.graphs)
         return Bundle(graph.dims, programs)
-    return _compile(graph, machine, precision, on_stage)
+    return _compile(graph, machine, precision, calibration, on_stage)
 
 
-def _compile(graph: Graph, target: Target, precision: str, on_stage: Stage) -> Program:
+def _compile(graph: Graph, target: Target, precision: str, calibration: Examples, on_stage: Stage) -> Program:
     from compiler.bounds import bounds
     from compiler.passes import optimise
 
     on_stage("fuse")
-    fused = optimise(graph)
-    proven = bounds(fused, target)
-    plan = build(fused, target, on_stage)
-    _check_size(plan, 0)
-    on_stage("binary")
-    least = {
-        "latency": proven.latency, "latency_limit": proven.latency_limit,
-        "interval": proven.interval, "interval_limit": proven.interval_limit,
-    }  # fmt: skip
-    binary = emit(plan, notes(plan, fused, least, precision))
-    _check_size(plan, binary.instruction_bytes)
-    return Program(binary, target)
+    fused, accuracy = prepare(optimise(graph), precision, calibration)
+    for extent in external.extents(target):
+        plan = build(fused, target, on_stage, extent)
+        if not _fits(plan, 0):
+            continue
+        on_stage("binary")
+        proven = bounds(fused, target)
+        least = {
+            "latency": proven.latency, "latency_limit": proven.latency_limit,
+            "interval": proven.interval, "interval_limit": proven.interval_limit,
+        }  # fmt: skip
+        binary = emit(plan, notes(plan, fused, least, precision) | accuracy)
+        if _fits(plan, binary.instruction_bytes):
+            return Program(binary, target)
+    _check_size(plan, binary.instruction_bytes if _fits(plan, 0) else 0)
+    raise AssertionError("what does not fit has been refused")
+
+
+def _fits(plan: Plan, instructions: int) -> bool:
+    return plan.target.on_chip(plan.map.total, instructions) <= plan.target.memory_bytes
 
 
 def _check_size(plan: Plan, instructions: int) -> None:

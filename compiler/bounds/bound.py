@@ -34,7 +34,7 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
     nodes = [n for n in graph.nodes if needed[n.output] > 0]
     work = [[_scaled(form, needed[n.output]) for form in forms(n, graph, machine)] for n in nodes]
     table = Table.of(work, machine)
-    links = _links(graph, machine)
+    links = _links(graph, machine) | _overflow(graph, machine)
     candidates = [(cycles, f"the {unit} port") for unit, cycles in links.items()]
     prices = best_prices(table) if nodes else corner("matrix")
     candidates.append((table.bound(prices), _limit(prices)))
@@ -58,6 +58,16 @@ def _links(graph: Graph, machine: Machine) -> dict[str, int]:
     }
     rates = {"link_in": machine.link_in, "link_out": machine.link_out}
     return {unit: ceil_div(size, rates[unit].bytes_per_cycle * rates[unit].instances) for unit, size in sizes.items()}
+
+
+def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
+    """Cycles of the external port for factors of contractions that no on-chip memory could hold together."""
+    if not machine.external.instances:
+        return {}
+    factors = {o.value for n in graph.nodes if isinstance(n, Compute) and n.is_contraction for o in n.operands[:2]}
+    size = sum(graph.types[name].bytes for name in factors & set(graph.constants))
+    rate = machine.external.bytes_per_cycle * machine.external.instances
+    return {"external": ceil_div(max(0, size - machine.memory_bytes), rate)}
 
 
 def _latency(graph: Graph, machine: Machine, nodes: list[Node], table: Table, best: Prices) -> tuple[int, str]:

@@ -42,7 +42,9 @@ class Table:
 
     def paid(self, prices: Prices) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """What each operation pays at least."""
-        paid: np.ndarray[tuple[int, ...], np.dtype[np.int64]] = (self.cost * np.array(prices, dtype=np.int64)).sum(axis=2)
+        paid: np.ndarray[tuple[int, ...], np.dtype[np.int64]] = (self.cost * np.array(prices, dtype=np.int64)).sum(
+            axis=2
+        )
         return np.asarray(paid.min(axis=1), dtype=np.int64)
 
     def capacity(self, prices: Prices) -> int:
@@ -60,20 +62,21 @@ def corner(unit: str) -> Prices:
 
 def best_prices(table: Table) -> Prices:
     """Prices with a large bound: the best corner, or the best mixture of planes, weight ports and vector units."""
-    mixed = _search(table)
-    return max([mixed, *(corner(unit) for unit in SCHEDULED)], key=lambda prices: _ratio(table, prices))
+    mixed = [_search(table, port) for port in ("weights", "external") if table.instances[SCHEDULED.index(port)]]
+    return max([*mixed, *(corner(unit) for unit in SCHEDULED)], key=lambda prices: _ratio(table, prices))
 
 
 def _ratio(table: Table, prices: Prices) -> int:
     return int(table.paid(prices).sum()) * PRICE // max(1, table.capacity(prices))
 
 
-def _search(table: Table) -> Prices:
-    """Nested search over two shares; the bound is a concave function of the prices, so the interval may shrink."""
+def _search(table: Table, port: str) -> Prices:
+    """Nested search over two shares, of vector units and of one port; the bound is a concave function of the prices, so
+    the interval may shrink."""
 
     def prices(vector: int, weights: int) -> Prices:
         plane = PRICE - vector
-        parts = {"matrix": (plane * (PRICE - weights)) // PRICE, "weights": plane * weights // PRICE, "vector": vector}
+        parts = {"matrix": (plane * (PRICE - weights)) // PRICE, port: plane * weights // PRICE, "vector": vector}
         return tuple(parts.get(unit, 0) for unit in SCHEDULED)
 
     def inner(vector: int) -> tuple[int, int]:

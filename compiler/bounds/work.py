@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import prod
 
-from compiler.bounds.shape import Box, Extents, extents
+from compiler.bounds.shape import Box, Extents, extents, read_box
 from compiler.ir.expr import FREE, Expr
 from compiler.ir.graph import Compute, Gather, Graph, Node
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
 Work = dict[str, Fraction]  # unit class -> unit-cycles
-SCHEDULED = ("weights", "matrix", "vector", "move")
+SCHEDULED = ("external", "weights", "matrix", "vector", "move")
 
 
 def forms(node: Node, graph: Graph, machine: Machine, box: Box | None = None) -> list[Work]:
@@ -32,7 +32,7 @@ def forms(node: Node, graph: Graph, machine: Machine, box: Box | None = None) ->
         return [{}]
     if node.reducer is None and node.expr.is_identity and node.post is None:
         return [{}]  # a copy, which may be a name for the same memory
-    found = [_vector(node, graph, machine, box)]
+    found = [_vector(node, graph, machine, box)] if machine.vector.instances else []
     if on_planes(node, graph, machine):
         found += _planes(node, graph, machine, box)
     return found
@@ -78,6 +78,8 @@ def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> I
             yield {}
             continue
         cycles = e.rows * row_passes(e, depth, width)
+        outside = machine.external.all_weights and box is None
+        fetched = {"external": _fetched(node, graph, machine) * e.share} if outside else {}
         weights = Fraction(e.batch * e.inner * e.columns * dtype.size, machine.weights.bytes_per_cycle)
         for behind in range(1, max(1, ceil_div(post, machine.matrix.alus)) + 1):
             # each pass that ends a sum takes `behind` cycles a row, which pays for that many ALU stages
@@ -85,7 +87,21 @@ def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> I
             rest = max(0, post - behind * machine.matrix.alus)
             points = e.batch * e.rows * e.columns
             vector = Fraction(points * rest, machine.vector.alus * vector_lanes(node, graph, machine))
-            yield {"matrix": cycles + ends, "weights": weights * e.share, "vector": vector}
+            yield {"matrix": cycles + ends, "weights": weights * e.share, "vector": vector} | fetched
+
+
+def _fetched(node: Compute, graph: Graph, machine: Machine) -> Fraction:
+    """Cycles of the external port for a constant factor that planes take from there only; charged to its first reader."""
+    found = Fraction(0)
+    for o in node.operands[:2]:
+        if o.value not in graph.constants or o.fill is not None:
+            continue
+        readers = (n for n in graph.nodes if isinstance(n, Compute) and any(p.value == o.value for p in n.operands))
+        mixed = any(sum(1 for c in column if c) > 1 for column in zip(*o.access.matrix, strict=True))
+        whole = read_box(o, graph, node.loops, node.loops) == graph.types[o.value].shape and not mixed
+        if whole and next(readers) is node:
+            found += Fraction(graph.types[o.value].bytes, machine.external.bytes_per_cycle)
+    return found
 
 
 def row_passes(e: Extents, depth: int, width: int) -> Fraction:

@@ -12,6 +12,7 @@ from compiler.isa.instruction import Instruction, pack
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.stream import Gather, GatherAxis, Stream
 from compiler.isa.table import unit_class
+from compiler.schedule import external
 from compiler.schedule.space import relocated
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
         latency=plan.latency,
         interval=plan.interval,
         notes=json.dumps(notes, sort_keys=True, separators=(",", ":")),
+        external=external.image(plan.space),
     )
 
 

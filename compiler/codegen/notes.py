@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from compiler.ir.graph import Compute, Graph, Node, reads_of
 from compiler.isa.instruction import Op
+from compiler.schedule import external
 
 if TYPE_CHECKING:
     from compiler.schedule.build import Plan
@@ -24,6 +26,7 @@ def notes(plan: Plan, graph: Graph, bounds: dict[str, Any], precision: str) -> d
         "rows": [_row(name, node) for name, node in zip(plan.names, plan.nodes, strict=True)],
         "buffers": _buffers(plan),
         "weights": _weights(plan),
+        "external": _outside(plan),
         "edges": _edges(plan),
     }
 
@@ -71,7 +74,7 @@ def _buffers(plan: Plan) -> list[list[Any]]:
     lives = {life.name: (life.start, life.end) for life in plan.lifetimes}
     rows = []
     for b in plan.space.buffers.values():
-        if b.size and (b.kind != "arena" or b.name in lives):
+        if b.size and b.kind != "external" and (b.kind != "arena" or b.name in lives):
             first, last = lives.get(b.name, (0, plan.latency))
             rows.append([b.name, b.kind, plan.address[b.number], b.size, first, last])
     return sorted(rows, key=lambda row: (row[2], row[4], row[0]))
@@ -89,6 +92,22 @@ def _weights(plan: Plan) -> list[int]:
             if b.kind == "constant" and name not in seen:
                 seen.add(name)
                 share[i.source] += b.size
+    return share
+
+
+def _outside(plan: Plan) -> list[int]:
+    """Bytes in external memory by source operation ([] when there are none): a constant there belongs to the first that
+    fetches from it."""
+    share = [0] * len(plan.names)
+    begin = external.offsets(plan.space)
+    if not begin:
+        return []
+    names, places = list(begin), list(begin.values())
+    for tile in plan.tiles:
+        if tile.instruction.opcode == Op.FETCH:
+            name = names[bisect_right(places, tile.instruction.offset) - 1]
+            if begin.pop(name, None) is not None:
+                share[tile.instruction.source] += plan.space.buffers[name].size
     return share
 
 

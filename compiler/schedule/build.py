@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compiler.errors import ModelError
 from compiler.ir.graph import Graph, Node
 from compiler.isa.binary import MemoryMap
-from compiler.schedule import memory, order
+from compiler.schedule import external, memory, order
 from compiler.schedule.interval import shortest
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
@@ -42,11 +43,13 @@ class Plan:
     needs: order.Needs
 
 
-def build(graph: Graph, target: Target, on_stage: Callable[[str], None]) -> Plan:
-    """Schedule and place a lowered graph on a target."""
+def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent: int = external.RESIDENT) -> Plan:
+    """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory."""
     on_stage("schedule")
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
+    _require_units(tiler.tiles, target, names)
+    external.attach(tiler, extent)
     data = order.dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
     best = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space.lines)
     tiles, needs, done = best.tiles, best.needs, best.done
@@ -59,6 +62,16 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None]) -> Plan
         legal, target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
         interval, names, nodes, needs,
     )  # fmt: skip
+
+
+def _require_units(tiles: list[Tile], target: Target, names: list[str]) -> None:
+    """A processor may lack a unit; ``ModelError`` names the first operation that cannot do without it."""
+    for tile in tiles:
+        if not target.unit(tile.unit[0]).instances:
+            raise ModelError(
+                f"operation {names[tile.instruction.source]!r} needs the unit {tile.unit[0]!r}, which {target.name} does not "
+                "have; choose another target"
+            )
 
 
 def _lifetimes(space: Space, done: order.Schedule) -> list[Lifetime]:

@@ -62,6 +62,7 @@ def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: l
                     wanted.update(_writers(tables[root], lines))
         if number in load:
             wanted.add(load[number])
+        wanted.update(tile.behind)
         wanted.discard(number)
         found.append(sorted(wanted))
     return found

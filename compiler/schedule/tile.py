@@ -21,7 +21,8 @@ class Tile:
     """``unit``: class and instance. ``reads``/``writes``: lines of the unbounded space.
 
     ``inputs``: values read; ``output``: the value written. ``chain``: number of the weight tile that a MATMUL uses or a
-    LOADW fills on its plane (-1: none, or not yet given to a plane).
+    LOADW fills on its plane (-1: none, or not yet given to a plane). ``behind``: tiles whose results must be complete,
+    though it reads none of them.
     """
 
     instruction: Instruction
@@ -34,6 +35,7 @@ class Tile:
     inputs: tuple[tuple[str, np.ndarray[Any, Any]], ...] = ()
     after: list[int] = field(default_factory=list)
     chain: int = -1
+    behind: tuple[int, ...] = ()
 
 
 def make(

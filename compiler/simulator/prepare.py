@@ -81,6 +81,7 @@ class Preparation:
                     out = piece
                     continue
                 reads[access.role] = piece
+                self._check_source(number, i, access, piece)
                 hazard[access.role] = piece.lines
                 if i.gather and access.role == "a":
                     hazard["a"] = self._reachable(i, piece)
@@ -96,6 +97,13 @@ class Preparation:
             frozenset(role for role, piece in reads.items() if piece is out and not (i.gather and role == "a")),
             read_bytes,
         )  # fmt: skip
+
+    def _check_source(self, number: int, i: Instruction, access: Access, piece: Piece) -> None:
+        if not self.target.external.all_weights or i.opcode not in (Op.LOADW, Op.MATMUL) or access.role != "a":
+            return
+        lines = np.arange(piece.lines.start, piece.lines.stop) if isinstance(piece.lines, slice) else piece.lines
+        if lines.size and int(lines[0]) * self.target.line_bytes < self.binary.memory.constants:
+            raise self.error(number, i, "the planes of this processor take constants from external memory only")
 
     def _check_result(self, number: int, i: Instruction, out: Piece) -> None:
         first = out.lines.start if isinstance(out.lines, slice) else int(out.lines[0])

@@ -9,15 +9,16 @@ from compiler.driver import quiet
 from compiler.ir.interpreter import run
 from compiler.isa.binary import Binary
 from compiler.reporting import COLUMNS, per_operation, resources_of, totals
+from compiler.schedule import external
 from compiler.schedule.build import build
 from compiler.simulator import simulate
 
 NO_BOUNDS = {"latency": 0, "interval": 0}
 
 
-def binary_of(graph, target):
-    """Plan and binary of a graph as it stands, without passes."""
-    plan = build(graph, target, quiet)
+def binary_of(graph, target, extent=None):
+    """Plan and binary of a graph as it stands, without passes; ``extent``: what lies in external memory."""
+    plan = build(graph, target, quiet, external.extents(target)[0] if extent is None else extent)
     return plan, emit(plan, notes(plan, graph, NO_BOUNDS, "float32"))
 
 
@@ -26,10 +27,10 @@ def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def check_program(graph, name, feeds):
+def check_program(graph, name, feeds, extent=None):
     """Results, counters, rows, memory and bytes of a graph compiled for one target; answers (plan, binary)."""
     target = targets.load(name)
-    plan, binary = binary_of(graph, target)
+    plan, binary = binary_of(graph, target, extent)
     data = binary.to_bytes()
     assert Binary.from_bytes(data) == binary
     state = {}
