@@ -18,6 +18,7 @@ NOT_KNOWN = "not known"
 NARROW_SPACE = "\u202f"
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_ENERGY = ("fJ", "pJ", "nJ", "µJ", "mJ", "J")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _TIME: Sequence[tuple[Fraction, str]] = (
     (Fraction(1), "s"),
@@ -116,6 +117,17 @@ def _long_duration(seconds: int) -> str:
         if len(parts) == 2:
             break
     return " ".join(part for part in parts if part)
+
+
+def energy_format(femtojoules: Number | None) -> str:
+    """Femtojoules in the unit that fits: 812 pJ, 1.60 mJ."""
+    number = fraction(femtojoules)
+    if number is None:
+        return NOT_KNOWN
+    step = 0
+    while abs(number) >= 1000 and step < len(_ENERGY) - 1:
+        number, step = number / 1000, step + 1
+    return f"{_significant(number, 3)}{NARROW_SPACE}{_ENERGY[step]}"
 
 
 def percent_format(value: Number | None, places: int = 1) -> str:

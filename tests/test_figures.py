@@ -95,3 +95,9 @@ def test_an_instant_names_its_zone() -> None:
     assert figures.instant_format(at, "Europe/Berlin") == "2026-07-01 22:05 CEST"
     assert figures.period_format(at, at + timedelta(hours=3), "UTC") == "2026-07-01 20:05 to 23:05 UTC"
     assert figures.period_format(at, at + timedelta(hours=4), "UTC") == "2026-07-01 20:05 to 2026-07-02 00:05 UTC"
+
+
+def test_energy_is_written_in_the_unit_that_fits() -> None:
+    texts = [figures.energy_format(value).replace(figures.NARROW_SPACE, " ") for value in (0, 812, 46_000, 1_597_395_057_280)]
+    assert texts == ["0.00 fJ", "812 fJ", "46.0 pJ", "1.60 mJ"]
+    assert figures.energy_format(None) == figures.NOT_KNOWN

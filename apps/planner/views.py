@@ -118,6 +118,7 @@ def scatter(plan: Plan) -> dict[str, Any]:
                 "y": float(Fraction(row["price_per_thousand"])),
                 "state": "chosen" if is_chosen else ("feasible" if row["feasible"] else "infeasible"),
                 "note": " ".join(row["reasons"]),
+                "labelled": is_chosen or bool(row["on_frontier"]),
             }
         )
     axes = {"x": {"name": "Latency of one item", "unit": "µs"}}

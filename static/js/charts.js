@@ -109,7 +109,7 @@
   kinds.line = function (data, c) {
     const option = base(c);
     option.xAxis = {
-      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true },
+      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
     };
     option.useUTC = true;
     option.yAxis = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0 });
@@ -121,7 +121,7 @@
       const points = data.times.map(function (time, place) { return [time, one.values[place]]; });
       return {
         name: one.name, type: "line", data: points, step: one.step ? "end" : false, showSymbol: !one.step && points.length < 40, symbolSize: 5,
-        lineStyle: { width: 1.75 }, areaStyle: one.area ? { opacity: 0.12 } : undefined, connectNulls: false,
+        lineStyle: { width: 1.75 }, areaStyle: one.area || one.step ? { opacity: 0.12 } : undefined, connectNulls: false,
       };
     });
     return option;
@@ -153,8 +153,8 @@
       return {
         name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
-        label: { show: true, formatter: "{b}", position: "top", color: c.ink2, fontSize: 11 }, labelLayout: { moveOverlap: "shiftY" },
-        data: points.map(function (point) { return { name: point.name, note: point.note, value: [Number(point.x), Number(point.y)] }; }),
+        label: { show: true, formatter: function (item) { return item.data.labelled ? item.data.name : ""; }, position: "top", color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
+        data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, value: [Number(point.x), Number(point.y)] }; }),
       };
     });
     option.series = option.series.filter(function (one) { return one.data.length; });

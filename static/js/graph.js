@@ -22,7 +22,7 @@
     make("title", {}, group).textContent = node.label + ": " + node.note + ", " + percent(node.permille) + " of the cycles";
     make("rect", { width: place.width, height: place.height, rx: 5 }, group);
     make("text", { x: 10, y: 18, class: "graph-label" }, group).textContent = clipped(node.label, 24);
-    make("text", { x: 10, y: 34, class: "graph-note" }, group).textContent = clipped(node.note, 18);
+    make("text", { x: 10, y: 34, class: "graph-note" }, group).textContent = clipped(node.note, 22);
     make("text", { x: place.width - 10, y: 34, class: "graph-share", "text-anchor": "end" }, group).textContent = percent(node.permille);
     const open = function () { window.taktReport.goTo(node.rows[0]); };
     group.addEventListener("click", open);
@@ -56,6 +56,8 @@
     layout.children.forEach(function (place, number) { drawNode(place, data.nodes[number], svg); });
     stage.replaceChildren(svg);
     stage.hidden = false;
+    const frame = stage.parentElement;
+    frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2; // the middle first, where the layout puts the trunk
     elk.terminateWorker();
   }
 

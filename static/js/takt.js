@@ -90,11 +90,45 @@
     apply();
   }
 
+  // On a phone a row of records is read as a block: each cell learns its column's name, and the style sheet does the rest.
+  const LONG = 34;
+  function stacks(table) {
+    const heads = table.tHead && table.tHead.rows.length === 1 ? Array.from(table.tHead.rows[0].cells) : [];
+    if (heads.length < 3 || table.matches(".heat, .tariff, .table-tall > *, .chart-table *, .prose *")) return;
+    const names = heads.map(function (head) { return head.querySelector(".visually-hidden") ? "" : head.textContent.trim(); });
+    table.classList.add("table-stacks");
+    Array.from(table.rows).forEach(function (row) {
+      if (row.parentElement === table.tHead) return;
+      const filled = Array.from(row.cells).filter(function (cell) { return cell.textContent.trim(); });
+      const isPair = row.parentElement === table.tFoot && filled.length === 2; // a sum beside its name needs no more words
+      row.classList.toggle("row-pair", isPair);
+      let column = 0;
+      let titled = false;
+      Array.from(row.cells).forEach(function (cell) {
+        const name = names[column];
+        const words = cell.textContent.trim();
+        column += cell.colSpan;
+        if (!words && !cell.children.length) cell.classList.add("cell-empty");
+        else if (!titled && cell.matches(".tight")) cell.classList.add("cell-empty");
+        else if (cell.colSpan > 2 && row.parentElement === table.tBodies[0]) { cell.classList.add("cell-text"); titled = true; }
+        else if (!titled) { cell.classList.add("cell-title"); titled = true; }
+        else {
+          if (name && !isPair) cell.dataset.label = name;
+          if (words.length > LONG && !cell.matches(".num")) cell.classList.add("cell-text");
+        }
+      });
+    });
+  }
+
   function start(root) {
     root.querySelectorAll("[data-theme-switch]").forEach(function (part) { if (part.hidden) themeSwitch(part); });
     root.querySelectorAll("table[data-sortable]:not([data-ready])").forEach(function (table) {
       table.dataset.ready = "";
       sortable(table);
+    });
+    root.querySelectorAll(".card .table-scroll > .table:not([data-stacks])").forEach(function (table) {
+      table.dataset.stacks = "";
+      stacks(table);
     });
     root.querySelectorAll("input[data-filter]:not([data-ready])").forEach(function (input) {
       input.dataset.ready = "";

@@ -52,7 +52,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     administrator.close()
     found.public = {
         "landing": "/", "sign-in": "/sign-in", "sign-up": "/sign-up", "documents": "/docs", "glossary": "/docs/glossary",
-        "search": "/docs?q=latency", "shared-quote": found.public["shared-quote"],
+        "search": "/docs?q=latency", **found.public,
     }  # fmt: skip
     found.admin = {
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
@@ -82,6 +82,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["quote-accept"] = f"{pages['quote-of-plan']}/accept"
     pages["contract"] = walk.accept(visit, pages["quote"])
     pages["job"] = walk.run_job(visit, pages["contract"], items=3)
+    found.public["invitation"] = walk.invite(visit, "colleague@example.com")
     pages["invoice-draft"] = "/invoices/draft"
     pages["invoice"] = walk.issue_invoice(visit)
     pages["job-second"] = walk.run_job(visit, pages["contract"], items=2)  # so that there is something to draft

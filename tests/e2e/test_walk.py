@@ -21,7 +21,7 @@ from tests.e2e.product import Product, running_product
 LINKS = "links => links.map(link => link.getAttribute('href').split('#')[0])"
 # Addresses that are no page of their own: actions, files, fragments, data, probes, and what redirects.
 NO_PAGES = {
-    "accounts:invitation", "accounts:invitation_revoke", "accounts:invite", "accounts:member_remove", "accounts:member_role",
+    "accounts:invitation_revoke", "accounts:invite", "accounts:member_remove", "accounts:member_role",
     "accounts:organisation_switch", "accounts:sign_out", "accounts:token_revoke", "billing:invoice_create",
     "billing:invoice_file", "compilation:compare", "compilation:job_cancel", "compilation:job_retry", "dispatch:job_cancel",
     "dispatch:job_outputs", "fleet:device_switch", "healthz", "metrics", "readyz", "planner:alternatives_compile",

@@ -135,6 +135,17 @@ def run_job(visit: Watched, contract: str, *, items: int) -> str:
     return path_of(page)
 
 
+def invite(visit: Watched, email: str) -> str:
+    """Invite somebody; the address of the link that is shown once."""
+    page = visit.page
+    visit.open("/settings/organisation")
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_role("button", name="Make a link").click()
+    link = page.locator("#invitation-link")
+    expect(link).to_be_visible()
+    return re.sub(r"^https?://[^/]+", "", link.input_value())
+
+
 def issue_invoice(visit: Watched) -> str:
     """Invoice what was used until now."""
     page = visit.page

@@ -14,6 +14,7 @@ from django.test import Client
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob
+from apps.figures import percent_format
 from apps.fleet.models import HostMeasurement, Pool
 from apps.fleet.seed import fleet_seed
 from apps.planner import selectors, services
@@ -91,7 +92,9 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
     assert strict.chosen["title"] in {"digits-large", "digits-small then digits-large"}
     assert Fraction(strict.chosen["accuracy"]) >= Fraction(97, 100)
     refused = row_of(strict, "digits-small", "lpu-a")
-    assert refused["reasons"] == ["Its accuracy is proven only up to a lower value than required."]
+    proven = percent_format(Fraction(refused["accuracy"]), 2)
+    wanted = percent_format(Fraction(97, 100), 2)
+    assert refused["reasons"] == [f"Its accuracy is proven only to {proven}, and {wanted} are required."]
 
 
 def test_a_cascade_says_what_a_job_needs_to_run_it(cast: Cast, market: dict[str, ModelVersion]) -> None:

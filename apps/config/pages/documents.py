@@ -54,15 +54,22 @@ def _read(name: str, text: str) -> Document:
     folder = name.rpartition("/")[0]
     section = _SECTIONS.get(folder, folder.replace("/", ", ").capitalize())
     blocks = (block.strip() for block in _FENCE.sub("", text).split("\n\n"))
-    first = next((_plain(block) for block in blocks if block and block[0] not in "#|-`>*" and not block.startswith("Date:")), "")
+    first = next((_plain(block) for block in blocks if _is_prose(block)), "")
     summary = first[:180].rsplit(" ", 1)[0] + "..." if len(first) > 180 else first
     return Document(name, title.replace("`", ""), section, text, summary)
+
+
+def _is_prose(block: str) -> bool:
+    """Whether a block says something: no heading, table, list or date; the question of a decision record does."""
+    return block.startswith("**Question") or (bool(block) and block[0] not in "#|-`>*" and not block.startswith("Date:"))
 
 
 def _plain(text: str) -> str:
     """Markdown without its marks, on one line."""
     text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
-    return " ".join(re.sub(r"[`*_|#]+", " ", text).split())
+    text = re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", text, flags=re.MULTILINE)
+    text = re.sub(r"[`*]+|(?<!\w)_+|_+(?!\w)", "", text)
+    return " ".join(re.sub(r"[|#]+|-{3,}", " ", text).split())
 
 
 def sections() -> list[tuple[str, list[Document]]]:
@@ -170,7 +177,8 @@ def _passages(document: Document) -> list[tuple[str, str, str]]:
 def _excerpt(text: str, words: list[str]) -> SafeString:
     """About 220 characters around the first found word, every found word marked."""
     first = min((at for at in (text.lower().find(word) for word in words) if at >= 0), default=0)
-    start = max(0, first - 80)
-    piece = ("..." if start else "") + text[start : start + 220] + ("..." if start + 220 < len(text) else "")
+    start = text.rfind(" ", 0, max(1, first - 80)) + 1
+    end = len(text) if start + 220 >= len(text) else max(first, text.rfind(" ", 0, start + 220))
+    piece = ("... " if start else "") + text[start:end] + (" ..." if end < len(text) else "")
     pattern = "|".join(re.escape(escape(word)) for word in words)
     return mark_safe(re.sub(f"({pattern})", r"<mark>\1</mark>", escape(piece), flags=re.IGNORECASE))  # noqa: S308 - escaped

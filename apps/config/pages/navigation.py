@@ -9,12 +9,13 @@ from django.urls import NoReverseMatch, reverse
 
 @dataclass(frozen=True)
 class Entry:
-    """One link. `prefix` is the part of the address under which it is the current one."""
+    """One link. `prefix` is the part of the address under which it is the current one, `more` are further such parts."""
 
     label: str
     icon: str
     route: str
     prefix: str
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,15 @@ class Link:
     is_current: bool
 
 
+PROCESSORS = Entry("Processors", "cpu", "fleet:target_list", "/targets")
 BUILD = (
     Entry("Overview", "layout-dashboard", "home", "/"),
-    Entry("Models", "box", "registry:model_list", "/models"),
+    Entry("Models", "box", "registry:model_list", "/models", ("/versions", "/compiles", "/programs")),
     Entry("Plans", "route", "planner:plan_list", "/plans"),
     Entry("Quotes", "calculator", "sales:quote_list", "/quotes"),
     Entry("Contracts", "file-invoice", "sales:contract_list", "/contracts"),
     Entry("Jobs", "player-play", "dispatch:job_list", "/jobs"),
+    PROCESSORS,
 )
 MONEY = (
     Entry("Portal", "chart-bar", "billing:portal", "/portal"),
@@ -44,7 +47,6 @@ ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
     Entry("Payments", "credit-card", "billing:payments", "/payments"),
-    Entry("Processors", "cpu", "fleet:target_list", "/targets"),
 )
 HELP = (Entry("Documents", "book", "docs", "/docs"),)
 
@@ -57,7 +59,7 @@ def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
             url = reverse(entry.route)
         except NoReverseMatch:
             continue
-        is_current = path == "/" if entry.prefix == "/" else path.startswith(entry.prefix)
+        is_current = path == "/" if entry.prefix == "/" else path.startswith((entry.prefix, *entry.more))
         links.append(Link(entry.label, entry.icon, url, is_current))
     return links
 
@@ -66,7 +68,7 @@ def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple
     """Headed groups of links, for whom they are; a group without links is left out."""
     chosen = [("Build and run", BUILD), ("Money", MONEY)] if is_member else []
     if is_platform_admin:
-        chosen.append(("Administration", ADMINISTRATION))
+        chosen.append(("Administration", ADMINISTRATION if is_member else (*ADMINISTRATION, PROCESSORS)))
     chosen.append(("Help", HELP))
     found = [(title, _links(entries, path)) for title, entries in chosen]
     return [(title, links) for title, links in found if links]

@@ -7,6 +7,7 @@ Figures are written by `apps.figures`; see there for units and rounding.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,7 +21,7 @@ from django.forms.widgets import CheckboxInput, ClearableFileInput, RadioSelect,
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import format_html, strip_tags
+from django.utils.html import conditional_escape, format_html, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
@@ -36,6 +37,7 @@ register.filter("count", figures.count_format)
 register.filter("short", figures.short_format)
 register.filter("cycles", figures.cycles_format)
 register.filter("duration", figures.duration_format)
+register.filter("energy", figures.energy_format)
 
 
 @register.filter
@@ -135,6 +137,20 @@ def define(term: str, css: str = "") -> SafeString:
     glossary = reverse("doc", args=["glossary"])
     values = {"term": known, "css": css, "uid": f"{known.slug}-{next(_numbers)}", "glossary": glossary}
     return mark_safe(render_to_string("components/define.html", values))  # noqa: S308 - our own template
+
+
+_IDS = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b")
+
+
+@register.filter
+def short_ids(text: str) -> SafeString:
+    """{{ entry.detail_text|short_ids }}: digests and identifiers by their first characters, the whole as title."""
+
+    def cut(match: re.Match[str]) -> str:
+        whole = match[0]
+        return format_html('<code title="{}">{}</code>', whole, whole[: 8 if "-" in whole else 12])
+
+    return mark_safe(_IDS.sub(cut, conditional_escape(text)))  # noqa: S308 - escaped before the marks are put in
 
 
 @register.simple_tag

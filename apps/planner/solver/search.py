@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 
+from apps import figures
 from apps.planner.solver.answers import ERROR, Judged, judge_cascade, judge_single
 from apps.planner.solver.types import Candidate, Change, Requirements, Solution, Use, Variant
 from apps.pricing.rating import exact_sum
@@ -143,7 +144,7 @@ def _unmet(
         if found is None:
             yield name, None, _UNKNOWN[name]
         elif (found < wanted) if name == "accuracy" else (found > wanted):
-            yield name, Fraction(found), _UNMET[name]
+            yield name, Fraction(found), _shortfall(name, Fraction(found), Fraction(wanted))
 
 
 _UNKNOWN = {
@@ -153,11 +154,22 @@ _UNKNOWN = {
     "budget": "It has no price here.",
 }
 _UNMET = {
-    "accuracy": "Its accuracy is proven only up to a lower value than required.",
-    "latency": "One item takes longer than required.",
-    "duration": "All items together take longer than required.",
+    "accuracy": "Its accuracy is proven only to {found}, and {wanted} are required.",
+    "latency": "One item takes {found}, and at most {wanted} are allowed.",
+    "duration": "All items together take {found}, and at most {wanted} are allowed.",
     "budget": "It costs more than the budget.",
 }
+
+
+def _shortfall(name: str, found: Fraction, wanted: Fraction) -> str:
+    """The sentence with both values, with as many decimals as tell them apart."""
+    if name == "accuracy":
+        pairs = [(figures.percent_format(found, places), figures.percent_format(wanted, places)) for places in range(2, 9)]
+    else:
+        nanoseconds = [f"{figures.fixed(value * 10**9, 3)}{figures.NARROW_SPACE}ns" for value in (found, wanted)]
+        pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
+    apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
+    return _UNMET[name].format(found=apart[0], wanted=apart[1])
 
 
 def frontier(candidates: Sequence[Candidate]) -> set[int]:

@@ -15,6 +15,7 @@ from apps.registry.inspection import findings, structure, wire
 from apps.registry.inspection.findings import Finding
 
 OPSETS = range(7, 27)
+REAL = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 NAMELESS = ("", "?", "None", "unk")
 
 
@@ -46,9 +47,18 @@ def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dic
         "outputs": [value_json(value) for value in model.graph.output],
         "symbolic_dims": symbols_of(inputs),
         "operators": dict(sorted(operators.items())),
-        "parameters": sum(prod(tensor.dims) for tensor in model.graph.initializer if all(d >= 0 for d in tensor.dims)),
+        "parameters": parameters_of(model),
         "problems": [problem.to_json() for problem in problems],
     }
+
+
+def parameters_of(model: ModelProto) -> int:
+    """Elements of the stored weights: initializers, and constants of real numbers as some exporters write them."""
+    stored = list(model.graph.initializer)
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            stored += [one.t for one in node.attribute if one.name == "value" and one.t.data_type in REAL]
+    return sum(prod(tensor.dims) for tensor in stored if all(d >= 0 for d in tensor.dims))
 
 
 def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:

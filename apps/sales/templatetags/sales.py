@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -69,8 +69,15 @@ def usage_rows(lines: Sequence[Any]) -> int:
 
 @register.filter
 def fraction_money(amount: Fraction, currency: str) -> str:
-    """An estimate, to the cent."""
-    return money_format(Decimal(round(amount * 100)).scaleb(-2), currency)
+    """An estimate, to the cent; less than a cent with three significant digits."""
+    return money_format(Decimal(round(amount * 10**12)).scaleb(-12), currency)
+
+
+@register.filter
+def contract_title(lines: Iterable[Any], contract: str) -> str:
+    """What a contract of an invoice runs, in the words of its lines: "cls + digits"."""
+    names = [str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract)]
+    return " + ".join(dict.fromkeys(names)) or f"contract {str(contract)[:8]}"
 
 
 @register.filter

@@ -45,10 +45,15 @@ def _node(number: int, run: Sequence[int], operations: Sequence[Mapping[str, Any
     first = operations[run[0]]
     kinds = Counter(operations[place]["kind"] for place in run)
     label = name_of(first) if len(run) == 1 else _label([name_of(operations[place]) for place in run])
-    note = first["kind"] if len(run) == 1 else ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(3))
+    note = first["kind"] if len(run) == 1 else ", ".join(_counted(kind, count) for kind, count in kinds.most_common(3))
     permille = int(Fraction(cycles, latency) * 1000)
     listed = [operations[place]["index"] for place in run]
     return {"id": number, "label": label, "note": note, "cycles": cycles, "permille": permille, "rows": listed}
+
+
+def _counted(kind: str, count: int) -> str:
+    """2 contractions, 1 map."""
+    return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
 
 
 def name_of(row: Mapping[str, Any]) -> str:
