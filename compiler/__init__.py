@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from compiler.errors import DoesNotFit, ModelError
     from compiler.face import chrome_trace, disassemble, inspect, load, report
     from compiler.isa.resources import Counters, Resources
+    from compiler.precision import Calibration, calibrate
     from compiler.program import Program
     from compiler.simulator import Session, SimulationError, simulate
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # worker that only simulates should not pay for the frontend.
 _HOMES = {
     "Buckets": "compiler.bundle", "Bundle": "compiler.bundle", "read_programs": "compiler.bundle",
+    "Calibration": "compiler.precision", "calibrate": "compiler.precision",
     "compile": "compiler.driver", "DoesNotFit": "compiler.errors", "ModelError": "compiler.errors",
     "chrome_trace": "compiler.face", "disassemble": "compiler.face", "inspect": "compiler.face",
     "load": "compiler.face", "report": "compiler.face", "Counters": "compiler.isa.resources",
@@ -28,8 +30,9 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "Buckets", "Bundle", "Counters", "DoesNotFit", "ModelError", "Program", "Resources", "Session", "SimulationError",
-    "chrome_trace", "compile", "disassemble", "inspect", "load", "read_programs", "report", "simulate",
+    "Buckets", "Bundle", "Calibration", "Counters", "DoesNotFit", "ModelError", "Program", "Resources", "Session",
+    "SimulationError", "calibrate", "chrome_trace", "compile", "disassemble", "inspect", "load", "read_programs",
+    "report", "simulate",
 ]  # fmt: skip
 
 

@@ -28,11 +28,21 @@ def quiet(name: str) -> None:
 
 @overload
 def compile(
-    graph: Graph, target: str | Target = ..., precision: str = ..., calibration: Examples = ..., *, on_stage: Stage = ...
+    graph: Graph,
+    target: str | Target = ...,
+    precision: str = ...,
+    calibration: Examples = ...,
+    *,
+    on_stage: Stage = ...,
 ) -> Program: ...
 @overload
 def compile(
-    graph: Buckets, target: str | Target = ..., precision: str = ..., calibration: Examples = ..., *, on_stage: Stage = ...
+    graph: Buckets,
+    target: str | Target = ...,
+    precision: str = ...,
+    calibration: Examples = ...,
+    *,
+    on_stage: Stage = ...,
 ) -> Bundle: ...
 
 
@@ -56,7 +66,9 @@ def compile(
     machine = targets.resolve(target)
     if isinstance(graph, Buckets):
         if isinstance(calibration, Calibration):
-            raise ModelError("one calibration does not serve several buckets; give its feeds, or compile bucket by bucket")
+            raise ModelError(
+                "one calibration does not serve several buckets; give its feeds, or compile bucket by bucket"
+            )
         programs = tuple(_compile(g, machine, precision, fitting(g, calibration), on_stage) for g in graph.graphs)
         return Bundle(graph.dims, programs)
     return _compile(graph, machine, precision, calibration, on_stage)

@@ -75,7 +75,7 @@ def seeded(program: Program, seed: int) -> dict[str, Any]:
     feeds = {}
     for port in program.binary.ports:
         if not port.output:
-            dtype = NUMPY[port.dtype]
+            dtype = NUMPY[port.host or port.dtype]
             array = rng.standard_normal(port.shape) if dtype.kind == "f" else rng.integers(0, 2, port.shape)
             feeds[port.name] = np.asarray(array).astype(dtype)
     return feeds

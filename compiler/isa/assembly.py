@@ -40,7 +40,8 @@ def _lines(b: Binary) -> Iterator[str]:
     if b.external:
         yield f"external {len(b.external)} {sha256(b.external).hexdigest()}"
     for port in b.ports:
-        yield f"port {'out' if port.output else 'in'} {port.dtype} {json.dumps(list(port.shape))} {json.dumps(port.name)}"
+        kind = f"{port.dtype}<{port.host}:{port.scale!r}:{port.zero}" if port.host else port.dtype
+        yield f"port {'out' if port.output else 'in'} {kind} {json.dumps(list(port.shape))} {json.dumps(port.name)}"
     for state in b.states:
         yield (
             f"state {state.dtype} {json.dumps(list(state.shape))} at={state.base} "
@@ -167,8 +168,11 @@ class _Assembler:
         """Only says what belongs there."""
 
     def port(self, rest: str) -> None:
-        direction, dtype, shape, name = re.fullmatch(r"(in|out) (\w+) (\[.*?\]) (.*)", rest).groups()  # type: ignore[union-attr]
-        self.lists["ports"].append(Port(json.loads(name), dtype, tuple(json.loads(shape)), direction == "out"))
+        direction, kind, shape, name = re.fullmatch(r"(in|out) (\S+) (\[.*?\]) (.*)", rest).groups()  # type: ignore[union-attr]
+        dtype, _, converted = kind.partition("<")
+        host, scale, zero = converted.split(":") if converted else ("", "1.0", "0")
+        port = Port(json.loads(name), dtype, tuple(json.loads(shape)), direction == "out", host, float(scale), int(zero))
+        self.lists["ports"].append(port)
 
     def state(self, rest: str) -> None:
         found = re.fullmatch(r"(\w+) (\[.*?\]) at=(\d+) initial=(\S+) (.*)", rest)

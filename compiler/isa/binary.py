@@ -21,7 +21,7 @@ from compiler.isa.stream import Gather, Stream
 from compiler.isa.tables import Port
 
 MAGIC: Final = b"TAKTBIN\n"
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,8 @@ def write_port(w: Writer, port: Port) -> None:
     write_dtype(w, port.dtype)
     w.many(port.shape, lambda w, n: w.pack("Q", n))
     w.pack("?", port.output)
+    w.text(port.host)
+    w.pack("fi", port.scale, port.zero)
 
 
 def read_port(r: Reader) -> Port:
@@ -261,7 +263,12 @@ def read_port(r: Reader) -> Port:
         r.require(elements < LIMIT, f"tensor {name!r} is too large")
     output = r.one("B")
     r.require(output < 2, "a direction is neither in nor out")
-    return Port(name, dtype, shape, bool(output))
+    host = r.text()
+    r.require(host in ("", "f32", "f64"), f"the host has no tensors of {host!r}")
+    scale, zero = r.unpack("fi")
+    r.require(scale > 0.0 and scale < float("inf"), f"tensor {name!r} has no scale")
+    r.require(bool(host) or (scale == 1.0 and zero == 0), f"tensor {name!r} is converted from nothing")
+    return Port(name, dtype, shape, bool(output), host, scale, zero)
 
 
 def _bytes(write: Callable[[Writer, T], None], entry: T) -> bytes:

@@ -14,12 +14,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Port:
-    """A host tensor: a graph input (``output`` False) or output, row-major in its logical shape."""
+    """A host tensor: a graph input (``output`` False) or output, row-major in its logical shape.
+
+    ``dtype`` crosses the link. Where ``host`` is not empty, the host has the tensor in that float type and its driver
+    converts before it sends: to codes that stand for ``(code - zero) * scale``, or to a shorter float (scale 1, zero 0).
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     output: bool
+    host: str = ""
+    scale: float = 1.0
+    zero: int = 0
 
 
 class Tables(Protocol):

@@ -29,9 +29,11 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
         "timeline": segments(plan),
         "memory": memory_map(binary),
         "bounds": bounds_of(binary),
+        "accuracy": found.get("accuracy", {}),
         "graph": _graph(rows, found),
         "ports": [
-            {"name": p.name, "dtype": p.dtype, "shape": list(p.shape), "output": p.output} for p in binary.ports
+            {"name": p.name, "dtype": p.host or p.dtype, "wire": p.dtype, "shape": list(p.shape), "output": p.output}
+            for p in binary.ports
         ],
         "digests": {
             "program": binary.digest, "target": binary.target_digest, "model": found.get("metadata", {}).get("sha256", ""),

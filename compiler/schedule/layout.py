@@ -237,9 +237,8 @@ def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
         for piece in node.parts:
             if piece in made and piece not in homes and node.parts.count(piece) == 1:
                 read = {root for value in reads_of(maker[piece]) for root in first.roots[value]}
-                if not any(
-                    homes.get(root, ("",))[0] == node.output for root in read
-                ):  # it may not share lines with its operands
+                # It may not share lines with its operands.
+                if not any(root in node.parts or homes.get(root, ("",))[0] == node.output for root in read):
                     homes[piece] = (node.output, at)
             at += graph.types[piece].shape[node.axis]
     return homes

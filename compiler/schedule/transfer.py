@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
@@ -33,7 +34,8 @@ def send(value: str, port: str, tiler: Tiler) -> None:
 
 def _link(value: str, port_name: str, op: Op, tiler: Tiler) -> None:
     t = tiler.graph.types[value]
-    port = tiler.space.pool.port(Port(port_name, t.dtype.value, t.shape, op == Op.SEND))
+    wire = {} if op == Op.SEND else json.loads(tiler.graph.metadata.get("wire", "{}")).get(value, {})
+    port = tiler.space.pool.port(Port(port_name, t.dtype.value, t.shape, op == Op.SEND, **wire))
     if t.elements == 0:
         return
     place = tiler.place(value)

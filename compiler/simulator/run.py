@@ -98,9 +98,8 @@ def feed_arrays(binary: Binary, feed: Feed, number: int | None) -> dict[str, Arr
         if array.shape != port.shape:
             problems.append(f"input {name!r} has shape {list(array.shape)}, the program takes {list(port.shape)}")
         elif array.dtype.newbyteorder("=") != dtype:
-            problems.append(
-                f"input {name!r} is {array.dtype}, the program takes {NUMPY[port.host or port.dtype]}; convert it with .astype"
-            )
+            wanted = NUMPY[port.host or port.dtype]
+            problems.append(f"input {name!r} is {array.dtype}, the program takes {wanted}; convert it with .astype")
         else:
             arrays[name] = np.ascontiguousarray(array, dtype)
     if problems:

@@ -1,0 +1,8 @@
+"""Fewer bits for a model that came in float32 (G4): calibration, a plan, a rewritten graph, and what it loses."""
+
+from __future__ import annotations
+
+from compiler.precision.artefact import Calibration
+from compiler.precision.prepare import PRECISIONS, calibrate, prepare
+
+__all__ = ["PRECISIONS", "Calibration", "calibrate", "prepare"]

@@ -1,0 +1,52 @@
+"""The artefact of a calibration: written once, it compiles the model again without the examples, to the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.errors import ModelError
+from compiler.precision.plan import Range
+
+FORMAT = 1
+LOCAL = 30.0  # dB that a contraction of codes must keep of its own result
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """``ranges``: smallest and largest element by value of the optimised graph. ``loss``: by contraction and mode the
+    signal-to-noise ratio in dB of that one operation. ``limit``: which of them are good enough. ``errors``: by precision and
+    output what a program loses over the feeds. ``seeded``: the feeds were made up, ``count`` of them."""
+
+    ranges: Mapping[str, Range]
+    loss: Mapping[str, Mapping[str, float]]
+    seeded: bool
+    count: int
+    limit: float = LOCAL
+    errors: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The same text for the same model and feeds, on every machine."""
+        found = {
+            "format": FORMAT, "seeded": self.seeded, "feeds": self.count, "limit": self.limit, "errors": self.errors,
+            "ranges": {name: list(self.ranges[name]) for name in self.ranges}, "loss": self.loss,
+        }  # fmt: skip
+        return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Calibration:
+        """The calibration in ``text``; ``ModelError`` when it holds none."""
+        try:
+            found = json.loads(text)
+            version = found["format"]
+            ranges = {str(n): (float(low), float(high)) for n, (low, high) in found["ranges"].items()}
+            loss = {str(n): {str(m): float(v) for m, v in modes.items()} for n, modes in found["loss"].items()}
+            errors = {str(p): dict(outputs) for p, outputs in found["errors"].items()}
+            made = Calibration(ranges, loss, bool(found["seeded"]), int(found["feeds"]), float(found["limit"]), errors)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError("the ranges are not readable; write them with Calibration.to_json") from error
+        if version != FORMAT:
+            raise ModelError(f"the ranges have format {version!r}, this version reads {FORMAT}; calibrate again")
+        return made

@@ -1,0 +1,130 @@
+"""Calibration: the ranges of a model's values over example inputs, and how much each way of multiplying would lose.
+
+Everything is computed by the representation's own interpreter, so ranges, and with them the bytes of a program, do not
+depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.ir.graph import Compute, Graph, Node
+from compiler.ir.interpreter import InterpreterFault, evaluate_node, run
+from compiler.ir.types import DType
+from compiler.precision.artefact import Calibration
+from compiler.precision.contraction import row_dims
+from compiler.precision.encoding import stored_array
+from compiler.precision.error import decibels, powers
+from compiler.precision.feeds import seeded
+from compiler.precision.plan import (
+    ROW,
+    STATIC,
+    Plan,
+    Range,
+    correctable,
+    encoding,
+    factors,
+    is_float_contraction,
+)
+from compiler.precision.rewrite import Rewriter
+
+Array = np.ndarray[Any, Any]
+Feeds = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Feeds, and the float32 model's outputs for them."""
+
+    feeds: Sequence[Feeds]
+    outputs: Sequence[Feeds]
+
+
+def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> tuple[Calibration, Seen]:
+    """Ranges and losses of an optimised graph over ``feeds`` (input name -> array of the model's type), or over seeded
+    ones; and what was fed and came out, to measure with."""
+    given = seeded(graph) if feeds is None else [_checked(graph, feed, n) for n, feed in enumerate(feeds)]
+    if not given:
+        raise ModelError("the calibration holds no feed; give at least one, or none at all for seeded ones")
+    watch = _Watch(graph)
+    state: dict[str, Array] = {}
+    outputs = []
+    for number, feed in enumerate(given):
+        watch.measuring = number == 0
+        for name in graph.inputs:
+            watch.range(name, feed[name])
+        try:
+            outputs.append(run(graph, feed, state, watch))
+        except InterpreterFault as fault:
+            raise ModelError(f"calibration feed {number} cannot be run: {fault}") from fault
+    return Calibration(watch.ranges, watch.loss, feeds is None, len(given)), Seen(given, outputs)
+
+
+def _checked(graph: Graph, feed: Mapping[str, Any], number: int) -> Feeds:
+    arrays: Feeds = {}
+    for name in graph.inputs:
+        kind = graph.types[name]
+        array = np.asarray(feed[name]) if name in feed else None
+        if array is None or (array.dtype, array.shape) != (kind.dtype.numpy, kind.shape):
+            what = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
+            raise ModelError(f"calibration feed {number}: input {name!r} is {what}, the model takes {kind}")
+        arrays[name] = array
+    return arrays
+
+
+class _Watch:
+    """Looks at every value as it is computed."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.ranges: dict[str, Range] = {}
+        self.loss: dict[str, dict[str, float]] = {}
+        self.measuring = False
+
+    def range(self, name: str, array: Array) -> None:
+        if self.graph.types[name].dtype != DType.F32 or not array.size:
+            return
+        low, high = float(array.min()), float(array.max())
+        if name in self.ranges:
+            low, high = min(low, self.ranges[name][0]), max(high, self.ranges[name][1])
+        self.ranges[name] = (low, high)
+
+    def __call__(self, node: Node, values: Mapping[str, Array]) -> None:
+        if node.output not in values:  # in a branch that was not taken
+            return
+        self.range(node.output, values[node.output])
+        if not (self.measuring and isinstance(node, Compute) and is_float_contraction(node)):
+            return
+        if factors(node, self.graph)[1] is not None:
+            self.loss[node.output] = losses(node, self.graph, values)
+
+
+def losses(node: Compute, graph: Graph, values: Mapping[str, Array]) -> dict[str, float]:
+    """Signal-to-noise ratio of one contraction by mode, its own result in floats, inputs as they are."""
+    moving, _ = factors(node, graph)
+    operand = node.operands[moving]
+    x = values[operand.value]
+    found = {}
+    if operand.fill in (None, 0.0):
+        kind = encoding(float(x.min(initial=0.0)), float(x.max(initial=0.0)), plain_zero=not correctable(node, graph))
+        found[STATIC] = _loss(node, graph, values, Plan({operand.value: kind}, {node.output: STATIC}))
+    if row_dims(node, graph) is not None:
+        found[ROW] = _loss(node, graph, values, Plan({}, {node.output: ROW}))
+    return found
+
+
+def _loss(node: Compute, graph: Graph, values: Mapping[str, Array], plan: Plan) -> float:
+    work = Rewriter(graph, plan)
+    work.node(node)
+    known = {**values, **work.constants}
+    known.pop(node.output, None)
+    for value, storage in plan.storage.items():
+        known[value] = stored_array(values[value], storage)
+    for step in work.nodes:
+        known[step.output] = evaluate_node(step, known, work.types[step.output].shape)
+    return decibels(*powers(values[node.output], known[node.output]))

@@ -1,0 +1,237 @@
+"""Contractions of codes and of float16 numbers: what their factors are read as, and what follows the sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.ir.graph import Compute, Graph, Operand
+from compiler.ir.terms import Term, arg, const, expression, term_of
+from compiler.ir.types import DType, TensorType
+from compiler.numerics.scalar import nearest
+from compiler.precision.encoding import Encoding, storing
+from compiler.precision.plan import HALF, STATIC, factors
+from compiler.precision.rewrite import Leaves, Rewriter, pruned
+
+Array = np.ndarray[Any, Any]
+SMALLEST = 1e-30  # of a row's largest element: a row of zeros keeps its zeros
+
+
+def contraction(node: Compute, mode: str, work: Rewriter) -> Compute:
+    """The contraction in a mode of ``compiler.precision.plan``; what else it needs is emitted before it."""
+    if mode == HALF:
+        return _half(node, work)
+    codes = static_codes(node, work) if mode == STATIC else row_codes(node, work)
+    return _integer(node, codes, work)
+
+
+def _half(node: Compute, work: Rewriter) -> Compute:
+    names = [work.kept_as(node.operands[i].value, DType.F16, node.source) for i in (0, 1)]
+    product = arg(0, DType.F16).widen("mul", arg(1, DType.F16), DType.F32)
+    after = term_of(node.post) if node.post is not None else arg(-1, DType.F32)
+    return _finished(node, names, product, after, (), work)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The moving factor as codes: ``value`` read with ``fill``; ``scale`` if it is one number, else ``rows``: an operand
+    with a scale for every row."""
+
+    value: str
+    kind: Encoding
+    rows: Operand | None = None
+
+
+def static_codes(node: Compute, work: Rewriter) -> Codes:
+    moving, _ = factors(node, work.graph)
+    value = node.operands[moving].value
+    kind = work.storage(value)
+    if not isinstance(kind, Encoding):
+        kind = work.plan.copies[value]
+    return Codes(work.kept_as(value, kind, node.source), kind)
+
+
+def row_dims(node: Compute, graph: Graph) -> tuple[int, ...] | None:
+    """Dimensions of the moving factor that are reduced, when all others are results': then each row has its own scale."""
+    moving, _ = factors(node, graph)
+    operand = node.operands[moving]
+    if operand.fill not in (None, 0.0):
+        return None
+    reduced = []
+    for j, row in enumerate(operand.access.matrix):
+        inner = any(c for c in row[node.parallel :])
+        if inner and any(c for c in row[: node.parallel]):
+            return None
+        if inner:
+            reduced.append(j)
+    return tuple(reduced) if reduced else None
+
+
+def row_codes(node: Compute, work: Rewriter) -> Codes:
+    """Scales of the rows measured while the program runs: the largest element becomes 127."""
+    moving, _ = factors(node, work.graph)
+    operand = node.operands[moving]
+    dims = row_dims(node, work.graph)
+    assert dims is not None
+    key = (operand.value, "rows", dims)
+    if key not in work.copies:
+        work.copies[key] = "\n".join(_row_nodes(operand.value, dims, node.source, work))
+    name, scales = work.copies[key].split("\n")
+    kept = [j for j in range(len(operand.access.offset)) if j not in dims]
+    access = Access(tuple(operand.access.offset[j] for j in kept), tuple(operand.access.matrix[j] for j in kept))
+    return Codes(name, Encoding(DType.I8, 1.0), Operand(scales, access))
+
+
+def _row_nodes(value: str, dims: tuple[int, ...], source: tuple[str, ...], work: Rewriter) -> tuple[str, str]:
+    plain = work.kept_as(value, None, source)
+    shape = work.graph.types[value].shape
+    rank = len(shape)
+    kept = [j for j in range(rank) if j not in dims]
+    order = [*kept, *dims]
+    loops = tuple(shape[j] for j in order)
+    rows = tuple(tuple(int(order[i] == j) for i in range(rank)) for j in range(rank))
+    outer = tuple(shape[j] for j in kept)
+    inverse, scales, codes = (work.unused(f"{value}~{tag}") for tag in ("inverse", "scale", "rows"))
+    largest = arg(-1, DType.F32).op("max", SMALLEST)
+    node = Compute(
+        f"{source[0]}~{inverse}", inverse, source, loops, len(kept), (Operand(plain, Access((0,) * rank, rows)),),
+        expression(arg(0, DType.F32).op("abs")), "max", expression(const(127.0, DType.F32) / largest),
+    )  # fmt: skip
+    work.emit(node, TensorType(DType.F32, outer))
+    own = tuple(tuple(int(kept[i] == j) for j in range(rank)) for i in range(len(kept)))
+    term = (arg(0, DType.F32) * arg(1, DType.F32)).nearest(DType.I8)
+    operands = (Operand(plain, Access.identity(rank)), Operand(inverse, Access((0,) * len(kept), own)))
+    work.emit(
+        Compute(f"{source[0]}~{codes}", codes, source, shape, rank, operands, expression(term)),
+        TensorType(DType.I8, shape),
+    )
+    one = arg(0, DType.F32)
+    ones = Operand(inverse, Access.identity(len(outer)))
+    work.emit(
+        Compute(
+            f"{source[0]}~{scales}", scales, source, outer, len(outer), (ones,), expression(const(1.0, DType.F32) / one)
+        ),
+        TensorType(DType.F32, outer),
+    )
+    return codes, scales
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A constant factor as codes: ``dims`` have a scale each, laid out in ``scales``."""
+
+    codes: Array
+    scales: Array
+    dims: tuple[int, ...]
+
+
+def weight_codes(node: Compute, position: int, graph: Graph) -> Weights:
+    """Symmetric codes, one scale for every place along the dimensions that the reduction leaves alone."""
+    operand = node.operands[position]
+    array = graph.constants[operand.value]
+    dims = tuple(
+        j for j, row in enumerate(operand.access.matrix) if any(row[: node.parallel]) and not any(row[node.parallel :])
+    )
+    others = tuple(j for j in range(array.ndim) if j not in dims)
+    largest = np.abs(array).max(axis=others, keepdims=True, initial=0.0).astype(np.float32)
+    scales = np.maximum(largest / np.float32(127.0), np.float32(2.0**-120))
+    codes = nearest(array / scales, np.dtype(np.int8))
+    return Weights(codes, scales.reshape([array.shape[j] for j in dims]), dims)
+
+
+def _integer(node: Compute, codes: Codes, work: Rewriter) -> Compute:
+    moving, constant = factors(node, work.graph)
+    assert constant is not None
+    weights = weight_codes(node, constant, work.graph)
+    stationary = node.operands[constant]
+    stored = work.constant(f"{stationary.value}~i8", weights.codes)
+    access = Access(
+        tuple(stationary.access.offset[j] for j in weights.dims),
+        tuple(stationary.access.matrix[j] for j in weights.dims),
+    )
+    extra = [Operand(work.constant(f"{stationary.value}~scale", weights.scales * np.float32(codes.kind.scale)), access)]
+    names = ["", ""]
+    names[moving], names[constant] = codes.value, stored
+    kinds = [DType.I8, DType.I8]
+    kinds[moving] = codes.kind.dtype
+    product = arg(0, kinds[0]).widen("mul", arg(1, kinds[1]), DType.I32)
+    first = len(node.operands)
+    total = arg(-1, DType.I32).scaled(arg(first, DType.F32))
+    if codes.rows is not None:
+        extra.append(codes.rows)
+        total = total * arg(first + 1, DType.F32)
+    if codes.kind.zero:
+        missing = zero_correction(node, constant, weights, codes.kind)
+        extra.append(Operand(work.constant(f"{stationary.value}~zero", missing), access))
+        total = total + arg(first + 1, DType.F32)
+    after = term_of(node.post, {-1: total}) if node.post is not None else total
+    return _finished(node, names, product, after, tuple(extra), work, codes.kind)
+
+
+def zero_correction(node: Compute, constant: int, weights: Weights, kind: Encoding) -> Array:
+    """What the zero point adds to every sum, with the other sign, as float32: exact whole numbers, rounded once."""
+    others = tuple(j for j in range(weights.codes.ndim) if j not in weights.dims)
+    total = weights.codes.sum(axis=others, dtype=np.int64) * -kind.zero
+    with np.errstate(all="ignore"):
+        return np.asarray(total.astype(np.float32) * (weights.scales * np.float32(kind.scale)), np.float32)
+
+
+def _finished(
+    node: Compute,
+    names: list[str],
+    product: Term,
+    after: Term,
+    extra: tuple[Operand, ...],
+    work: Rewriter,
+    kind: Encoding | None = None,
+) -> Compute:
+    """The node with its factors exchanged, other operands read as floats, and the result in its storage."""
+    operands, terms = work.reads(node.operands)
+    for i, name in enumerate(names):
+        operand = node.operands[i]
+        fill = None if operand.fill is None else kind.zero if kind is not None else operand.fill
+        operands[i] = replace(operand, value=name, fill=fill)
+    operands += extra
+    known = {i: t for i, t in terms.items() if i > 1}
+    tree = _merged(_substituted(after, known), operands, work)
+    stored = storing(tree, work.storage(node.output), Leaves(work, operands))
+    plain = stored.name == "arg" and stored.imm == -1
+    done = replace(node, operands=tuple(operands), expr=expression(product), post=None if plain else expression(stored))
+    return pruned(done, keep=2)
+
+
+def _substituted(term: Term, known: dict[int, Term]) -> Term:
+    if term.name == "arg":
+        return known.get(int(term.imm), term) if isinstance(term.imm, int) else term
+    return Term(term.name, tuple(_substituted(a, known) for a in term.args), term.dtype, term.imm)
+
+
+def _merged(term: Term, operands: list[Operand], work: Rewriter) -> Term:
+    """Two constant operands added one after the other become one."""
+    args = tuple(_merged(a, operands, work) for a in term.args)
+    if term.name == "add" and args[1].name == "add":
+        args = (args[1], args[0])
+    term = Term(term.name, args, term.dtype, term.imm)
+    if term.name != "add" or args[0].name != "add":
+        return term
+    first, second = args[0].args[1], args[1]
+    arrays = [_constant(t, operands, work) for t in (first, second)]
+    left, right = arrays
+    if left is None or right is None:
+        return term
+    (a, at), (b, also) = left, right
+    if at.access != also.access or a.shape != b.shape:
+        return term
+    operands.append(replace(at, value=work.constant(f"{also.value}~sum", a + b)))
+    return args[0].args[0] + arg(len(operands) - 1, DType.F32)
+
+
+def _constant(term: Term, operands: list[Operand], work: Rewriter) -> tuple[Array, Operand] | None:
+    if term.name != "arg" or not isinstance(term.imm, int) or term.imm < 0:
+        return None
+    operand = operands[term.imm]
+    array = work.constants.get(operand.value)
+    return None if array is None or array.dtype != np.float32 or operand.fill is not None else (array, operand)

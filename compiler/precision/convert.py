@@ -1,0 +1,79 @@
+"""From an optimised float32 graph to one that computes in the chosen precision."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from compiler.ir.graph import Compute, Graph, reads_of
+from compiler.passes import dead_code, fold_views, merge_equal
+from compiler.precision.artefact import Calibration
+from compiler.precision.encoding import Encoding
+from compiler.precision.plan import (
+    FLOAT,
+    HALF,
+    ROW,
+    STATIC,
+    Plan,
+    factors,
+    fits_half,
+    half_plan,
+    integer_plan,
+    is_float_contraction,
+)
+from compiler.precision.rewrite import Rewriter
+
+
+@dataclass(frozen=True)
+class Converted:
+    """``graph``: what is compiled; its metadata says what the host gives (``wire``). ``contractions``: how many multiply
+    in which mode."""
+
+    graph: Graph
+    contractions: Mapping[str, int]
+
+
+def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted:
+    """The optimised graph in ``float16`` or ``int8``; a pure function of graph and calibration."""
+    if precision == "float16":
+        plan = half_plan(graph, calibration.ranges)
+    else:
+        plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
+    made = Rewriter(graph, plan).run()
+    metadata = {**made.metadata, "wire": wire(graph, plan)}
+    for step in (dead_code, fold_views, merge_equal, dead_code):
+        made = step(made)
+    counts = Counter(plan.modes.get(n.output, FLOAT) for n in graph.nodes if is_float_contraction(n))
+    return Converted(replace(made, metadata=metadata), dict(sorted(counts.items())))
+
+
+def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
+    """A mode for every float32 contraction.
+
+    By constant weights: codes with one scale per tensor where that loses little of the operation's own result, else codes
+    with one scale per row (where rows are apart), else float16. Two factors that both come at run time are multiplied in float16:
+    their codes would need scales measured on both sides for products that seldom fill a plane.
+    """
+    modes = {}
+    for node in graph.nodes:
+        if not (isinstance(node, Compute) and is_float_contraction(node)):
+            continue
+        half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
+        loss = calibration.loss.get(node.output, {}) if factors(node, graph)[1] is not None else {}
+        good = [mode for mode in (STATIC, ROW) if loss.get(mode, -999.0) >= calibration.limit]
+        modes[node.output] = good[0] if good else HALF if half else FLOAT
+    return modes
+
+
+def wire(graph: Graph, plan: Plan) -> str:
+    """What the host gives for each input that is stored otherwise than the model says, as JSON text."""
+    found: dict[str, Mapping[str, object]] = {}
+    for name in graph.inputs:
+        storage = plan.storage.get(name)
+        if isinstance(storage, Encoding):
+            found[name] = {"host": "f32", "scale": storage.scale, "zero": storage.zero}
+        elif storage is not None:
+            found[name] = {"host": "f32"}
+    return json.dumps(found, sort_keys=True)

@@ -1,0 +1,167 @@
+"""How a float value is stored in fewer bits, and what reading and storing it costs in scalar steps.
+
+An encoded integer stands for ``(q - zero) * scale``. Codes are rounded half to even and saturate, so a clip that a code
+cannot pass anyway (ReLU on codes that begin at 0) needs no step of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.terms import Term, const, expression
+from compiler.ir.types import DType
+from compiler.numerics.codes import encode, inverse
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Codes of ``dtype`` (i8 or u8): ``(q - zero) * scale``; ``scale`` is a float32."""
+
+    dtype: DType
+    scale: float
+    zero: int = 0
+
+    @property
+    def inverse(self) -> float:
+        """What a value is multiplied with before it is rounded, as a float32."""
+        return inverse(self.scale)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        info = np.iinfo(self.dtype.numpy)
+        return int(info.min), int(info.max)
+
+    def encode(self, array: Array) -> Array:
+        """Codes of a float32 array, exactly as a program computes them."""
+        return encode(array, self.dtype.numpy, self.scale, self.zero)
+
+    def decode(self, codes: Array) -> Array:
+        """The float32 values of codes, exactly as a program computes them."""
+        return (codes.astype(np.float32) - np.float32(self.zero)) * np.float32(self.scale)
+
+
+Storage = Encoding | DType | None
+"""How a value is kept: codes, float16, or (None) in the type that it has in the graph."""
+
+
+def stored_dtype(storage: Storage, plain: DType) -> DType:
+    if isinstance(storage, Encoding):
+        return storage.dtype
+    return plain if storage is None else storage
+
+
+def stored_array(array: Array, storage: Storage) -> Array:
+    """A constant in its storage; float32 values beyond float16 become infinite, which callers rule out before."""
+    if isinstance(storage, Encoding):
+        return storage.encode(array)
+    if storage is None:
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(storage.numpy)
+
+
+def stored_fill(fill: float | None, storage: Storage) -> float | int | None:
+    """What stands for ``fill`` where an access leaves a stored value."""
+    if fill is None or storage is None:
+        return fill
+    value = stored_array(np.asarray(fill, np.float32), storage)
+    return int(value) if isinstance(storage, Encoding) else float(value)
+
+
+def reading(term: Term, storage: Storage) -> Term:
+    """The float32 value of an operand that is kept in ``storage``: one step, two with a zero point."""
+    if isinstance(storage, Encoding):
+        if storage.zero:
+            term = Term("sub", (term, const(storage.zero, DType.F32)), DType.F32)
+        return Term("mul", (term, const(storage.scale, DType.F32)), DType.F32)
+    return term if storage is None else term.cast(DType.F32)
+
+
+Scaled = Callable[[Term, float, float], Term | None]
+"""A leaf times a factor and plus an addend where that costs nothing (a constant operand made anew), else None."""
+
+
+def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
+    """The stored form of a float32 term, its scale worked into constants where that saves a step."""
+    if storage is None:
+        return term
+    if isinstance(storage, DType):
+        return term.cast(storage)
+    plain = _codes(term * storage.inverse, storage, leaf)
+    inner = _scaled(term, storage.inverse, leaf)
+    if inner is None:
+        return plain
+    folded = _codes(inner, storage, leaf)
+    return folded if expression(folded).arithmetic <= expression(plain).arithmetic else plain
+
+
+def _codes(term: Term, storage: Encoding, leaf: Scaled) -> Term:
+    term = _unclipped(term, storage)
+    if storage.zero:
+        term = _shifted(term, float(storage.zero), leaf)
+    return term.nearest(storage.dtype)
+
+
+def _shifted(term: Term, addend: float, leaf: Scaled) -> Term:
+    """``term + addend``, in a constant that is added already if there is one."""
+    if term.name == "add":
+        for i in (1, 0):
+            taken = leaf(term.args[i], 1.0, addend) if term.args[i].name == "arg" else None
+            if taken is not None:
+                return term.args[1 - i] + taken
+    return term + addend
+
+
+def _unclipped(term: Term, storage: Encoding) -> Term:
+    """Without clips at or beyond what the codes can say."""
+    low, high = storage.limits
+    while term.name in ("max", "min"):
+        bounds = [a for a in term.args if a.name == "const" and a.imm is not None]
+        if len(bounds) != 1:
+            return term
+        rest = term.args[1] if term.args[0] is bounds[0] else term.args[0]
+        at = float(bounds[0].imm or 0) + storage.zero
+        if not (at < low + 0.5 if term.name == "max" else at > high - 0.5):
+            return term
+        term = rest
+    return term
+
+
+def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
+    """``term * factor`` for a positive factor, multiplied into its constants; None where a part cannot take it."""
+    if term.name == "const" and term.imm is not None:
+        return const(float(np.float32(term.imm) * np.float32(factor)), term.dtype)
+    if term.name == "arg":
+        return leaf(term, factor, 0.0)
+    if term.name in ("add", "sub", "max", "min", "neg"):
+        return _rebuilt(term, [_scaled(a, factor, leaf) for a in term.args])
+    if term.name == "select":
+        return _rebuilt(term, [term.args[0], *(_scaled(a, factor, leaf) for a in term.args[1:])])
+    if term.name == "scale":
+        return _rebuilt(term, [term.args[0], _scaled(term.args[1], factor, leaf)])
+    if term.name == "div":
+        return _rebuilt(term, [_scaled(term.args[0], factor, leaf), term.args[1]])
+    if term.name == "mul":
+        return _scaled_product(term, factor, leaf)
+    return None
+
+
+def _scaled_product(term: Term, factor: float, leaf: Scaled) -> Term | None:
+    """One of the two factors takes it, a literal or a constant operand first."""
+    first = sorted((0, 1), key=lambda i: term.args[i].name not in ("const", "arg"))
+    for i in first:
+        taken = _scaled(term.args[i], factor, leaf)
+        if taken is not None:
+            return _rebuilt(term, [taken, term.args[1]] if i == 0 else [term.args[0], taken])
+    return None
+
+
+def _rebuilt(term: Term, args: list[Term | None]) -> Term | None:
+    whole = [a for a in args if a is not None]
+    return Term(term.name, tuple(whole), term.dtype, term.imm) if len(whole) == len(args) else None

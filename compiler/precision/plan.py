@@ -1,0 +1,219 @@
+"""Which values are stored how, and in what numbers every contraction multiplies.
+
+Values that are the same elements under another name (views, reshapes, joins, gathers, windows of which only the largest
+element is taken) share one storage; such a group is a component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir.types import DType
+from compiler.precision.encoding import Encoding, Storage
+
+STATIC, ROW, HALF, FLOAT = "static", "row", "half", "float"
+HALF_LIMIT = 60_000.0  # float16 ends at 65,504; what comes nearer stays float32
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``storage``: by value (none: as it is). ``modes``: by a contraction's output, one of the words above. ``copies``:
+    encodings of values that stay floats but are multiplied as codes too."""
+
+    storage: Mapping[str, Storage] = field(default_factory=dict)
+    modes: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, Encoding] = field(default_factory=dict)
+
+
+@dataclass
+class Component:
+    """Values that share a storage, and how they are read: by factors in a mode, or (``"other"``) in expressions."""
+
+    members: list[str] = field(default_factory=list)
+    readers: set[str] = field(default_factory=set)
+    fixed: bool = False  # an output of the graph or a variable: it stays what it is
+    plain_zero: bool = False  # a reader cannot correct for a zero point
+
+
+def is_float_contraction(node: Node) -> bool:
+    return isinstance(node, Compute) and node.is_contraction and all(s.dtype == DType.F32 for s in node.expr.steps)
+
+
+def factors(node: Compute, graph: Graph) -> tuple[int, int | None]:
+    """Positions of the moving factor and of the constant one (None: both come at run time)."""
+    known = [node.operands[i].value in graph.constants for i in (0, 1)]
+    if known == [True, False]:
+        return 1, 0
+    return 0, 1 if known[1] else None
+
+
+def is_largest(node: Node) -> bool:
+    """A reduction to the largest element as it is: codes keep the order, so it may run on codes."""
+    return isinstance(node, Compute) and node.reducer == "max" and node.expr.is_identity and node.post is None
+
+
+def moved(node: Node) -> tuple[str, ...]:
+    """Values whose elements the node passes on unchanged."""
+    if isinstance(node, View):
+        return (node.operand.value,)
+    if isinstance(node, Reshape):
+        return (node.input,)
+    if isinstance(node, Join):
+        return node.parts
+    if isinstance(node, Gather):
+        return (node.data.value,)
+    if isinstance(node, Compute) and is_largest(node):
+        return (node.operands[0].value,)
+    return ()
+
+
+def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
+    """The component of every float32 value that is not a constant."""
+    roots = {v: v for v, t in graph.types.items() if t.dtype == DType.F32 and v not in graph.constants}
+
+    def root(value: str) -> str:
+        while roots[value] != value:
+            roots[value] = roots[roots[value]]
+            value = roots[value]
+        return value
+
+    for node in graph.nodes:
+        for value in moved(node):
+            if value in roots and node.output in roots:
+                roots[root(value)] = root(node.output)
+    found: dict[str, Component] = {}
+    for value in roots:
+        found.setdefault(root(value), Component()).members.append(value)
+    by_value = {value: found[root(value)] for value in roots}
+    for name in (*graph.outputs, *(s.update for s in graph.states), *(s.input for s in graph.states)):
+        if name in by_value:
+            by_value[name].fixed = True
+    for node in graph.nodes:
+        _read(node, graph, modes, by_value)
+    return by_value
+
+
+def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[str, Component]) -> None:
+    passed = moved(node)
+    if not passed and not isinstance(node, Compute):  # a primitive that this module does not know reads plain values
+        for value in reads_of(node):
+            if value in by_value:
+                by_value[value].fixed = True
+        return
+    mode = modes.get(node.output, FLOAT) if isinstance(node, Compute) else FLOAT
+    for position, operand in enumerate(operands_of(node)):
+        component = by_value.get(operand.value)
+        if component is None or (operand.value in passed and not _bad_fill(operand, is_largest(node))):
+            continue
+        if operand.fill not in (None, 0.0):
+            component.fixed = True
+        elif isinstance(node, Compute) and mode != FLOAT and position < 2:
+            component.readers.add(mode)
+            if mode == STATIC:
+                component.plain_zero |= not correctable(node, graph)
+        else:
+            component.readers.add("other")
+
+
+def _bad_fill(operand: Operand, largest: bool) -> bool:
+    return operand.fill not in (None, 0.0) and not largest
+
+
+def correctable(node: Compute, graph: Graph) -> bool:
+    """Whether a zero point of the moving factor is a constant per column: each weight is met exactly once per result."""
+    _, constant = factors(node, graph)
+    if constant is None:
+        return False
+    operand = node.operands[constant]
+    shape = graph.types[operand.value].shape
+    seen: set[int] = set()
+    for j, row in enumerate(operand.access.matrix):
+        inner = [(i, c) for i, c in enumerate(row) if c and i >= node.parallel and node.loops[i] > 1]
+        if not inner:
+            continue
+        i, c = inner[0]
+        if len(inner) > 1 or abs(c) != 1 or node.loops[i] != shape[j] or i in seen:
+            return False
+        seen.add(i)
+    return all(n == 1 or i in seen for i, n in enumerate(node.loops) if i >= node.parallel)
+
+
+def encoding(low: float, high: float, *, plain_zero: bool = False) -> Encoding:
+    """Codes for values between ``low`` and ``high``: u8 from 0 on, u8 with a zero point for lopsided ranges, else i8."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    widest = max(-low, high)
+    if widest == 0.0 or not np.isfinite(widest):
+        return Encoding(DType.I8, 1.0)
+    if low == 0.0:
+        return Encoding(DType.U8, _scale(high, 255))
+    if not plain_zero and high - low < 1.5 * widest:
+        scale = _scale(high - low, 255)
+        return Encoding(DType.U8, scale, int(np.rint(np.float32(-low) / np.float32(scale))))
+    return Encoding(DType.I8, _scale(widest, 127))
+
+
+def _scale(span: float, codes: int) -> float:
+    """At least the smallest float32 whose inverse is one too."""
+    return float(max(np.float32(span) / np.float32(codes), np.float32(2.0**-120)))
+
+
+def integer_plan(graph: Graph, modes: Mapping[str, str], ranges: Mapping[str, Range]) -> Plan:
+    """int8 between layers wherever a reader multiplies codes; float16 where only float16 products read."""
+    found = components(graph, modes)
+    storage: dict[str, Storage] = {}
+    copies: dict[str, Encoding] = {}
+    for component in {id(c): c for c in found.values()}.values():
+        kind = _integer_storage(component, ranges)
+        storage.update(dict.fromkeys(component.members, kind) if kind is not None else {})
+        if kind is None and STATIC in component.readers:
+            copies.update(dict.fromkeys(component.members, group_encoding(component, ranges)))
+    return Plan(storage, modes, copies)
+
+
+def _integer_storage(component: Component, ranges: Mapping[str, Range]) -> Storage:
+    if component.fixed or not component.readers:
+        return None
+    if STATIC in component.readers:
+        return group_encoding(component, ranges)
+    return DType.F16 if component.readers == {HALF} and _fits_half(component, ranges) else None
+
+
+def group_encoding(component: Component, ranges: Mapping[str, Range]) -> Encoding:
+    """One encoding for all members of a component."""
+    known = [ranges[v] for v in component.members if v in ranges]
+    low, high = min((r[0] for r in known), default=0.0), max((r[1] for r in known), default=0.0)
+    return encoding(low, high, plain_zero=component.plain_zero)
+
+
+def half_plan(graph: Graph, ranges: Mapping[str, Range]) -> Plan:
+    """float16 everywhere but where the calibration came near its limits."""
+    modes = {
+        n.output: HALF
+        for n in graph.nodes
+        if is_float_contraction(n) and all(_half_factor(v, graph, ranges) for v in reads_of(n)[:2])
+    }
+    storage: dict[str, Storage] = {}
+    for component in {id(c): c for c in components(graph, modes).values()}.values():
+        if not component.fixed and _fits_half(component, ranges):
+            storage.update(dict.fromkeys(component.members, DType.F16))
+    return Plan(storage, modes)
+
+
+def _fits_half(component: Component, ranges: Mapping[str, Range]) -> bool:
+    return all(fits_half(ranges.get(v)) for v in component.members)
+
+
+def fits_half(known: Range | None) -> bool:
+    return known is not None and max(-known[0], known[1]) < HALF_LIMIT
+
+
+def _half_factor(value: str, graph: Graph, ranges: Mapping[str, Range]) -> bool:
+    if value in graph.constants:
+        array = graph.constants[value]
+        return array.size == 0 or bool(np.abs(array).max() < HALF_LIMIT)
+    return fits_half(ranges.get(value))

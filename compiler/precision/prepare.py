@@ -1,0 +1,72 @@
+"""What the compiler calls: a float32 graph and a precision in, the graph to compile and what the report says of it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from compiler.errors import ModelError
+from compiler.ir.graph import Graph
+from compiler.ir.types import DType
+from compiler.passes import optimise
+from compiler.precision.artefact import Calibration
+from compiler.precision.calibrate import observe
+from compiler.precision.convert import convert
+from compiler.precision.error import measure
+
+PRECISIONS = ("float32", "float16", "int8")
+GOAL = 22.0  # dB over the calibration feeds; below, more contractions leave whole codes per tensor
+STEP, ROUNDS = 4.0, 3  # what the limit of one contraction's own loss then rises by, and how often at most
+
+Feeds = Sequence[Mapping[str, Any]]
+
+
+def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8") -> Calibration:
+    """Ranges of a loaded model over example feeds (input name -> array), and what a precision loses over them.
+
+    The artefact to compile with: ``compile(graph, precision=..., calibration=...)`` needs no feed then and measures nothing.
+    Without ``feeds`` seeded ones are made up.
+    """
+    if precision not in PRECISIONS[1:]:
+        raise ModelError(f"precision {precision!r} needs no calibration; choose one of: {', '.join(PRECISIONS[1:])}")
+    return calibrated(optimise(graph), feeds, precision)
+
+
+def calibrated(graph: Graph, feeds: Feeds | None, precision: str) -> Calibration:
+    """The calibration of an optimised graph.
+
+    For int8 the limit of what one contraction may lose is raised until the outputs keep ``GOAL`` dB, or for ``ROUNDS`` rounds.
+    """
+    found, seen = observe(graph, feeds)
+    for _ in range(ROUNDS):
+        errors = measure(convert(graph, precision, found).graph, seen)
+        found = replace(found, errors={precision: errors})
+        worst = min((e["snr_db"] for e in errors.values()), default=GOAL)
+        if precision != "int8" or worst >= GOAL or not _would_change(found):
+            break
+        found = replace(found, limit=found.limit + STEP)
+    return found
+
+
+def _would_change(found: Calibration) -> bool:
+    """Whether a higher limit takes any contraction out of its mode."""
+    return any(found.limit <= value < found.limit + STEP for loss in found.loss.values() for value in loss.values())
+
+
+def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | None) -> tuple[Graph, dict[str, Any]]:
+    """The graph to compile, and notes for the report (none for float32)."""
+    if precision == "float32":
+        return graph, {}
+    if not isinstance(calibration, Calibration):
+        calibration = calibrated(graph, calibration, precision)
+    elif missing := [v for v in graph.inputs if graph.types[v].dtype == DType.F32 and v not in calibration.ranges]:
+        raise ModelError(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
+    made = convert(graph, precision, calibration)
+    accuracy = {
+        "contractions": dict(made.contractions),
+        "calibration": "seeded feeds" if calibration.seeded else "given feeds",
+        "feeds": calibration.count,
+        "outputs": {name: dict(values) for name, values in calibration.errors.get(precision, {}).items()},
+    }
+    return made.graph, {"accuracy": accuracy}

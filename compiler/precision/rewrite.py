@@ -1,0 +1,198 @@
+"""A graph carried over to a plan's storages and modes, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.ir.expr import Expr
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, View
+from compiler.ir.terms import Term, arg, expression, term_of
+from compiler.ir.types import DType, TensorType
+from compiler.precision.encoding import Encoding, Storage, reading, stored_array, stored_dtype, stored_fill, storing
+from compiler.precision.plan import FLOAT, Plan, is_largest
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Rewriter:
+    """The graph in the making: ``graph`` as it was, what has been made so far, and copies by (value, storage)."""
+
+    graph: Graph
+    plan: Plan
+    nodes: list[Node] = field(default_factory=list)
+    types: dict[str, TensorType] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+    copies: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.types = dict(self.graph.types)
+        self.constants = dict(self.graph.constants)
+        for value, storage in self.plan.storage.items():
+            self.types[value] = replace(self.types[value], dtype=stored_dtype(storage, DType.F32))
+
+    def run(self) -> Graph:
+        """The whole graph; a graph input in a storage is given so by the host (``compiler.precision.wire``)."""
+        for node in self.graph.nodes:
+            self.node(node)
+        return replace(self.graph, nodes=tuple(self.nodes), types=self.types, constants=self.constants)
+
+    # -- values ---------------------------------------------------------------------------------------------------------
+
+    def storage(self, value: str) -> Storage:
+        return self.plan.storage.get(value)
+
+    def unused(self, base: str) -> str:
+        name = base
+        while name in self.types:
+            name += "'"
+        return name
+
+    def constant(self, base: str, array: Array) -> str:
+        """A new constant, named after what it is made of."""
+        name = self.unused(base)
+        self.constants[name] = np.array(array, order="C")
+        self.types[name] = TensorType(DType.of(array.dtype), array.shape)
+        return name
+
+    def emit(self, node: Node, kind: TensorType) -> str:
+        self.types[node.output] = kind
+        self.nodes.append(node)
+        return node.output
+
+    def kept_as(self, value: str, wanted: Storage, source: tuple[str, ...]) -> str:
+        """The value in a storage: itself, a constant made anew, or a copy that a map computes."""
+        if self.storage(value) == wanted or self.graph.types[value].dtype != DType.F32:
+            return value
+        key = (value, wanted)
+        if key not in self.copies:
+            self.copies[key] = self._copy(value, wanted, source)
+        return self.copies[key]
+
+    def _copy(self, value: str, wanted: Storage, source: tuple[str, ...]) -> str:
+        dtype = stored_dtype(wanted, DType.F32)
+        if value in self.graph.constants:
+            return self.constant(f"{value}~{dtype.value}", stored_array(self.graph.constants[value], wanted))
+        shape = self.graph.types[value].shape
+        name = self.unused(f"{value}~{dtype.value}")
+        old = self.storage(value)
+        term = storing(reading(arg(0, self.types[value].dtype), old), wanted, lambda _t, _f, _a: None)
+        operand = Operand(value, Access.identity(len(shape)))
+        node = Compute(
+            f"{source[0] if source else value}~{name}", name, source, shape, len(shape), (operand,), expression(term)
+        )
+        return self.emit(node, TensorType(dtype, shape))
+
+    # -- nodes ----------------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        """Append what the node becomes."""
+        from compiler.precision.contraction import contraction
+
+        if isinstance(node, Compute):
+            mode = self.plan.modes.get(node.output, FLOAT)
+            if mode == FLOAT and is_largest(node) and self.storage(node.output) is not None:
+                self.nodes.append(self._largest(node))
+            else:
+                self.nodes.append(compute(node, self) if mode == FLOAT else contraction(node, mode, self))
+        else:
+            self.nodes.append(self._moved(node))
+
+    def _largest(self, node: Compute) -> Compute:
+        storage = self.storage(node.output)
+        operand = node.operands[0]
+        operand = replace(operand, fill=stored_fill(operand.fill, storage))
+        return replace(node, operands=(operand,), expr=expression(arg(0, stored_dtype(storage, DType.F32))))
+
+    def _moved(self, node: Node) -> Node:
+        storage = self.storage(node.output)
+        if isinstance(node, View):
+            return replace(node, operand=replace(node.operand, fill=stored_fill(node.operand.fill, storage)))
+        if isinstance(node, Join):
+            return replace(node, parts=tuple(self.kept_as(p, storage, node.source) for p in node.parts))
+        if isinstance(node, Gather):
+            data = replace(node.data, value=self.kept_as(node.data.value, storage, node.source))
+            return replace(node, data=data)
+        return node
+
+    def reads(self, operands: tuple[Operand, ...]) -> tuple[list[Operand], dict[int, Term]]:
+        """Operands of stored values, and the float32 terms that stand for them."""
+        made, terms = [], {}
+        for i, operand in enumerate(operands):
+            storage = self.storage(operand.value)
+            made.append(replace(operand, fill=stored_fill(operand.fill, storage)))
+            terms[i] = reading(arg(i, self.types[operand.value].dtype), storage)
+        return made, terms
+
+
+@dataclass
+class Leaves:
+    """Constant operands made anew with a factor in them, for ``storing``."""
+
+    work: Rewriter
+    operands: list[Operand]
+    made: dict[tuple[int, float, float], Term] = field(default_factory=dict)
+
+    def __call__(self, term: Term, factor: float, addend: float) -> Term | None:
+        position = term.imm
+        if not isinstance(position, int) or position < 0:
+            return None
+        operand = self.operands[position]
+        array = self.work.constants.get(operand.value)
+        if array is None or array.dtype != np.float32 or operand.fill is not None:
+            return None
+        key = (position, factor, addend)
+        if key not in self.made:
+            with np.errstate(all="ignore"):
+                name = self.work.constant(f"{operand.value}~s", array * np.float32(factor) + np.float32(addend))
+            self.operands.append(replace(operand, value=name))
+            self.made[key] = arg(len(self.operands) - 1, DType.F32)
+        return self.made[key]
+
+
+def compute(node: Compute, work: Rewriter) -> Compute:
+    """A node whose arithmetic stays in floats: stored operands are read as floats, the result is stored."""
+    storage = work.storage(node.output)
+    operands, terms = work.reads(node.operands)
+    before = term_of(node.expr, terms)
+    leaves = Leaves(work, operands)
+    if node.reducer is None:
+        expr, post = expression(storing(before, storage, leaves)), None
+    else:
+        expr = expression(before)
+        after = term_of(node.post, terms) if node.post is not None else arg(-1, node.expr.dtype)
+        stored = storing(after, storage, leaves)
+        post = None if node.post is None and stored is after else expression(stored)
+    return pruned(replace(node, operands=tuple(operands), expr=expr, post=post), keep=0)
+
+
+def pruned(node: Compute, keep: int) -> Compute:
+    """Without operands that no step reads (but for the first ``keep``)."""
+    steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
+    used = sorted({*range(keep), *(int(s.imm) for s in steps if s.op == "arg" and s.imm is not None and s.imm >= 0)})
+    places: Mapping[int, int] = {old: new for new, old in enumerate(used)}
+
+    def renumbered(expr: Expr) -> Expr:
+        return Expr(
+            tuple(
+                replace(s, imm=places[int(s.imm)]) if s.op == "arg" and s.imm is not None and s.imm >= 0 else s
+                for s in expr.steps
+            )
+        )
+
+    return replace(
+        node,
+        operands=tuple(node.operands[i] for i in used),
+        expr=renumbered(node.expr),
+        post=renumbered(node.post) if node.post else None,
+    )
+
+
+def integers(plan: Plan) -> dict[str, Encoding]:
+    """The values that a plan keeps as codes."""
+    return {value: s for value, s in plan.storage.items() if isinstance(s, Encoding)}

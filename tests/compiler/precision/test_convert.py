@@ -1,0 +1,144 @@
+"""int8 and float16 graphs are legal, close to float32, executed as the interpreter says, and the same on every machine."""
+
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import compiler
+from compiler.errors import ModelError
+from compiler.ir.interpreter import run
+from compiler.ir.types import DType
+from compiler.ir.verifier import verify
+from compiler.passes import optimise
+from compiler.precision.convert import convert
+from compiler.precision.error import host_feeds
+from compiler.precision.prepare import calibrated
+
+RNG = np.random.default_rng(7)
+
+
+def weight(name, *shape):
+    scale = np.sqrt(2 / np.prod(shape[1:]))
+    return numpy_helper.from_array((RNG.standard_normal(shape) * scale).astype(np.float32), name)
+
+
+@cache
+def network():
+    """Every way of storing at once: strides and pads, a residual sum, a pool, h-swish, a depthwise layer, a join, a dense layer."""
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", ["c1"], ["r1"]),
+        node("MaxPool", ["r1"], ["p1"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Conv", ["p1", "w2", "b2"], ["c2"], pads=[1, 1, 1, 1]),
+        node("Add", ["c2", "p1"], ["sum"]),
+        node("HardSwish", ["sum"], ["h"]),
+        node("Conv", ["h", "wd"], ["d"], pads=[1, 1, 1, 1], group=8),
+        node("Concat", ["d", "h"], ["both"], axis=1),
+        node("Conv", ["both", "w3", "b3"], ["c3"]),
+        node("Relu", ["c3"], ["r3"]),
+        node("GlobalAveragePool", ["r3"], ["g"]),
+        node("Flatten", ["g"], ["flat"]),
+        node("Gemm", ["flat", "w4", "b4"], ["y"], transB=1),
+    ]
+    weights = [weight("w1", 8, 3, 3, 3), weight("w2", 8, 8, 3, 3), weight("wd", 8, 1, 3, 3), weight("w3", 16, 16, 1, 1)]
+    weights += [weight("w4", 5, 16), weight("b1", 8), weight("b2", 8), weight("b3", 16), weight("b4", 5)]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 16, 16]), ("y", [1, 5]))]
+    graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
+    return onnx.ModelProto.FromString(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    )
+
+
+def feeds(count=4):
+    return [{"x": np.random.default_rng(n).standard_normal((1, 3, 16, 16)).astype(np.float32)} for n in range(count)]
+
+
+@pytest.mark.parametrize(("precision", "least"), [("int8", 25.0), ("float16", 50.0)])
+def test_a_network_runs_as_the_interpreter_says_and_close_to_float32(precision, least):
+    graph = optimise(compiler.load(network()))
+    calibration = calibrated(graph, feeds(), precision)
+    made = verify(convert(graph, precision, calibration).graph)
+    program = compiler.compile(compiler.load(network()), precision=precision, calibration=calibration)
+    signal = noise = 0.0
+    for feed in feeds():
+        outputs, counters = compiler.simulate(program.to_bytes(), feed)
+        assert outputs["y"].dtype == np.float32
+        np.testing.assert_array_equal(outputs["y"], run(made, host_feeds(made, feed))["y"])
+        assert counters == program.resources
+        reference = run(graph, feed)["y"]
+        signal, noise = signal + float((reference**2).sum()), noise + float(((reference - outputs["y"]) ** 2).sum())
+    measured = program.report()["accuracy"]["outputs"]["y"]
+    assert measured["snr_db"] == pytest.approx(10 * np.log10(signal / noise), abs=0.01)
+    assert measured["snr_db"] >= least
+    assert measured["changed_top1"].endswith("/4")
+
+
+def test_all_contractions_multiply_codes_and_the_link_carries_them():
+    program = compiler.compile(compiler.load(network()), precision="int8", calibration=feeds())
+    assert program.report()["accuracy"]["contractions"] == {"static": 5}
+    assert program.resources.io.bytes_in == 3 * 16 * 16
+    port = next(p for p in program.report()["ports"] if p["name"] == "x")
+    assert (port["dtype"], port["wire"]) == ("f32", "i8")
+    plain = compiler.compile(compiler.load(network()))
+    assert program.resources.storage.activations < 0.5 * plain.resources.storage.activations
+
+
+def test_the_link_takes_codes_as_well_as_floats():
+    program = compiler.compile(compiler.load(network()), precision="int8", calibration=feeds())
+    graph = optimise(compiler.load(network()))
+    made = convert(graph, "int8", calibrated(graph, feeds(), "int8")).graph
+    feed = feeds(1)[0]
+    data = program.to_bytes()
+    assert made.types["x"].dtype == DType.I8
+    np.testing.assert_array_equal(
+        compiler.simulate(data, host_feeds(made, feed))[0]["y"], compiler.simulate(data, feed)[0]["y"]
+    )
+    with pytest.raises(ModelError, match="takes float32"):
+        compiler.simulate(data, {"x": feed["x"].astype(np.float64)})
+
+
+def test_ranges_are_an_artefact_that_compiles_to_the_same_bytes():
+    graph = compiler.load(network())
+    text = compiler.calibrate(graph, feeds()).to_json()
+    assert text == compiler.calibrate(compiler.load(network()), feeds()).to_json()
+    again = compiler.compile(graph, precision="int8", calibration=compiler.Calibration.from_json(text))
+    assert again == compiler.compile(graph, precision="int8", calibration=feeds())
+    assert compiler.Program.from_bytes(again.to_bytes()) == again
+
+
+def test_without_feeds_seeded_ones_are_made_and_the_report_says_so():
+    program = compiler.compile(compiler.load(network()), precision="int8")
+    accuracy = program.report()["accuracy"]
+    assert (accuracy["calibration"], accuracy["feeds"]) == ("seeded feeds", 8)
+    assert "accuracy" not in compiler.compile(compiler.load(network())).report() or not compiler.compile(
+        compiler.load(network())
+    ).report()["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([], "no feed"),
+        ([{"y": np.zeros(1)}], "input 'x' is missing"),
+        ([{"x": np.zeros((1, 3, 16, 16))}], "input 'x' is float64"),
+    ],
+)
+def test_feeds_that_do_not_fit_are_refused(given, told):
+    with pytest.raises(ModelError, match=told):
+        compiler.compile(compiler.load(network()), precision="int8", calibration=given)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 1, "ranges": 3}', '{"format": 1, "ranges": {"x": [0]}}'])
+def test_ranges_that_are_none_are_refused(text):
+    with pytest.raises(ModelError, match="not readable"):
+        compiler.Calibration.from_json(text)
+
+
+def test_ranges_of_another_model_are_refused():
+    other = compiler.Calibration({"z": (0.0, 1.0)}, {}, seeded=True, count=1)
+    with pytest.raises(ModelError, match="another model"):
+        compiler.compile(compiler.load(network()), precision="int8", calibration=other)
