@@ -13,7 +13,20 @@ from math import prod
 
 from compiler.bounds.shape import Box, always_reads, read_box, read_operands
 from compiler.bounds.work import forms, on_planes
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir.graph import (
+    Compute,
+    Gather,
+    Graph,
+    Join,
+    Node,
+    Operand,
+    Reshape,
+    Scatter,
+    Sort,
+    View,
+    operands_of,
+    reads_of,
+)
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
@@ -52,6 +65,10 @@ class Times:
         return not isinstance(node, Gather)
 
     def _head(self, node: Node) -> None:
+        if isinstance(node, Scatter | Sort):  # an element may come from the data alone, or from any place of the input
+            source = node.data if isinstance(node, Scatter) else node.input
+            self.start[node.output] = self.first[node.output] = self.first[source]
+            return
         if self.is_name(node):
             known = [self.first[v] for v, always in self._reads(node) if always]
             none = not known or any(not always for _, always in self._reads(node))
@@ -112,6 +129,8 @@ class Times:
             size = prod(box) * graph.types[value].dtype.size
             return ceil_div(size, machine.link_in.bytes_per_cycle * machine.link_in.instances) + machine.link_in.latency
         node = self.makers[value]
+        if isinstance(node, Scatter | Sort):
+            return self.first[value]
         if isinstance(node, Reshape):
             whole = box == graph.types[value].shape
             return self.ready(node.input, graph.types[node.input].shape) if whole else 0
@@ -136,7 +155,9 @@ class Times:
         """Cycles for a box with all units at work, the work split over the forms as well as can be."""
         rate = Fraction(0)
         for form in forms(node, self.graph, self.machine, box):
-            need = max((w / self.machine.unit(u).instances for u, w in form.items() if u != "weights"), default=Fraction(0))
+            need = max(
+                (w / self.machine.unit(u).instances for u, w in form.items() if u != "weights"), default=Fraction(0)
+            )
             if need == 0:
                 return 0
             rate += 1 / need
@@ -160,6 +181,8 @@ class Times:
     def _wholly(self, node: Node) -> list[tuple[str, bool]]:
         """Values that a node reads, and whether it surely reads every element of them."""
         graph = self.graph
+        if isinstance(node, Scatter | Sort):
+            return [(value, False) for value in reads_of(node)]
         if isinstance(node, (Reshape, Join)):
             return [(value, True) for value in reads_of(node)]
         if isinstance(node, Gather):

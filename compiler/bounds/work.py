@@ -14,9 +14,9 @@ from math import prod
 
 from compiler.bounds.shape import Box, Extents, extents, read_box
 from compiler.ir.expr import FREE, Expr
-from compiler.ir.graph import Compute, Gather, Graph, Node
+from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
 from compiler.isa.machine import Machine
-from compiler.isa.timing import ceil_div
+from compiler.isa.timing import ceil_div, sort_run, sort_stages
 
 Work = dict[str, Fraction]  # unit class -> unit-cycles
 SCHEDULED = ("external", "weights", "matrix", "vector", "move")
@@ -28,6 +28,8 @@ def forms(node: Node, graph: Graph, machine: Machine, box: Box | None = None) ->
         points = prod(box if box is not None else node.loops)
         size = graph.types[node.output].dtype.size
         return [{"move": Fraction(points * size, machine.line_bytes * machine.move.ports["out"])}]
+    if isinstance(node, Scatter | Sort):
+        return [_ordered(node, graph, machine)]
     if not isinstance(node, Compute):
         return [{}]
     if node.reducer is None and node.expr.is_identity and node.post is None:
@@ -36,6 +38,15 @@ def forms(node: Node, graph: Graph, machine: Machine, box: Box | None = None) ->
     if on_planes(node, graph, machine):
         found += _planes(node, graph, machine, box)
     return found
+
+
+def _ordered(node: Scatter | Sort, graph: Graph, machine: Machine) -> Work:
+    """An element per cycle where results build on each other; every number through the first stages of its sort."""
+    if isinstance(node, Scatter):
+        return {"move": Fraction(prod(node.loops) if node.reducer else 0)}
+    kind = graph.types[node.input]
+    run = min(kind.shape[-1], sort_run(machine))
+    return {"vector": Fraction(kind.elements * sort_stages(run // 2 + 1), max(1, machine.vector.lanes))}
 
 
 def on_planes(node: Compute, graph: Graph, machine: Machine) -> bool:

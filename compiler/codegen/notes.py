@@ -113,7 +113,7 @@ def _outside(plan: Plan) -> list[int]:
 
 def _read_references(plan: Plan, opcode: int, i: Any) -> list[int]:
     found = [r for r in (i.a, i.b, i.c, i.d) if r]
-    if opcode == Op.GATHER:
+    if i.gather:
         found += [axis.index for axis in plan.space.pool.gathers[i.gather - 1].axes]
     return found
 

@@ -12,7 +12,21 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, View, reads_of
+from compiler.ir.graph import (
+    Compute,
+    Gather,
+    Graph,
+    Guard,
+    Join,
+    Merge,
+    Node,
+    Operand,
+    Reshape,
+    Scatter,
+    Sort,
+    View,
+    reads_of,
+)
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.terms import Term, arg, expression
 from compiler.ir.types import DType, TensorType
@@ -39,6 +53,9 @@ class Builder:
         self.guard: Guard | None = None  # of every node that is added
         self.guards: dict[str, Guard] = {}  # values that a guarded node defines
         self._max_bytes, self._max_nodes = max_bytes, max_nodes
+        self.lengths: dict[
+            str, tuple[int, str]
+        ] = {}  # value -> axis whose size the data decides, and the value saying it
         self._literals: dict[tuple[DType, tuple[int, ...], bytes], str] = {}
         self._count = 0
         self._fold_left = FOLD_TOTAL
@@ -192,6 +209,31 @@ class Builder:
             kind, kind.elements, lambda name, out: Gather(name, out, self.source, kind.shape, data, tuple(indices))
         )
 
+    def scatter(
+        self,
+        data: str,
+        loops: Sequence[int],
+        target: Access,
+        indices: Sequence[Operand | None],
+        update: Operand,
+        reducer: str | None = None,
+    ) -> str:
+        """``data`` with an update written for every point of ``loops`` (see ``Scatter``)."""
+        if 0 in loops:
+            return data
+        kind, shape = self.types[data], tuple(loops)
+        return self._emit(
+            kind,
+            prod(shape) + kind.elements,
+            lambda name, out: Scatter(name, out, self.source, shape, data, target, tuple(indices), update, reducer),
+        )
+
+    def sort(self, value: str, keep: int) -> str:
+        """The first ``keep`` whole numbers along the last dimension, ascending."""
+        kind = self.types[value]
+        made = TensorType(kind.dtype, (*kind.shape[:-1], keep))
+        return self._emit(made, kind.elements, lambda name, out: Sort(name, out, self.source, value, keep))
+
     def join(self, parts: Sequence[str], axis: int) -> str:
         """Parts side by side; empty parts are left out."""
         full = [p for p in parts if self.types[p].elements] or list(parts[:1])
@@ -217,7 +259,11 @@ class Builder:
     # -- the end --------------------------------------------------------------------------------------------------------
 
     def finish(self, outputs: Mapping[str, str], names: Mapping[str, str], metadata: Mapping[str, str]) -> Graph:
-        """The graph. ``outputs``: the model's output name -> value. ``names``: value -> the model's name for it."""
+        """The graph. ``outputs``: the model's output name -> value. ``names``: value -> the model's name for it.
+
+        An output whose length the data decides brings an output of its own that holds it (``name.length``).
+        """
+        outputs, lengths = self._with_lengths(outputs)
         renamed: dict[str, str] = {}
         taken = {*self.inputs, *outputs}
         fixed: dict[str, str] = {}
@@ -247,7 +293,18 @@ class Builder:
             tuple(rename_node(n, renamed) for n in self.nodes),
             (),
             dict(metadata),
+            lengths,
         )
+
+    def _with_lengths(self, outputs: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, str]]]:
+        extended, lengths = dict(outputs), {}
+        for public, value in outputs.items():
+            if value in self.lengths:
+                axis, length = self.lengths[value]
+                name = _unused(f"{public}.length", {*extended, *self.inputs})
+                extended[name] = length
+                lengths[public] = (axis, name)
+        return extended, lengths
 
 
 def _unused(name: str, taken: set[str]) -> str:
@@ -275,8 +332,11 @@ def rename_node(node: Node, names: Mapping[str, str]) -> Node:
         return replace(node, operands=tuple(moved(o) for o in node.operands))
     if isinstance(node, View):
         return replace(node, operand=moved(node.operand))
-    if isinstance(node, Reshape):
+    if isinstance(node, Reshape | Sort):
         return replace(node, input=new(node.input))
+    if isinstance(node, Scatter):
+        indices = tuple(i and moved(i) for i in node.indices)
+        return replace(node, data=new(node.data), update=moved(node.update), indices=indices)
     if isinstance(node, Join):
         return replace(node, parts=tuple(new(p) for p in node.parts))
     if isinstance(node, Merge):

@@ -128,6 +128,39 @@ class Gather(Node):
 
 
 @dataclass(frozen=True)
+class Scatter(Node):
+    """``output = data``, then for every point p of ``loops`` in row-major order ``output[coordinate] = update[p]``.
+
+    Coordinate j is ``target_j(p)`` plus the value of an index operand, or that alone (None); a negative sum counts from
+    the end, one outside the dimension is a fault at run time. With ``reducer`` (``sum``, ``prod``, ``max``, ``min``) the
+    element becomes ``output[coordinate] reducer update[p]``.
+    """
+
+    loops: tuple[int, ...] = ()
+    data: str = ""
+    target: Access = field(default_factory=lambda: Access((), ()))
+    indices: tuple[Operand | None, ...] = ()
+    update: Operand = field(default_factory=lambda: Operand("", Access((), ())))
+    reducer: str | None = None
+
+    @property
+    def operations(self) -> int:
+        """Billed operations: one per point that is combined; a plain write is none."""
+        return prod(self.loops) if self.reducer else 0
+
+
+@dataclass(frozen=True)
+class Sort(Node):
+    """The first ``keep`` of the whole numbers along the last dimension in ascending order.
+
+    Numbers alone: who sorts something else packs its key above the place it stands at, which makes the order total.
+    """
+
+    input: str = ""
+    keep: int = 0
+
+
+@dataclass(frozen=True)
 class Join(Node):
     """The parts one after the other along ``axis``: each part is a slice of the output, so nothing is computed.
 
@@ -164,6 +197,9 @@ class Graph:
 
     ``constants`` are stored row-major in their logical shape. ``inputs`` and ``outputs`` are the model's own names; an
     output name may be an input or constant (copied through).
+
+    ``lengths``: for an output whose size along one axis the data decides, that axis and the output (one whole number) that
+    says how many of its elements count; its type holds the largest size, and what lies behind the length is dropped.
     """
 
     name: str
@@ -174,6 +210,7 @@ class Graph:
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)  # opset, producer, digest of the model, dims bound
+    lengths: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Equal means: the same text, which names constants by their digests."""
@@ -195,6 +232,8 @@ def operands_of(node: Node) -> tuple[Operand, ...]:
         return (node.operand,)
     if isinstance(node, Gather):
         return (node.data, *(i for i in node.indices if i is not None))
+    if isinstance(node, Scatter):
+        return (node.update, *(i for i in node.indices if i is not None))
     return ()
 
 
@@ -203,6 +242,10 @@ def reads_of(node: Node) -> tuple[str, ...]:
     guard = (node.guard.value,) if node.guard else ()
     if isinstance(node, Reshape):
         return (node.input, *guard)
+    if isinstance(node, Sort):
+        return (node.input, *guard)
+    if isinstance(node, Scatter):
+        return (node.data, *(o.value for o in operands_of(node)), *guard)
     if isinstance(node, Join):
         return (*node.parts, *guard)
     if isinstance(node, Merge):

@@ -13,11 +13,27 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from compiler.ir.access import Access
 from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, View, reads_of
+from compiler.ir.graph import (
+    Compute,
+    Gather,
+    Graph,
+    Guard,
+    Join,
+    Merge,
+    Node,
+    Operand,
+    Reshape,
+    Scatter,
+    Sort,
+    View,
+    reads_of,
+)
 from compiler.numerics.contract import contract
 from compiler.numerics.reduce import reduce
 from compiler.numerics.scalar import evaluate
+from compiler.numerics.scatter import scatter
 
 Array = np.ndarray[Any, Any]
 Values = Mapping[str, Array]
@@ -63,7 +79,15 @@ def run(
             if last_use.get(v, i) <= i and v not in kept:
                 values.pop(v, None)
     memory.update({s.input: values[s.update] for s in graph.states})
-    return {name: values[name] for name in graph.outputs}
+    return {name: _cut(name, graph, values) for name in graph.outputs}
+
+
+def _cut(name: str, graph: Graph, values: Values) -> Array:
+    """An output without what lies behind its length."""
+    if name not in graph.lengths:
+        return values[name]
+    axis, length = graph.lengths[name]
+    return values[name][(slice(None),) * axis + (slice(0, int(values[length].reshape(-1)[0])),)]
 
 
 def holds(guard: Guard | None, values: Values) -> bool:
@@ -86,6 +110,10 @@ def evaluate_node(node: Node, values: Values, shape: tuple[int, ...]) -> Array:
         if not held:
             raise InterpreterFault(f"{node.name}: no part of the merge holds")
         return values[held[-1]]
+    if isinstance(node, Sort):
+        return np.sort(values[node.input], axis=-1)[..., : node.keep]
+    if isinstance(node, Scatter):
+        return _scatter(node, values)
     assert isinstance(node, Gather)
     return _gather(node, values)
 
@@ -243,22 +271,37 @@ def _contraction(node: Compute, values: Values) -> Array:
     return result.transpose(np.argsort([*batch, *rows, *columns]))
 
 
-def _gather(node: Gather, values: Values) -> Array:
-    data = values[node.data.value]
-    ranges = _whole(node.loops)
+def _coordinates(node: Gather | Scatter, access: Access, shape: tuple[int, ...], values: Values) -> list[Array]:
+    """The coordinates, one array per dimension of ``shape``, that a gather reads or a scatter writes."""
     coordinates = []
     for j, index in enumerate(node.indices):
-        place = np.asarray(node.data.access.offset[j])
-        for i, c in enumerate(node.data.access.matrix[j]):
+        place = np.asarray(access.offset[j])
+        for i, c in enumerate(access.matrix[j]):
             if c:
-                shape = [-1 if i == axis else 1 for axis in range(len(node.loops))]
-                place = place + c * np.arange(node.loops[i]).reshape(shape)
+                along = [-1 if i == axis else 1 for axis in range(len(node.loops))]
+                place = place + c * np.arange(node.loops[i]).reshape(along)
         if index is not None:
-            place = place + read(index, values, ranges).astype(np.int64)
-        place = np.where(place < 0, place + data.shape[j], place)
-        if place.size and (place.min() < 0 or place.max() >= data.shape[j]):
-            raise InterpreterFault(f"{node.name}: an index is outside 0..{data.shape[j] - 1}")
+            place = place + read(index, values, _whole(node.loops)).astype(np.int64)
+        place = np.where(place < 0, place + shape[j], place)
+        if place.size and (place.min() < 0 or place.max() >= shape[j]):
+            raise InterpreterFault(f"{node.name}: an index is outside 0..{shape[j] - 1}")
         coordinates.append(place)
+    return coordinates
+
+
+def _scatter(node: Scatter, values: Values) -> Array:
+    out = np.array(values[node.data], order="C")
+    places = np.zeros(node.loops, np.int64)
+    for place, n in zip(_coordinates(node, node.target, out.shape, values), out.shape, strict=True):
+        places = places * n + place
+    update = read(node.update, values, _whole(node.loops), broadcast=True)
+    scatter(out.reshape(-1), places, update, node.reducer)
+    return out
+
+
+def _gather(node: Gather, values: Values) -> Array:
+    data = values[node.data.value]
+    coordinates = _coordinates(node, node.data.access, data.shape, values)
     if not coordinates:
         return np.broadcast_to(data, node.loops).copy()
     return np.broadcast_to(data[tuple(coordinates)], node.loops).copy()

@@ -13,7 +13,21 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, State, View
+from compiler.ir.graph import (
+    Compute,
+    Gather,
+    Graph,
+    Guard,
+    Join,
+    Merge,
+    Node,
+    Operand,
+    Reshape,
+    Scatter,
+    Sort,
+    State,
+    View,
+)
 from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
@@ -114,7 +128,7 @@ def parse(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
         _line(reader, parts)
     return Graph(
         parts.name, tuple(parts.inputs), tuple(parts.outputs), parts.types, parts.constants,
-        tuple(parts.nodes), tuple(parts.states), parts.metadata,
+        tuple(parts.nodes), tuple(parts.states), parts.metadata, parts.lengths,
     )  # fmt: skip
 
 
@@ -127,6 +141,7 @@ class _Parts:
         self.constants: dict[str, Array] = {}
         self.nodes: list[Node] = []
         self.states: list[State] = []
+        self.lengths: dict[str, tuple[int, str]] = {}
         self.metadata: dict[str, str] = {}
 
     def array(self, key: str, kind: TensorType) -> Array:
@@ -147,6 +162,10 @@ def _line(reader: _Reader, parts: _Parts) -> None:
     name = reader.string()
     if word == "output":
         parts.outputs.append(name)
+        if reader.accept("along"):
+            axis = reader.integer()
+            reader.next("by")
+            parts.lengths[name] = (axis, reader.string())
         return
     kind = reader.type()
     parts.types[name] = kind
@@ -216,15 +235,37 @@ def _primitive(reader: _Reader, word: str, common: tuple[str, str, tuple[str, ..
             value = reader.string()
             parts.append((_guard(reader), value))
         return Merge(*common, tuple(parts))
+    if word == "sort":
+        source = reader.string()
+        reader.next("keep")
+        return Sort(*common, source, reader.integer())
+    if word == "scatter":
+        return _scatter(reader, common)
     if word != "gather":
         raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: {word!r} is no primitive.")
     reader.next("over")
     loops = reader.integers()
     data = _read(reader, len(loops))
+    return Gather(*common, loops, data, _indices(reader, len(loops)))
+
+
+def _indices(reader: _Reader, loops: int) -> tuple[Operand | None, ...]:
     indices: list[Operand | None] = []
     while reader.peek() in ("none", "read"):
-        indices.append(None if reader.accept("none") else _read(reader, len(loops)))
-    return Gather(*common, loops, data, tuple(indices))
+        indices.append(None if reader.accept("none") else _read(reader, loops))
+    return tuple(indices)
+
+
+def _scatter(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Scatter:
+    reader.next("over")
+    loops = reader.integers()
+    data = reader.string()
+    reader.next("at")
+    target = _access(reader, len(loops))
+    indices = _indices(reader, len(loops))
+    reducer = reader.next()
+    update = _read(reader, len(loops))
+    return Scatter(*common, loops, data, target, indices, update, None if reducer == "set" else reducer)
 
 
 def _compute(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Compute:
@@ -249,6 +290,12 @@ def _compute(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Compu
 def _read(reader: _Reader, loops: int) -> Operand:
     reader.next("read")
     value = reader.string()
+    access = _access(reader, loops)
+    fill = reader.literal() if reader.accept("fill") else None
+    return Operand(value, access, fill)
+
+
+def _access(reader: _Reader, loops: int) -> Access:
     reader.next("[")
     rows, offsets = [], []
     while not reader.accept("]"):
@@ -256,8 +303,7 @@ def _read(reader: _Reader, loops: int) -> Operand:
         offsets.append(offset)
         rows.append(row)
         reader.accept(",")
-    fill = reader.literal() if reader.accept("fill") else None
-    return Operand(value, Access(tuple(offsets), tuple(rows)), fill)
+    return Access(tuple(offsets), tuple(rows))
 
 
 def _affine(reader: _Reader, loops: int) -> tuple[int, tuple[int, ...]]:

@@ -3,15 +3,17 @@
 ::
 
     graph   = 'graph' STRING '{' line* '}'
-    line    = 'meta' STRING STRING | 'input' STRING type | 'output' STRING
+    line    = 'meta' STRING STRING | 'input' STRING type | 'output' STRING ['along' int 'by' STRING]
             | 'const' STRING type '=' (DIGEST | '[' literal,* ']')
             | 'state' STRING 'update' STRING 'initial' DIGEST
             | 'value' STRING type '=' node
     node    = kind STRING 'of' '[' STRING,* ']' [guard] body     # the node's name, its source operations
     guard   = ('when' | 'unless') STRING                         # the condition under which it is executed
     body    = compute: 'over' '[' int,* ']' ['reduce' reducer 'over' '[' int,* ']'] read* 'expr' steps ['post' steps]
-            | view: read | reshape: STRING | gather: read ('none' | read)* | join: int STRING*
-            | merge: (STRING [guard])*
+            | view: read | reshape: STRING | join: int STRING* | merge: (STRING [guard])*
+            | gather: 'over' '[' int,* ']' read ('none' | read)*
+            | scatter: 'over' '[' int,* ']' STRING 'at' '[' affine,* ']' ('none' | read)* (reducer | 'set') read
+            | sort: STRING 'keep' int
     read    = 'read' STRING '[' affine,* ']' ['fill' literal]
     affine  = a sum of terms such as 2*l0 + l3 - 1                # l0 is loop 0
     steps   = '(' step;* ')'     step = op (int | literal)* ':' type
@@ -31,7 +33,7 @@ import numpy as np
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr, Step
-from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, View
+from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, Reshape, Scatter, Sort, View
 
 INLINE = 8  # elements up to which a constant is written out
 Array = np.ndarray[Any, Any]
@@ -69,8 +71,13 @@ def _lines(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         yield f"  value {_quote(node.output)} {graph.types[node.output]} = {_node(node)}"
     for name in graph.outputs:
-        yield f"  output {_quote(name)}"
+        yield f"  output {_quote(name)}{_length(graph, name)}"
     yield "}"
+
+
+def _length(graph: Graph, name: str) -> str:
+    axis, length = graph.lengths.get(name, (0, ""))
+    return f" along {axis} by {_quote(length)}" if length else ""
 
 
 def _quote(text: str) -> str:
@@ -108,8 +115,17 @@ def _body(node: Node) -> Iterator[str]:
     elif isinstance(node, Gather):
         yield f"over {list(node.loops)}"
         yield _read(node.data)
-        for index in node.indices:
-            yield "none" if index is None else _read(index)
+        yield from _indices(node.indices)
+    elif isinstance(node, Scatter):
+        yield f"over {list(node.loops)} {_quote(node.data)} at [{', '.join(affine(node.target))}]"
+        yield from _indices(node.indices)
+        yield f"{node.reducer or 'set'} {_read(node.update)}"
+    elif isinstance(node, Sort):
+        yield f"{_quote(node.input)} keep {node.keep}"
+
+
+def _indices(indices: tuple[Operand | None, ...]) -> Iterator[str]:
+    return ("none" if index is None else _read(index) for index in indices)
 
 
 def _compute(node: Compute) -> Iterator[str]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from compiler.ir.access import Access
 from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, Scatter, Sort, View, reads_of
 from compiler.ir.guards import problems as guard_problems
 from compiler.ir.types import DType, TensorType
 from compiler.numerics.scalar import check
@@ -41,10 +42,18 @@ def _problems(graph: Graph) -> Iterator[str]:
         yield from (f"{node.name!r}: {problem}" for problem in _placed(node, graph, defined))
         defined.add(node.output)
     yield from (f"output {name!r} is not defined" for name in graph.outputs if name not in defined)
+    yield from _lengths(graph)
     for state in graph.states:
         if graph.types.get(state.update) != graph.types.get(state.input) or state.update not in defined:
             yield f"state {state.input!r} is not updated, or with another type"
     yield from guard_problems(graph)
+
+
+def _lengths(graph: Graph) -> Iterator[str]:
+    for name, (axis, length) in graph.lengths.items():
+        whole = length in graph.outputs and graph.types[length] == TensorType(DType.I64, ())
+        if name not in graph.outputs or not whole or not 0 <= axis < len(graph.types[name].shape):
+            yield f"output {name!r} has no length {length!r} along axis {axis}"
 
 
 def _placed(node: Node, graph: Graph, defined: set[str]) -> Iterator[str]:
@@ -65,7 +74,21 @@ def _node(node: Node, graph: Graph) -> Iterator[str]:
     out = graph.types[node.output]
     if isinstance(node, Compute):
         yield from _compute(node, graph, out)
-    elif isinstance(node, View):
+    elif isinstance(node, View | Reshape | Join | Merge):
+        yield from _moved(node, graph, out)
+    elif isinstance(node, Gather):
+        yield from _gather(node, graph, out)
+    elif isinstance(node, Scatter):
+        yield from _scatter(node, graph, out)
+    elif isinstance(node, Sort):
+        yield from _sort(node, graph.types[node.input], out)
+    else:
+        yield f"{type(node).__name__} is not a primitive"
+
+
+def _moved(node: View | Reshape | Join | Merge, graph: Graph, out: TensorType) -> Iterator[str]:
+    """The primitives that only rename or place elements."""
+    if isinstance(node, View):
         yield from _operand(node.operand, graph, out.shape)
         if graph.types[node.operand.value].dtype != out.dtype:
             yield "a view changes the element type"
@@ -73,15 +96,10 @@ def _node(node: Node, graph: Graph) -> Iterator[str]:
         source = graph.types[node.input]
         if (source.dtype, source.elements) != (out.dtype, out.elements):
             yield f"a reshape from {source} to {out}"
-    elif isinstance(node, Gather):
-        yield from _gather(node, graph, out)
     elif isinstance(node, Join):
         yield from _join(node, [graph.types[p] for p in node.parts], out)
-    elif isinstance(node, Merge):
-        if not node.parts or any(graph.types[v] != out for _, v in node.parts):
-            yield f"merges {[str(graph.types[v]) for _, v in node.parts]} to {out}"
-    else:
-        yield f"{type(node).__name__} is not a primitive"
+    elif not node.parts or any(graph.types[v] != out for _, v in node.parts):
+        yield f"merges {[str(graph.types[v]) for _, v in node.parts]} to {out}"
 
 
 def _compute(node: Compute, graph: Graph, out: TensorType) -> Iterator[str]:
@@ -161,15 +179,44 @@ def _gather(node: Gather, graph: Graph, out: TensorType) -> Iterator[str]:
         yield "an index, or none, is needed for each dimension of data, and no fill"
         return
     yield from _operand(Operand(node.data.value, node.data.access, 0), graph, node.loops)
-    for j, index in enumerate(node.indices):
+    yield from _places(node.indices, node.data.access, node.loops, data.shape, graph)
+
+
+def _places(
+    indices: tuple[Operand | None, ...], access: Access, loops: tuple[int, ...], shape: tuple[int, ...], graph: Graph
+) -> Iterator[str]:
+    """What decides every coordinate: an index value, or an access that stays inside."""
+    for j, index in enumerate(indices):
         if index is None:
-            low, high = node.data.access.range(j, node.loops)
-            if 0 not in node.loops and (low < 0 or high >= data.shape[j]):
-                yield f"reads outside dimension {j} of {node.data.value!r}"
+            low, high = access.range(j, loops)
+            if 0 not in loops and (low < 0 or high >= shape[j]):
+                yield f"goes outside dimension {j} of {list(shape)}"
         else:
-            yield from _operand(index, graph, node.loops)
+            yield from _operand(index, graph, loops)
             if graph.types[index.value].dtype not in (DType.I64, DType.I32):
                 yield f"{index.value!r} is no index"
+
+
+def _scatter(node: Scatter, graph: Graph, out: TensorType) -> Iterator[str]:
+    """Rules of a gather, with the output in the place of the data that is read."""
+    if graph.types[node.data] != out or graph.types[node.update.value].dtype != out.dtype:
+        yield f"scatters {graph.types[node.update.value]} into {graph.types[node.data]} for {out}"
+    if node.reducer not in (None, "sum", "prod", "max", "min") or (node.reducer and out.dtype == DType.BOOL):
+        yield f"{node.reducer} does not combine {out.dtype.value}"
+    yield from _operand(node.update, graph, node.loops)
+    if len(node.indices) != len(out.shape):
+        yield "an index, or none, is needed for each dimension of the output"
+        return
+    yield from _operand(Operand(node.output, node.target, 0), graph, node.loops)
+    yield from _places(node.indices, node.target, node.loops, out.shape, graph)
+
+
+def _sort(node: Sort, source: TensorType, out: TensorType) -> Iterator[str]:
+    whole = source.dtype.value[0] in "iu" and bool(source.shape)
+    if not whole or out != TensorType(source.dtype, (*source.shape[:-1], node.keep)):
+        yield f"sorts {source} to {out}"
+    elif not 0 < node.keep <= source.shape[-1]:
+        yield f"keeps {node.keep} of {source}"
 
 
 def _join(node: Join, parts: Sequence[TensorType], out: TensorType) -> Iterator[str]:

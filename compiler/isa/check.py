@@ -227,10 +227,21 @@ def _same_type(b: Binary, i: Instruction) -> None:
     _require(b.streams[i.a - 1].dtype == _out(b, i).dtype, "a copy does not change the element type")
 
 
+def _scatter(b: Binary, i: Instruction) -> None:
+    _gather(b, i)
+    _require(not i.reducer or REDUCERS[i.reducer] in ("sum", "max", "min", "prod"), "SCATTER does not combine so")
+    _require(not i.reducer or _out(b, i).dtype != "bool", "SCATTER does not combine truth values")
+
+
+def _sort(b: Binary, i: Instruction) -> None:
+    _same_type(b, i)
+    _require(_out(b, i).dtype[0] in "iu", "SORT orders whole numbers")
+
+
 def _gather(b: Binary, i: Instruction) -> None:
     _same_type(b, i)
-    _require(bool(i.gather), "GATHER needs gather")
-    loops = len(b.streams[i.a - 1].loops)
+    _require(bool(i.gather), f"{Op(i.opcode).name} needs gather")
+    loops = len(b.streams[(i.out if i.opcode == Op.SCATTER else i.a) - 1].loops)
     for axis in b.gathers[i.gather - 1].axes:
         _require(len(axis.coefficients) == loops, "a gathered dimension does not have one coefficient per loop of a")
 
@@ -267,6 +278,8 @@ _CHECKS = {
     Op.VECTOR: _vector,
     Op.MOVE: _same_type,
     Op.GATHER: _gather,
+    Op.SCATTER: _scatter,
+    Op.SORT: _sort,
     Op.RECV: _link,
     Op.SEND: _link,
     Op.FETCH: _fetch,

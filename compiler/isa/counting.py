@@ -15,7 +15,7 @@ from compiler.isa.paths import branches, dearest
 from compiler.isa.program import Program
 from compiler.isa.table import accesses, fetched
 from compiler.isa.tables import Tables, program_of, stream_of
-from compiler.isa.timing import ceil_div, lanes, vector_passes, widest
+from compiler.isa.timing import ceil_div, lanes, sort_stages, tree_depth, vector_passes, widest
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,19 @@ def _vector(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     return Counts(operations=0 if i.flags & Flag.EXTRA else alu, executed=executed, alu=alu)
 
 
+def _ordered(machine: Machine, tables: Tables, i: Instruction) -> Counts:
+    """A combination per scattered element; per element sorted one operation, however many exchanges it takes."""
+    points = i.count1 * i.count2
+    if i.opcode == Op.SCATTER:
+        alu = points if i.reducer else 0
+        return Counts(operations=alu, executed=alu, alu=alu)
+    stream = stream_of(tables, i.a)
+    assert stream is not None
+    slots = ceil_div(i.count1 << tree_depth(i.count2), lanes(machine, stream.size)) * lanes(machine, stream.size)
+    alu = slots * sort_stages(i.count2)
+    return Counts(operations=0 if i.flags & Flag.EXTRA else points, executed=alu, alu=alu)
+
+
 def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     """Counts of one instruction of a valid program."""
     arithmetic = Counts()
@@ -85,6 +98,8 @@ def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
         arithmetic = _matmul(machine, tables, i)
     elif i.opcode == Op.VECTOR:
         arithmetic = _vector(machine, tables, i)
+    elif i.opcode in (Op.SCATTER, Op.SORT):
+        arithmetic = _ordered(machine, tables, i)
     moved = {"read": 0, "written": 0}
     for access in accesses(tables, i):
         stream = fetched(tables, i, access)

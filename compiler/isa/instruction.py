@@ -27,6 +27,8 @@ class Op(IntEnum):
     GATHER = 5
     RECV = 6
     SEND = 7
+    SCATTER = 8
+    SORT = 9
     FETCH = 12
     BRANCH = 13
 

@@ -7,6 +7,7 @@ from compiler.isa.instruction import Instruction, Op
 from compiler.isa.machine import ExternalUnit, LinkUnit, Machine
 from compiler.isa.table import TABLE
 from compiler.isa.tables import Tables
+from compiler.isa.timing import sort_run
 
 
 def exceeds(machine: Machine, tables: Tables, i: Instruction) -> str:
@@ -19,6 +20,8 @@ def exceeds(machine: Machine, tables: Tables, i: Instruction) -> str:
         return _plane(machine, tables, i)
     if i.opcode == Op.BRANCH:
         return ""
+    if i.opcode == Op.SORT and i.count2 > sort_run(machine):
+        return f"a row of {i.count2} numbers; the network orders {sort_run(machine)}"
     amount, what = i.count1 * i.count2, "elements"
     if isinstance(unit, LinkUnit):
         amount, what = amount * SIZE[tables.ports[i.port - 1].dtype], "bytes"

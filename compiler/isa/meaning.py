@@ -96,5 +96,9 @@ def branch(i: Instruction, inputs: Inputs) -> Result:
     return np.asarray(inputs.operands["a"] == bool(i.flags & Flag.UNLESS))
 
 
+def sort(i: Instruction, inputs: Inputs) -> Result:
+    return np.sort(np.broadcast_to(inputs.operands["a"], (i.count1, i.count2)), axis=1)
+
+
 def move(i: Instruction, inputs: Inputs) -> Result:
     return next(iter(inputs.operands.values()))

@@ -131,6 +131,28 @@ TABLE: Final[dict[Op, Spec]] = {
             "Memory slices accept an address stream in place of a counter; tables and embeddings need it.",
         ),
         Spec(
+            Op.SCATTER, "move", ("a", "out", "gather", "reducer", *_TILE2),
+            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
+            meaning.move, timing.scatter_beats, _base("move"),
+            "with a reducer count1 x count2, else 1",
+            "Put `count1` x `count2` elements of `a` to places that are data, rows ascending and along each row: to the address "
+            "of `out` each axis of `gather` adds its stride times a coordinate read from an index stream. With `reducer` (1 sum, "
+            "2 max, 3 min, 4 prod) the element there is combined with the new one, the old first. What is written to is read "
+            "first (`old`, through the ports of `out`), so it must hold something. A coordinate outside its extent is a fault. "
+            "Hazards cover every address that an index could name.",
+            "The address stream that reads tables can write them: a line is read, changed and written back, and a result is "
+            "forwarded to the next element when both have one place. Histograms, caches and compaction need it.",
+        ),
+        Spec(
+            Op.SORT, "vector", ("flags", "a", "out", *_TILE2),
+            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
+            meaning.sort, timing.sort_beats, _base("vector"),
+            "ceil(count1 x 2**s / lanes) x s (s + 1) / 2 with s = ceil(log2(count2))",
+            "Put the `count2` whole numbers of each of `count1` rows of `a` in ascending order into `out`.",
+            "A bitonic network: s (s + 1) / 2 passes of compare and exchange between lanes, which the adder tree's wiring "
+            "already connects. Keys carry the place they come from in their low bits, so no second result is needed.",
+        ),
+        Spec(
             Op.RECV, "link_in", ("port", "offset", "out", *_TILE2),
             (Operand("out", 1, 2, "out", write=True),),
             meaning.move, timing.recv_beats, _base("link_in"),
@@ -203,6 +225,8 @@ def accesses(tables: Tables, i: Instruction) -> list[Access]:
             continue
         rows, inner = _range(i, operand.rows), _range(i, operand.inner)
         found.append(Access(operand.field, reference - 1, rows, inner, operand.write))
+    if i.opcode == Op.SCATTER:
+        found.append(Access("old", i.out - 1, _range(i, 1), _range(i, 2), write=False))
     if i.gather:
         rows, inner = _range(i, 1), _range(i, 2)
         axes = tables.gathers[i.gather - 1].axes
@@ -210,10 +234,18 @@ def accesses(tables: Tables, i: Instruction) -> list[Access]:
     return found
 
 
+_MOVED: Final = {Op.GATHER: ("a",), Op.SCATTER: ("out", "old")}
+
+
+def moved_by_data(i: Instruction, role: str) -> bool:
+    """Whether index streams decide where an access goes."""
+    return role in _MOVED.get(i.opcode, ())  # type: ignore[call-overload]
+
+
 def fetched(tables: Tables, i: Instruction, access: Access) -> Stream:
-    """The stream of an access as its line fetches count: a gather's data is scattered along the groups that data moves."""
+    """The stream of an access as its line fetches count: what data moves is scattered along the groups that it moves."""
     stream = tables.streams[access.stream]
-    if not i.gather or access.role != "a":
+    if not moved_by_data(i, access.role):
         return stream
     return scattered(stream, moved_groups(stream, tables.gathers[i.gather - 1], tables.streams))
 
@@ -240,7 +272,7 @@ def time(machine: Machine, tables: Tables, i: Instruction) -> Timing:
     ports = machine.unit(spec.unit).ports
     streams = []
     for access in accesses(tables, i):
-        role = "index" if access.role.startswith("index") else access.role
+        role = "index" if access.role.startswith("index") else "out" if access.role == "old" else access.role
         count = touches(fetched(tables, i, access), access.rows, access.inner, machine.line_bytes)
         streams.append((count, ports[role]))
     beats = max(spec.beats(machine, tables, i), timing.fetch_beats(streams))

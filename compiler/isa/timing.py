@@ -83,6 +83,29 @@ def one_beat(machine: Machine, tables: Tables, i: Instruction) -> int:
     return 1
 
 
+def scatter_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    """An element per cycle when each may need the result of the one before; else only the ports limit it."""
+    return i.count1 * i.count2 if i.reducer else 1
+
+
+def sort_run(machine: Machine) -> int:
+    """Most numbers that the network orders at once: a power of two that eight registers of every lane hold."""
+    return 1 << (8 * machine.vector.lanes).bit_length() - 1
+
+
+def sort_stages(points: int) -> int:
+    """Passes of a bitonic network over that many points."""
+    depth = tree_depth(points)
+    return depth * (depth + 1) // 2
+
+
+def sort_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
+    stream = stream_of(tables, i.a)
+    assert stream is not None
+    padded = i.count1 << tree_depth(i.count2)
+    return max(1, ceil_div(padded, lanes(machine, stream.size)) * sort_stages(i.count2))
+
+
 def recv_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
     return _link_beats(tables, i, i.out, machine.link_in.bytes_per_cycle)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.builder import FOLD_BYTES, FOLD_POINTS, rename_node
-from compiler.ir.graph import Compute, Graph, Node, reads_of
+from compiler.ir.graph import Compute, Graph, Node, Scatter, reads_of
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.text import digest
 
@@ -41,6 +41,8 @@ def fold(graph: Graph) -> Graph:
     for node in graph.nodes:
         kind = graph.types[node.output]
         work = prod(node.loops) * len(node.expr.steps) if isinstance(node, Compute) else kind.elements
+        if isinstance(node, Scatter):
+            work += prod(node.loops)
         known = all(v in constants for v in reads_of(replace(node, guard=None))) and node.output not in graph.outputs
         if known and work <= FOLD_POINTS and kind.bytes <= FOLD_BYTES:
             try:

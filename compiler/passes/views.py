@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, View
+from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, View
 from compiler.passes.clean import dead_code
 
 Shape = tuple[int, ...]
@@ -31,6 +31,9 @@ def _direct(node: Node, graph: Graph, made: dict[str, Node]) -> Node:
         return replace(node, operand=_through(node.operand, graph.types[node.output].shape, graph, made))
     if isinstance(node, Gather):
         return replace(node, indices=tuple(i and _through(i, node.loops, graph, made) for i in node.indices))
+    if isinstance(node, Scatter):
+        indices = tuple(i and _through(i, node.loops, graph, made) for i in node.indices)
+        return replace(node, indices=indices, update=_through(node.update, node.loops, graph, made))
     if isinstance(node, Reshape):
         before = made.get(node.input)
         return replace(node, input=before.input) if isinstance(before, Reshape) else node

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.schedule.place import Place, ordered_strides, row_major
@@ -182,8 +182,7 @@ class _Pass:
                 for i in range(len(self.graph.types[node.output].shape))
             ]
             return _ordered(list(range(len(strides))), strides), 0
-        assert isinstance(node, Gather)
-        return tuple(range(len(node.loops))), 0
+        return tuple(range(len(self.graph.types[node.output].shape))), 0
 
     def _contraction_order(self, node: Compute) -> tuple[Order, int]:
         r = roles(node, self.graph)
@@ -224,7 +223,7 @@ def factor_types(node: Compute) -> tuple[DType, DType]:
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
     """Pieces that can be written straight into a join's buffer: piece -> (join, position along its axis)."""
-    made = {n.output for n in graph.nodes if isinstance(n, Compute | Gather | Join) or n.output in first.copies}
+    made = {n.output for n in graph.nodes if isinstance(n, Compute | Gather | Scatter | Sort | Join) or n.output in first.copies}
     made -= {n.output for n in graph.nodes if isinstance(n, Reshape)}
     made -= {state.input for state in graph.states}
     made -= {n.output for n in graph.nodes if isinstance(n, Join)}

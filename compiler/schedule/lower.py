@@ -6,8 +6,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, View
-from compiler.schedule import contraction, layout, transfer, vector
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View
+from compiler.schedule import contraction, layout, ordering, transfer, vector
 from compiler.schedule import place as pl
 from compiler.schedule.space import Space
 from compiler.schedule.tiler import Tiler
@@ -55,6 +55,10 @@ def _node(node: Node, tiler: Tiler) -> None:
             vector.emit(node, tiler)
     elif isinstance(node, Gather):
         transfer.gather(node, tiler)
+    elif isinstance(node, Scatter):
+        ordering.scatter(node, tiler)
+    elif isinstance(node, Sort):
+        ordering.sort(node, tiler)
     elif isinstance(node, View):
         if node.output in tiler.layout.copies:
             operand = node.operand

@@ -36,7 +36,7 @@ class Tally:
         """Memory traffic of an instruction that has read its operands and stored its result."""
         self.read += p.read_bytes
         if p.out is not None:
-            self.written += p.out.nbytes
+            self.written += p.out_bytes
 
     def product(self, p: Prepared, a: Array, weights: Array, sums: Array, post: Program | None) -> None:
         """A matrix product of ``a`` and ``weights`` into ``sums``, with its epilogue."""
@@ -61,6 +61,26 @@ class Tally:
         if not p.i.flags & Flag.EXTRA:
             self.operations += alu
         self.energy_fj += alu * self.target.energy["alu"]
+
+    def scattered(self, p: Prepared) -> None:
+        """Elements put to places that are data: each combined with what is there, or none."""
+        alu = p.i.count1 * p.i.count2 if p.i.reducer else 0
+        self.executed += alu
+        self.operations += alu
+        self.energy_fj += alu * self.target.energy["alu"]
+
+    def sorted(self, p: Prepared) -> None:
+        """Rows put in order by a network of 2**s points and s (s + 1) / 2 stages."""
+        size, rows, points = p.reads["a"].dtype.itemsize, p.i.count1, p.i.count2
+        s = 0
+        while 1 << s < points:
+            s += 1
+        width = lanes(self.target, size)
+        alu = -(-(rows << s) // width) * width * (s * (s + 1) // 2)
+        self.executed += alu
+        self.energy_fj += alu * self.target.energy["alu"]
+        if not p.i.flags & Flag.EXTRA:
+            self.operations += rows * points
 
     def counters(self, binary: Binary, memory: Sram, interval: int) -> Counters:
         """The finished inference's counters."""

@@ -11,7 +11,7 @@ from compiler.isa.binary import Binary
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
 from compiler.isa.stream import GatherAxis
-from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, time
+from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, moved_by_data, time
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, offsets, taken
 from compiler.targets import Target
@@ -22,7 +22,7 @@ class Prepared:
     """One instruction, ready to run any number of times.
 
     ``reads``: role -> piece; ``hazard``: the lines it may read, per role; ``same``: roles that are the result's own piece.
-    ``read_bytes``: bytes taken from memory.
+    ``read_bytes``, ``out_bytes``: bytes taken from memory and put there.
     """
 
     number: int
@@ -35,6 +35,7 @@ class Prepared:
     out: Piece | None
     same: frozenset[str]
     read_bytes: int
+    out_bytes: int
 
 
 class _Key(NamedTuple):
@@ -73,18 +74,20 @@ class Preparation:
         reads: dict[str, Piece] = {}
         hazard: dict[str, Lines] = {}
         out: Piece | None = None
-        read_bytes = 0
+        read_bytes = out_bytes = 0
         try:
             for access in accesses(self.binary, i):
-                piece = self._piece(i, access)
+                piece = out if access.role == "old" and out is not None else self._piece(i, access)
                 if access.write:
-                    out = piece
+                    out, out_bytes = piece, piece.nbytes
+                    if moved_by_data(i, "out"):
+                        out.lines, out_bytes = self._reachable(i, out), self._gathered(i, access)
                     continue
                 reads[access.role] = piece
                 self._check_source(number, i, access, piece)
                 hazard[access.role] = piece.lines
-                if i.gather and access.role == "a":
-                    hazard["a"] = self._reachable(i, piece)
+                if moved_by_data(i, access.role):
+                    hazard[access.role] = self._reachable(i, piece)
                     read_bytes += self._gathered(i, access)
                 else:
                     read_bytes += piece.nbytes
@@ -94,8 +97,8 @@ class Preparation:
             self._check_result(number, i, out)
         return Prepared(
             number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", self._time(i), reads, hazard, out,
-            frozenset(role for role, piece in reads.items() if piece is out and not (i.gather and role == "a")),
-            read_bytes,
+            frozenset(role for role, piece in reads.items() if piece is out),
+            read_bytes, out_bytes,
         )  # fmt: skip
 
     def _check_source(self, number: int, i: Instruction, access: Access, piece: Piece) -> None:
@@ -109,7 +112,7 @@ class Preparation:
         first = out.lines.start if isinstance(out.lines, slice) else int(out.lines[0])
         if first * self.target.line_bytes < self.binary.memory.constants:
             raise self.error(number, i, "it writes into the constants")
-        if out.repeats():
+        if not moved_by_data(i, "out") and out.repeats():
             raise self.error(number, i, "its result puts several values in one place")
 
     def _time(self, i: Instruction) -> Timing:
@@ -127,7 +130,7 @@ class Preparation:
             access.rows if stream.g1 else (0, 1),
             access.inner if stream.g2 else (0, 1),
         )
-        gathered = bool(i.gather) and access.role == "a"
+        gathered = moved_by_data(i, access.role)
         if not gathered and key in self._pieces:
             return self._pieces[key]
         limit = self.binary.memory.total
@@ -158,9 +161,8 @@ class Preparation:
         return slice(low // piece.line_bytes, (high - 1) // piece.line_bytes + 1)
 
 
-def gathered_places(prepared: Prepared, axes: tuple[GatherAxis, ...], values: list[Array]) -> Array | str:
-    """Byte address of each element of a gather for these index values, or what is wrong with them."""
-    piece = prepared.reads["a"]
+def gathered_places(piece: Piece, axes: tuple[GatherAxis, ...], values: list[Array]) -> Array | str:
+    """Byte address of each element of a piece that index values move, or what is wrong with them."""
     stream = piece.stream
     places = offsets(stream.g1, *piece.rows)[:, None] + offsets(stream.g2, *piece.inner) + piece.origin
     for axis, value in zip(axes, values, strict=True):

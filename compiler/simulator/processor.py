@@ -11,11 +11,13 @@ import numpy as np
 from compiler.isa import meaning
 from compiler.isa.binary import Binary
 from compiler.isa.element import NUMPY
-from compiler.isa.instruction import Flag, Op
+from compiler.isa.instruction import REDUCERS, Flag, Op
 from compiler.isa.meaning import Inputs
 from compiler.isa.program import Program
+from compiler.isa.table import moved_by_data
 from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
+from compiler.numerics.scatter import scatter
 from compiler.simulator.count import Tally
 from compiler.simulator.course import check_branches
 from compiler.simulator.memory import HazardError, Memory
@@ -78,7 +80,7 @@ class Processor:
         for lines in p.hazard.values():
             memory.check_read(lines, cycle)
         for role, piece in p.reads.items():
-            if not (p.i.gather and role == "a"):
+            if not moved_by_data(p.i, role):
                 memory.check_defined(piece)
         for role, lines in p.hazard.items():
             if role not in p.same:
@@ -205,10 +207,10 @@ class Processor:
         axes = self.binary.gathers[p.i.gather - 1].axes
         data = self.memory.data
         values = [p.reads[f"index{n}"].read(data) for n in range(len(axes))]
-        places = gathered_places(p, axes, values)
+        piece = p.reads["a"]
+        places = gathered_places(piece, axes, values)
         if isinstance(places, str):
             raise HazardError(places)
-        piece = p.reads["a"]
         if not (self.memory.shadow[places if piece.inside is None else places[piece.inside]] == 255).all():
             raise HazardError("an index names memory that nothing has written")
         if piece.inside is None:
@@ -218,6 +220,25 @@ class Processor:
 
     def _branch(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         return meaning.branch(p.i, Inputs(self._operands(p)))
+
+    def _scatter(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
+        i, piece, data = p.i, p.reads["old"], self.memory.data
+        axes = self.binary.gathers[i.gather - 1].axes
+        places = gathered_places(piece, axes, [p.reads[f"index{n}"].read(data) for n in range(len(axes))])
+        if isinstance(places, str):
+            raise HazardError(places)
+        if not (self.memory.shadow[places] == 255).all():
+            raise HazardError("an index names memory that nothing has written")
+        shape = (i.count1, i.count2)
+        values = np.array(np.broadcast_to(p.reads["a"].read(data), shape))
+        where = np.broadcast_to(places, shape) // piece.dtype.itemsize
+        scatter(data.view(piece.dtype), where, values, REDUCERS[i.reducer] if i.reducer else None)
+        self.memory.ready[piece.lines] = cycle + p.timing.end
+        tally.scattered(p)
+
+    def _sort(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
+        tally.sorted(p)
+        return meaning.sort(p.i, Inputs(self._operands(p)))
 
     def _recv(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
         i, piece = p.i, p.out
@@ -252,6 +273,8 @@ _EXECUTE: dict[Op, Callable[[Processor, Prepared, int, Host, Tally], Any]] = {
     Op.VECTOR: Processor._vector,
     Op.MOVE: Processor._move,
     Op.GATHER: Processor._gather,
+    Op.SCATTER: Processor._scatter,
+    Op.SORT: Processor._sort,
     Op.RECV: Processor._recv,
     Op.SEND: Processor._send,
     Op.FETCH: Processor._fetch,

@@ -89,16 +89,72 @@ def _trilu(op: Op) -> str:
     return op.point(lambda x: select(index(rank - 1).op(name, edge), x, 0), op.x())
 
 
+_REDUCERS = {"none": None, "add": "sum", "mul": "prod", "max": "max", "min": "min"}
+
+
+def _reducer(op: Op) -> str | None:
+    how = op.text("reduction", "none")
+    op.need(how in _REDUCERS, f"the reduction {how!r} is unknown.")
+    op.need(op.dtype(0) == op.dtype(2), "its updates have another type than its data.")
+    op.need(how == "none" or op.dtype() != DType.BOOL, "combines truth values.")
+    return _REDUCERS[how]
+
+
 def _scatter_nd(op: Op) -> str:
-    """With known places: a gather from the data followed by the updates."""
-    places = op.known(1, "The places to write to")
-    data = op.shape()
-    depth = places.shape[-1]
-    op.need(depth <= len(data), "its indices do not fit its data.")
-    inner = prod(data[depth:])
-    flat = _flat_places(op, places.reshape(-1, depth), data[:depth])
-    source = np.arange(prod(data)).reshape(-1, inner)
-    return _scatter(op, source, flat[:, None] * inner + np.arange(inner), prod(data))
+    data, places = op.shape(), op.b.shape(_index(op, 1))
+    op.need(places and 0 < places[-1] <= len(data), "its indices do not fit its data.")
+    depth, outer = places[-1], places[:-1]
+    loops = (*outer, *data[depth:])
+    op.need(op.shape(2) == loops, "its updates do not fit its indices.")
+    rows = [[0] * len(loops) for _ in data]
+    for j in range(depth, len(data)):
+        rows[j][len(outer) + j - depth] = 1
+    reads = [tuple(int(i == j) for i in range(len(loops))) for j in range(len(outer))]
+    indices: list[Operand | None] = [None] * len(data)
+    for d in range(depth):
+        indices[d] = Operand(op.x(1), Access((0,) * len(outer) + (d,), (*reads, (0,) * len(loops))))
+    target = Access((0,) * len(data), tuple(map(tuple, rows)))
+    update = Operand(op.x(2), Access.identity(len(loops)))
+    return op.b.scatter(op.x(), loops, target, indices, update, _reducer(op))
+
+
+def _scatter_elements(op: Op) -> str:
+    axis = op.axis(op.whole("axis", 0), op.rank())
+    loops = op.b.shape(_index(op, 1))
+    op.need(len(loops) == op.rank() and op.shape(2) == loops, "its updates do not fit its indices.")
+    op.need(
+        all(b <= a for j, (a, b) in enumerate(zip(op.shape(), loops, strict=True)) if j != axis),
+        "its indices are wider than its data.",
+    )
+    access = Access.identity(op.rank())
+    rows = tuple((0,) * op.rank() if j == axis else row for j, row in enumerate(access.matrix))
+    indices: list[Operand | None] = [None] * op.rank()
+    indices[axis] = Operand(op.x(1), access)
+    return op.b.scatter(op.x(), loops, Access(access.offset, rows), indices, Operand(op.x(2), access), _reducer(op))
+
+
+def _max_unpool(op: Op) -> str:
+    """Zeros with every element at the place in the flattened output that its index names."""
+    shape, spatial = op.shape(), op.rank() - 2
+    kernel = op.wholes("kernel_shape")
+    strides, pads = op.wholes("strides", [1] * spatial), op.wholes("pads", [0] * 2 * spatial)
+    op.need(
+        op.b.shape(_index(op, 1)) == shape and len(kernel) == len(strides) == spatial,
+        "its indices do not fit its input.",
+    )
+    op.need(len(pads) == 2 * spatial, "its pads do not fit its input.")
+    sizes = [(shape[2 + j] - 1) * strides[j] - pads[j] - pads[spatial + j] + kernel[j] for j in range(spatial)]
+    inferred = (*shape[:2], *sizes)
+    op.need(min(inferred) > 0, "its output would be empty.")
+    wanted = tuple(int(v) for v in op.known(2, "The output's shape").reshape(-1)) if op.has(2) else inferred
+    op.need(len(wanted) == len(inferred) and min(wanted) > 0, f"the output {list(wanted)} does not fit its input.")
+    zeros = op.const(np.zeros(prod(inferred)), op.dtype())
+    count = prod(shape)
+    flat = Operand(op.b.reshape(op.x(1), (count,)), Access.identity(1))
+    update = Operand(op.b.reshape(op.x(), (count,)), Access.identity(1))
+    done = op.b.reshape(op.b.scatter(zeros, (count,), Access((0,), ((0,),)), [flat], update), inferred)
+    fill = 0.0 if op.dtype().is_float else 0
+    return op.b.view(done, wanted, Access.identity(len(wanted)), fill)
 
 
 def _tensor_scatter(op: Op) -> str:
@@ -129,53 +185,6 @@ def _tensor_scatter(op: Op) -> str:
     return op.point(select, wide, new, op.x())
 
 
-def _flat_places(op: Op, places: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    sizes_array = np.array(sizes)
-    places = np.where(places < 0, places + sizes_array, places)
-    op.need(((places >= 0) & (places < sizes_array)).all(), "an index is outside its dimension.")
-    strides = np.array([prod(sizes[j + 1 :]) for j in range(len(sizes))], np.int64)
-    return np.asarray((places * strides).sum(-1))
-
-
-def _scatter_elements(op: Op) -> str:
-    places = op.known(1, "The places to write to")
-    axis = op.axis(op.whole("axis", 0), op.rank())
-    grid = np.indices(places.shape)
-    grid[axis] = places
-    flat = _flat_places(op, np.moveaxis(grid, 0, -1).reshape(-1, op.rank()), op.shape())
-    return _scatter(op, np.arange(prod(op.shape())), flat, prod(op.shape()))
-
-
-def _scatter(op: Op, source: np.ndarray, flat: np.ndarray, count: int) -> str:
-    """Elements ``flat`` of the flattened data replaced by the updates in order, or joined with them."""
-    reduction = op.text("reduction", "none")
-    op.need(op.dtype(0) == op.dtype(2), "its updates have another type than its data.")
-    data = op.b.reshape(op.x(), (count,))
-    updates = op.b.reshape(op.x(2), (prod(op.shape(2)),))
-    places = flat.reshape(-1)
-    op.need(places.size == op.b.shape(updates)[0], "its updates do not fit its indices.")
-    rounds = _rounds(places) if reduction != "none" else [np.arange(places.size)]
-    for chosen in rounds:
-        combined = op.take(updates, 0, chosen)
-        if reduction != "none":
-            op.need(reduction in ("add", "mul", "max", "min"), f"the reduction {reduction!r} is unknown.")
-            old = op.take(data, 0, places[chosen])
-            combined = op.point(lambda a, b: a.op(reduction, b), old, combined)
-        origin = source.reshape(-1).copy()
-        origin[places[chosen]] = count + np.arange(chosen.size)
-        data = op.take(op.b.join([data, combined], 0), 0, origin)
-    return op.b.reshape(data, op.shape())
-
-
-def _rounds(places: np.ndarray) -> list[np.ndarray]:
-    """Updates split so that none of them has a place twice, in order."""
-    seen: dict[int, int] = {}
-    turn = np.empty(places.size, np.int64)
-    for i, place in enumerate(places.tolist()):
-        turn[i] = seen[place] = seen.get(place, -1) + 1
-    return [np.flatnonzero(turn == t) for t in range(int(turn.max(initial=-1)) + 1)]
-
-
 def _non_zero(op: Op) -> str:
     known = op.known(0, "Where the input is not zero")
     return op.const(np.array(np.nonzero(known)), DType.I64)
@@ -191,5 +200,5 @@ def _compress(op: Op) -> str:
 TABLE: dict[str, Rule] = {
     "Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd, "OneHot": _one_hot, "Trilu": _trilu,
     "ScatterND": _scatter_nd, "ScatterElements": _scatter_elements, "Scatter": _scatter_elements, "NonZero": _non_zero,
-    "Compress": _compress, "TensorScatter": _tensor_scatter,
+    "Compress": _compress, "MaxUnpool": _max_unpool, "TensorScatter": _tensor_scatter,
 }  # fmt: skip
