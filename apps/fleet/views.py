@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.access import platform_admin_required
-from apps.fleet import selectors, services
+from apps.fleet import descriptions, selectors, services
 from apps.fleet.models import Device
 from compiler import targets
 
@@ -19,8 +19,14 @@ from compiler import targets
 @require_GET
 def target_list(request: HttpRequest) -> HttpResponse:
     """Every processor version, with the pools that offer it."""
-    rows = [(targets.load(name), list(selectors.pools_for_target(name))) for name in targets.names()]
-    return render(request, "fleet/target_list.html", {"rows": rows, "host_pools": selectors.host_pools()})
+    known = [targets.load(name) for name in targets.names()]
+    context = {
+        "targets": known,
+        "pools": [list(selectors.pools_for_target(target.name)) for target in known],
+        "rows": descriptions.comparison(known),
+        "host_pools": selectors.host_pools(),
+    }
+    return render(request, "fleet/target_list.html", context)
 
 
 @require_GET
@@ -29,9 +35,30 @@ def target_detail(request: HttpRequest, name: str) -> HttpResponse:
     if name not in targets.names():
         raise Http404
     target = targets.load(name)
-    figures = [(path, value, source) for path, (value, source) in target.figures.items()]
-    context = {"target": target, "figures": figures, "pools": selectors.pools_for_target(name)}
+    peaks = [(title, descriptions.peak(target, kind)) for title, kind in descriptions.PRECISIONS]
+    context = {
+        "target": target,
+        "parts": descriptions.parts(target),
+        "others": descriptions.others(target),
+        "peaks": [(title, rate) for title, rate in peaks if rate],
+        "link": descriptions.per_second(target, target.link_in.bytes_per_cycle * target.link_in.instances, "B"),
+        "idle_power": descriptions.idle_power(target),
+        "energy": descriptions.energy(target),
+        "passes": descriptions.passes(target),
+        "sources": descriptions.sources(target),
+        "pools": selectors.pools_for_target(name),
+    }
     return render(request, "fleet/target_detail.html", context)
+
+
+@require_GET
+def target_file(request: HttpRequest, name: str) -> HttpResponse:
+    """The file that describes a processor version, as it ships: a start for one of your own."""
+    if name not in targets.names():
+        raise Http404
+    response = HttpResponse(targets.text(name), content_type="application/toml; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}.toml"'
+    return response
 
 
 @require_GET

@@ -28,6 +28,13 @@ def names() -> list[str]:
     return sorted(path.stem for path in HERE.glob("*.toml"))
 
 
+def text(name: str) -> str:
+    """The file of a shipped target as it stands, comments and sources included."""
+    if name not in names():
+        raise ModelError(f"there is no target {name!r}; known targets: {', '.join(names())}")
+    return (HERE / f"{name}.toml").read_text(encoding="utf-8")
+
+
 def load(name: str) -> Target:
     """The target of that name: a shipped one, or ``name.toml`` on the search path; ``ModelError`` lists the shipped ones."""
     if name in names():

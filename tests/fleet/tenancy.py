@@ -19,6 +19,7 @@ def a_device(cast: Cast) -> dict[str, Any]:
 ROUTES = [
     page("/targets"),
     page("/targets/<slug:name>", signed_in=True, make=lambda _: {"name": "lpu"}),
+    page("/targets/<slug:name>/file", signed_in=True, make=lambda _: {"name": "lpu"}),
     page("/fleet", admin=True),
     page("/fleet/devices/<uuid:pk>/switch", "POST", admin=True, make=a_device),
     operation("GET /pools"),

@@ -1,0 +1,197 @@
+"""A processor version in words: its headline, its units, its energy, and where every figure comes from. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from apps import figures
+from compiler.isa.machine import UNIT_CLASSES
+from compiler.targets import Target
+
+PRECISIONS = (("int8", "i8"), ("float16", "f16"), ("float32", "f32"))
+UNITS: dict[str, tuple[str, str]] = {
+    "link_in": ("Link in", "Brings the inputs from the host."),
+    "external": ("External memory", "Fetches weights from memory beside the chip, ahead of their use."),
+    "weights": ("Weight loading", "Fills one slot of a plane while another one computes."),
+    "matrix": ("Matrix planes", "Multiply rows by the weights of a slot and sum them up."),
+    "vector": ("Vector unit", "Works element by element: activations, sums, reductions."),
+    "move": ("Data movement", "Copies, transposes, gathers and scatters."),
+    "control": ("Control", "Decides branches on a value."),
+    "link_out": ("Link out", "Takes the outputs to the host."),
+}
+OTHERS = {"clock": "Clock", "memory": "On-chip memory", "passes": "Scalar operators", "energy": "Energy"}
+WORDS = {
+    "hz": "cycles per second", "bytes": "bytes", "line_bytes": "bytes of a line", "read_ports": "lines read per cycle",
+    "write_ports": "lines written per cycle", "instances": "how many", "latency": "cycles to the first result",
+    "tile": "most elements of one instruction", "bytes_per_cycle": "bytes per cycle", "slots": "sets of weights held",
+    "accumulator_rows": "rows of sums held", "alus": "operations on an element in one pass", "lanes": "elements per cycle",
+    "ahead": "bytes fetched ahead at most", "weights": "which weights lie there", "instructions": "where instructions lie",
+    "out": "lines written per cycle", "index": "lines of indices read per cycle", "alu": "one operation on an element",
+    "mac_8": "multiply and add, 8 bits", "mac_16": "multiply and add, 16 bits", "mac_32": "multiply and add, 32 bits",
+    "read_byte": "one byte read", "write_byte": "one byte written", "link_byte": "one byte over the link",
+    "external_byte": "one byte from external memory", "cycle": "one cycle, whatever runs",
+    "i8": "int8: rows x columns", "u8": "unsigned int8: rows x columns", "f16": "float16: rows x columns",
+    "f32": "float32: rows x columns",
+}  # fmt: skip
+KINDS = {
+    "published": "published by the maker",
+    "derived": "derived from what was published",
+    "extension": "an extension of the published processor",
+    "chosen": "chosen by us",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the file: what it says in words, its value, its place in the file, and its source."""
+
+    path: str
+    label: str
+    value: str
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A unit or another section of the file. `fact` is what stands in its box of the drawing."""
+
+    key: str
+    title: str
+    text: str
+    count: int
+    fact: str
+    figures: list[Figure]
+
+
+def parts(target: Target) -> list[Part]:
+    """The units that the processor has, in the order in which data pass them."""
+    by_section = _by_section(target)
+    return [
+        Part(key, *UNITS[key], target.unit(key).instances, _fact(target, key), by_section.get(key, []))
+        for key in UNIT_CLASSES
+        if target.unit(key).instances
+    ]
+
+
+def others(target: Target) -> list[Part]:
+    """Clock, memory, scalar operators and energy, as far as the file states them."""
+    by_section = _by_section(target)
+    return [Part(key, title, "", 1, "", by_section[key]) for key, title in OTHERS.items() if by_section.get(key)]
+
+
+def _by_section(target: Target) -> dict[str, list[Figure]]:
+    found: dict[str, list[Figure]] = {}
+    for path, (value, source) in target.figures.items():
+        section, _, rest = path.partition(".")
+        kind, _, reason = source.partition(":")
+        word = kind.split(" ")[0]
+        text = " x ".join(map(str, value)) if isinstance(value, list) else _value(value)
+        reason = reason.strip() or kind.partition(" ")[2]
+        found.setdefault(section, []).append(Figure(path, _label(section, rest), text, word, reason))
+    return found
+
+
+def _value(value: Any) -> str:
+    return figures.count_format(value) if isinstance(value, int) else str(value)
+
+
+def _label(section: str, rest: str) -> str:
+    """A figure's name in words; operands keep their letter."""
+    name = rest.rsplit(".", 1)[-1]
+    if section == "passes":
+        return name
+    if rest.startswith("ports.") and len(name) == 1:
+        return f"lines read per cycle, operand {name}"
+    return WORDS.get(name, name.replace("_", " "))
+
+
+def _fact(target: Target, key: str) -> str:
+    """What a unit can do in one cycle or second."""
+    unit = target.unit(key)
+    if key == "matrix":
+        kind = next(kind for _, kind in (*PRECISIONS, ("", "u8")) if kind in target.matrix.tiles)
+        rows, columns = target.matrix.tiles[kind]
+        return f"{rows} x {columns} each"
+    if key == "vector":
+        return f"{target.vector.lanes} lanes, {target.vector.alus} operations each"
+    rate = getattr(unit, "bytes_per_cycle", 0)
+    if rate:
+        return per_second(target, rate * unit.instances, "B")
+    return "" if key == "control" else f"{figures.count_format(unit.tile)} elements at most"
+
+
+def per_second(target: Target, per_cycle: int, unit: str) -> str:
+    """A rate per cycle as one per second."""
+    return f"{figures.short_format(per_cycle * target.clock_hz, unit)}/s"
+
+
+def peak(target: Target, kind: str) -> int | None:
+    """Most operations per second of contractions of that element type on the planes; None where no plane takes it."""
+    tile = target.matrix.tiles.get(kind)
+    return 2 * tile[0] * tile[1] * target.matrix.instances * target.clock_hz if tile else None
+
+
+def passes(target: Target) -> list[tuple[int, list[str]]]:
+    """(passes, operators) of the scalar operators that take more than one pass, the cheap ones first."""
+    ordered = sorted((count, name) for name, count in target.passes.items())
+    return [(count, [name for _, name in group]) for count, group in groupby(ordered, key=lambda pair: pair[0])]
+
+
+def energy(target: Target) -> list[tuple[str, str]]:
+    """(what, energy) of one action; the last row is the power that does not depend on the work."""
+    actions = [(name, value) for name, value in target.energy.items() if value and name != "cycle"]
+    rows = [(WORDS.get(name, name), figures.energy_format(value)) for name, value in actions]
+    return [*rows, ("power that does not depend on the work", idle_power(target))]
+
+
+def idle_power(target: Target) -> str:
+    """Watts of an idle processor."""
+    watts = Fraction(target.energy.get("cycle", 0) * target.clock_hz, 10**15)
+    return f"{figures.fixed(watts, 1 if watts >= 1 else 3)}{figures.NARROW_SPACE}W"
+
+
+def sources(target: Target) -> list[tuple[str, str, int]]:
+    """(kind, meaning, number of figures), the best known first."""
+    counted = Counter(source.split(":")[0].split(" ")[0] for _, source in target.figures.values())
+    return [(kind, meaning, counted[kind]) for kind, meaning in KINDS.items() if counted[kind]]
+
+
+def comparison(targets: list[Target]) -> list[tuple[str, list[str]]]:
+    """(what, a text for each processor): the rows of the table that sets them side by side."""
+    return [(title, [write(target) for target in targets]) for title, write in _rows()]
+
+
+def _rows() -> Iterator[tuple[str, Any]]:
+    yield "Clock", lambda target: figures.short_format(target.clock_hz, "Hz")
+    for name, kind in PRECISIONS:
+        yield f"Peak, {name}", lambda target, kind=kind: _peak_text(target, kind)
+    yield "On-chip memory", lambda target: figures.bytes_format(target.memory_bytes)
+    yield "External memory", _external_text
+    yield "Matrix planes", _planes_text
+    yield "Vector unit", lambda target: f"{target.vector.lanes} x {target.vector.alus} operations per cycle"
+    yield "Link, each way", lambda target: per_second(target, target.link_in.bytes_per_cycle * target.link_in.instances, "B")
+    yield "Branches on data", lambda target: "yes" if target.control.instances else "no"
+    yield "Energy of a multiply-add, int8", lambda target: figures.energy_format(target.energy.get("mac_8", 0))
+    yield "Power without work", idle_power
+
+
+def _peak_text(target: Target, kind: str) -> str:
+    rate = peak(target, kind)
+    return "vector unit only" if rate is None else f"{figures.short_format(rate, 'op')}/s"
+
+
+def _external_text(target: Target) -> str:
+    port = target.external
+    if not port.instances:
+        return "none"
+    return f"{figures.bytes_format(port.capacity)} at {per_second(target, port.bytes_per_cycle * port.instances, 'B')}"
+
+
+def _planes_text(target: Target) -> str:
+    return f"{target.matrix.instances} of {_fact(target, 'matrix').removesuffix(' each')}" if target.matrix.instances else "none"
