@@ -47,6 +47,8 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
         sources=tuple(plan.names),
         latency=plan.latency,
         interval=plan.interval,
+        exact=plan.exact,
+        reason=plan.reason,
         notes=json.dumps(notes, sort_keys=True, separators=(",", ":")),
         external=external.image(plan.space),
     )

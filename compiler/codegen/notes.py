@@ -44,24 +44,27 @@ def critical_path(plan: Plan) -> list[int]:
     """Cycles of the latency by source operation, walking back from the last byte written to cycle 0.
 
     Each step goes from a tile to what its start had to wait for: the results that it uses or the tile before it on its
-    unit. Waiting for anything else (a line, a weight slot) is the waiting tile's own time. The sum is the latency.
+    unit. Waiting for anything else (a line, a weight slot) is the waiting tile's own time. The sum is the latency. With
+    branches all this is so on the longest way.
     """
     share = [0] * len(plan.names)
     if not plan.tiles:
         return share
-    before: list[int | None] = [None] * len(plan.tiles)
+    start = {n: plan.start[n] - skipped for n, skipped in plan.way or ((n, 0) for n in range(len(plan.tiles)))}
+    before: dict[int, int] = {}
     last: dict[tuple[str, int], int] = {}
-    for number in sorted(range(len(plan.tiles)), key=lambda n: (plan.start[n], n)):
-        before[number] = last.get(plan.tiles[number].unit)
+    for number in sorted(start, key=lambda n: (start[n], n)):
+        if plan.tiles[number].unit in last:
+            before[number] = last[plan.tiles[number].unit]
         last[plan.tiles[number].unit] = number
-    ends = [s + t.latency + t.beats for s, t in zip(plan.start, plan.tiles, strict=True)]
-    now = max(range(len(plan.tiles)), key=lambda n: (ends[n], -n))
+    ends = {n: s + plan.tiles[n].latency + plan.tiles[n].beats for n, s in start.items()}
+    now = max(start, key=lambda n: (ends[n], -n))
     until = ends[now]
     while True:
-        reach = [(ends[n], n) for n in plan.needs.data[now]]
-        previous = before[now]
+        reach = [(ends[n], n) for n in plan.needs.data[now] if n in ends]
+        previous = before.get(now)
         if previous is not None:
-            reach.append((plan.start[previous] + plan.tiles[previous].beats, previous))
+            reach.append((start[previous] + plan.tiles[previous].beats, previous))
         at, cause = max(reach, default=(0, -1))
         share[plan.tiles[now].instruction.source] += until - at
         if cause < 0:

@@ -11,21 +11,26 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph, Node
 from compiler.isa.binary import MemoryMap
-from compiler.schedule import external, memory, order
+from compiler.schedule import branches, external, memory, order
 from compiler.schedule.interval import shortest
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
 
 if TYPE_CHECKING:
+    from compiler.schedule.chains import Step
     from compiler.schedule.space import Buffer, Space
     from compiler.schedule.tile import Tile
+    from compiler.schedule.tiler import Tiler
     from compiler.targets import Target
 
 
 @dataclass
 class Plan:
-    """Everything that codegen needs. ``address``: byte address of every buffer, by its number in the space."""
+    """Everything that codegen needs. ``address``: byte address of every buffer, by its number in the space.
+
+    ``start`` is where each tile would begin if no branch skipped anything; ``latency`` is that of the longest way.
+    """
 
     graph: Graph
     target: Target
@@ -41,6 +46,11 @@ class Plan:
     names: list[str]
     nodes: list[Node | None]
     needs: order.Needs
+    exact: bool = True
+    reason: str = ""
+    way: list[tuple[int, int]] | None = (
+        None  # with branches: tiles of the longest way, and the cycles skipped before each
+    )
 
 
 def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent: int = external.RESIDENT) -> Plan:
@@ -51,7 +61,13 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
     _require_units(tiler.tiles, target, names)
     external.attach(tiler, extent)
     data = order.dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
-    best = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space.lines)
+
+    def stretch(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]]) -> order.Attempt:
+        return order.schedule(tiles, data, chains, target, tiler.space.lines)
+
+    if branches.guarded(legal):
+        return _branched(branches.schedule(legal, tiler, nodes, data, stretch), tiler, names, nodes, on_stage)
+    best = stretch(tiler.tiles, data, tiler.chains)
     tiles, needs, done = best.tiles, best.needs, best.done
     on_stage("memory")
     lives = _lifetimes(tiler.space, done)
@@ -61,6 +77,21 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
     return Plan(
         legal, target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
         interval, names, nodes, needs,
+    )  # fmt: skip
+
+
+def _branched(
+    course: branches.Course, tiler: Tiler, names: list[str], nodes: list[Node | None], on_stage: Callable[[str], None]
+) -> Plan:
+    """The plan of a schedule with branches: inferences follow each other, so the interval is the longest way."""
+    tiles, needs, done = course.attempt.tiles, course.attempt.needs, course.attempt.done
+    on_stage("memory")
+    lives = _lifetimes(tiler.space, done)
+    plan = memory.plan(lives, max(1, done.latency))
+    address, regions = _addresses(tiler.space, plan)
+    return Plan(
+        tiler.graph, tiler.target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, course.bound,
+        max(1, course.bound), names, nodes, needs, exact=False, reason=course.reason, way=course.way,
     )  # fmt: skip
 
 

@@ -6,10 +6,11 @@ the first finds the orders, the second places the pieces of joins inside the joi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.schedule.place import Place, ordered_strides, row_major
@@ -119,6 +120,8 @@ class _Pass:
                 self._own(node.output, tuple(range(len(shape))))
         elif isinstance(node, Join):
             self._join(node)
+        elif isinstance(node, Merge):
+            self._merge(node)
         else:
             if isinstance(node, View):
                 self.out.copies.add(node.output)
@@ -136,6 +139,14 @@ class _Pass:
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         whole = all(self.out.joined.get(p) == name for p in node.parts)
         self.out.roots[name] = tuple(dict.fromkeys(pieces)) if whole else tuple(dict.fromkeys([*pieces, name]))
+
+    def _merge(self, node: Merge) -> None:
+        """A buffer that every part is written to, or copied to, under its guard."""
+        name, first = node.output, node.parts[0][1]
+        if name not in self.out.places:
+            self._own(name, self.out.orders.get(first) or dense_order(self.out.places[first]))
+        pieces = [r for _, p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
+        self.out.roots[name] = tuple(dict.fromkeys([*pieces, name]))
 
     def _own(self, name: str, order: Order, row: int = 0) -> None:
         """A buffer of its own (or the piece of a join's); ``row``: innermost dimensions padded to whole lines."""
@@ -161,9 +172,9 @@ class _Pass:
         if home not in self.out.places:
             self._own(home, self.known[home])
         whole = self.out.places[home]
-        axis = next(n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join))
+        axis = next((n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
         t = self.graph.types[name]
-        offset = whole.offset + at * whole.strides[axis]
+        offset = whole.offset + (0 if axis is None else at * whole.strides[axis])
         self.out.places[name] = Place(whole.buffer, t.dtype, t.shape, offset, whole.strides)
         self.out.orders[name] = self.known[home]
         self.out.roots[name] = (name,)
@@ -223,12 +234,16 @@ def factor_types(node: Compute) -> tuple[DType, DType]:
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
     """Pieces that can be written straight into a join's buffer: piece -> (join, position along its axis)."""
-    made = {n.output for n in graph.nodes if isinstance(n, Compute | Gather | Scatter | Sort | Join) or n.output in first.copies}
+    made = {
+        n.output
+        for n in graph.nodes
+        if isinstance(n, Compute | Gather | Scatter | Sort | Join) or n.output in first.copies
+    }
     made -= {n.output for n in graph.nodes if isinstance(n, Reshape)}
     made -= {state.input for state in graph.states}
     made -= {n.output for n in graph.nodes if isinstance(n, Join)}
     maker = {n.output: n for n in graph.nodes}
-    homes: dict[str, tuple[str, int]] = {}
+    homes = _merge_homes(graph, made, maker)
     for node in graph.nodes:
         if not isinstance(node, Join):
             continue
@@ -241,3 +256,15 @@ def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
                     homes[piece] = (node.output, at)
             at += graph.types[piece].shape[node.axis]
     return homes
+
+
+def _merge_homes(graph: Graph, made: set[str], maker: dict[str, Node]) -> dict[str, tuple[str, int]]:
+    """Parts of merges that nobody else reads and that are computed exactly when they count: part -> (merge, 0)."""
+    uses = Counter(v for node in graph.nodes for v in reads_of(node))
+    return {
+        value: (node.output, 0)
+        for node in graph.nodes
+        if isinstance(node, Merge)
+        for guard, value in node.parts
+        if guard is not None and value in made and uses[value] == 1 and maker[value].guard == guard
+    }

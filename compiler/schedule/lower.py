@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.schedule import contraction, layout, ordering, transfer, vector
 from compiler.schedule import place as pl
 from compiler.schedule.space import Space
@@ -27,7 +29,7 @@ def lower(graph: Graph, target: Target) -> tuple[Tiler, list[str], list[Node | N
     nodes: list[Node | None] = []
 
     def enter(name: str, node: Node | None) -> None:
-        tiler.source = len(names)
+        tiler.source, tiler.guard = len(names), node.guard if node else None
         names.append(name)
         nodes.append(node)
 
@@ -36,11 +38,16 @@ def lower(graph: Graph, target: Target) -> tuple[Tiler, list[str], list[Node | N
         transfer.receive(name, tiler)
     for node in graph.nodes:
         enter(node.name, node)
-        if graph.types[node.output].elements:
+        if isinstance(node, Merge):
+            _merge(node, tiler, enter)
+        elif graph.types[node.output].elements:
             _node(node, tiler)
+    updates = []
     for state in graph.states:
         enter(f"state {state.input}", None)
-        _store(state.update, state.input, tiler)
+        updates.append((tiler.source, _aside(state, tiler), state.input))
+    for tiler.source, update, name in updates:
+        _store(update, name, tiler)
     for name in graph.outputs:
         enter(f"output {name}", None)
         transfer.send(name, name, tiler)
@@ -104,8 +111,6 @@ def _copy_cycles(value: str, tiler: Tiler) -> int:
 
 
 def _renamed(node: Compute, operand: int, value: str) -> Compute:
-    from dataclasses import replace
-
     operands = list(node.operands)
     operands[operand] = replace(operands[operand], value=value)
     return replace(node, operands=tuple(operands))
@@ -126,11 +131,11 @@ def _inner_last(node: Compute, f: contraction.Form, tiler: Tiler) -> tuple[int, 
 
 def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
     t = tiler.graph.types[value]
-    name = tiler.copies.get((value, order))
+    name = tiler.copies.get((value, order, tiler.branch))
     if name is not None:
         return tiler.place(name)
     number = len(tiler.copies)
-    name = f"{value}~{number}"
+    name = f"{value}~{number}{tiler.branch}"
     if name not in tiler.space.buffers:
         tiler.space.buffer(name, "arena", t.bytes)
     return pl.Place(name, t.dtype, t.shape, 0, pl.ordered_strides(t.shape, order, t.dtype.size))
@@ -138,11 +143,11 @@ def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
 
 def _relayout(value: str, order: tuple[int, ...], home: pl.Place, tiler: Tiler) -> str:
     """A copy of a value in another storage order, made once."""
-    found = tiler.copies.get((value, order))
+    found = tiler.copies.get((value, order, tiler.branch))
     if found is not None:
         return found
     name = home.buffer
-    tiler.copies[value, order] = name
+    tiler.copies[value, order, tiler.branch] = name
     tiler.layout.places[name] = home
     tiler.layout.roots[name] = (name,)
     rank = len(home.shape)
@@ -168,6 +173,30 @@ def _join(node: Join, tiler: Tiler) -> None:
             target = pl.Place(home.buffer, t.dtype, t.shape, offset, home.strides)
             vector.copy(tiler.place(part), target, Access.identity(len(t.shape)), None, (part, node.output), tiler)
         at += t.shape[node.axis]
+
+
+def _merge(node: Merge, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
+    """Copies, each under its guard, of the parts that are not written where they belong; every one is a row of its own."""
+    home = tiler.place(node.output)
+    for number, (guard, part) in enumerate(node.parts):
+        if tiler.layout.joined.get(part) != node.output and tiler.graph.types[part].elements:
+            enter(f"{node.name}.{number}", replace(node, guard=guard or node.guard))
+            access = Access.identity(len(home.shape))
+            vector.copy(tiler.place(part), home, access, None, (part, node.output), tiler)
+
+
+def _aside(state: State, tiler: Tiler) -> str:
+    """The state's next value; a copy of it where it is the old value of a state, which may be overwritten before."""
+    update, home = state.update, tiler.place(state.input)
+    if tiler.place(update) == home or not any(r in tiler.layout.states for r in tiler.layout.roots[update]):
+        return update
+    name = f"{state.input}~old"
+    tiler.space.buffer(name, "arena", tiler.graph.types[update].bytes)
+    tiler.layout.places[name] = replace(home, buffer=name, offset=0)
+    tiler.layout.roots[name] = (name,)
+    copied = tiler.layout.places[name]
+    vector.copy(tiler.place(update), copied, Access.identity(len(home.shape)), None, (update, name), tiler)
+    return name
 
 
 def _store(update: str, state: str, tiler: Tiler) -> None:

@@ -14,7 +14,7 @@ from compiler.schedule.tile import Tile
 
 if TYPE_CHECKING:
     from compiler.ir.expr import Expr
-    from compiler.ir.graph import Graph, Operand
+    from compiler.ir.graph import Graph, Guard, Operand
     from compiler.schedule.layout import Layout
     from compiler.schedule.space import Space
     from compiler.targets import Target
@@ -32,9 +32,15 @@ class Tiler:
     space: Space
     tiles: list[Tile] = field(default_factory=list)
     chains: list[list[chains.Step]] = field(default_factory=list)
-    copies: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+    copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
     source: int = 0
+    guard: Guard | None = None  # of the node whose tiles are made
+
+    @property
+    def branch(self) -> str:
+        """What sets names made in a branch apart from those outside, where nothing made in the branch is there."""
+        return "" if self.guard is None else f"{'?' if self.guard.holds else '!'}{self.guard.value}"
 
     def place(self, value: str) -> pl.Place:
         return self.layout.places[value]
