@@ -25,6 +25,7 @@ READY_SECONDS = 80.0
 STOP_SECONDS = 10.0
 QUICK_DEATH_SECONDS = 5.0
 QUICK_DEATHS_MAX = 3
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEMO = VAR / "demo.json"
 
 
@@ -40,11 +41,43 @@ class Part:
     is_given_up: bool = False
 
 
+class Interrupts:
+    """The first signal to end raises KeyboardInterrupt; later ones are ignored, so that none cuts the ending short.
+
+    make, timeout and a closing terminal all send more than one.
+    """
+
+    def __init__(self) -> None:
+        self._is_held, self._has_come = False, False
+        # SIGINT too: a shell that starts us in the background leaves it ignored.
+        for number in ENDING:
+            signal.signal(number, self._come)
+
+    def _come(self, number: int, frame: FrameType | None) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        self._has_come = True
+        if not self._is_held:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No interrupt in here, or a process could be started that nobody knows of; it comes right afterwards."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+        if self._has_come:
+            raise KeyboardInterrupt
+
+
 @dataclass
 class Stack:
     """The processes beside the two servers. Their words go to var/log/<name>.log."""
 
     env: dict[str, str]
+    interrupts: Interrupts
     parts: list[Part] = field(default_factory=list)
 
     def start(self, name: str, *command: str) -> None:
@@ -54,7 +87,7 @@ class Stack:
         self._launch(part)
 
     def _launch(self, part: Part) -> None:
-        with self.log(part).open("ab") as log:
+        with self.interrupts.held(), self.log(part).open("ab") as log:
             part.process = subprocess.Popen(
                 part.command,
                 cwd=ROOT,
@@ -104,11 +137,9 @@ def run() -> int:
     port = _port()
     url = os.environ.setdefault("SITE_URL", f"http://127.0.0.1:{port}")
     (VAR / "log").mkdir(parents=True, exist_ok=True)
-    # SIGINT too: a shell that starts us in the background leaves it ignored.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    interrupts = Interrupts()
     try:
-        with _alone(port), running_services() as addresses, _stack(environment(addresses)) as stack:
+        with _alone(port), running_services() as addresses, _stack(environment(addresses), interrupts) as stack:
             _start_web(stack, port)  # beside the migrations: it is not ready before they are applied
             _prepare(stack.env)
             demo = json.loads(DEMO.read_text())
@@ -152,16 +183,15 @@ def _alone(port: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stack(env: dict[str, str]) -> Iterator[Stack]:
-    """A stack whose parts end with the block, also when a second Ctrl-C comes."""
+def _stack(env: dict[str, str], interrupts: Interrupts) -> Iterator[Stack]:
+    """A stack whose parts end with the block."""
     metrics = VAR / "metrics"
     shutil.rmtree(metrics, ignore_errors=True)
     metrics.mkdir(parents=True)
-    stack = Stack({**env, "PROMETHEUS_MULTIPROC_DIR": str(metrics), "SITE_URL": os.environ["SITE_URL"]})
+    stack = Stack({**env, "PROMETHEUS_MULTIPROC_DIR": str(metrics), "SITE_URL": os.environ["SITE_URL"]}, interrupts)
     try:
         yield stack
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         stack.stop()
 
 
@@ -238,7 +268,3 @@ def _greet(demo: dict[str, str], seconds: float) -> None:
 
 def _say(text: str) -> None:
     print(text, flush=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

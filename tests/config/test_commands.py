@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
@@ -168,8 +169,9 @@ def test_a_part_that_dies_is_started_again_and_one_that_always_dies_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stack, "VAR", tmp_path)
+    monkeypatch.setattr(stack, "ENDING", ())
     (tmp_path / "log").mkdir()
-    parts = stack.Stack({"PATH": os.environ["PATH"]})
+    parts = stack.Stack({"PATH": os.environ["PATH"]}, stack.Interrupts())
     parts.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
     parts.start("dying", sys.executable, "-c", "raise SystemExit(3)")
     sleeper, dying = parts.parts
@@ -183,6 +185,30 @@ def test_a_part_that_dies_is_started_again_and_one_that_always_dies_is_given_up(
         time.sleep(0.02)
     assert sleeper.process.poll() is None
     assert "sleeper has ended (-9) and is started again." in capsys.readouterr().out
+    parts.stop()
+    assert sleeper.process.poll() is not None
+
+
+def test_an_interrupt_while_a_part_is_started_waits_until_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack, "VAR", tmp_path)
+    monkeypatch.setattr(stack, "ENDING", ())
+    (tmp_path / "log").mkdir()
+    interrupts = stack.Interrupts()
+    parts = stack.Stack({"PATH": os.environ["PATH"]}, interrupts)
+    popen = subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        process = popen(*arguments, **options)
+        interrupts._come(signal.SIGTERM, None)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parts.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
+    (sleeper,) = parts.parts
+    assert sleeper.process is not None, "nobody would end it"
     parts.stop()
     assert sleeper.process.poll() is not None
 

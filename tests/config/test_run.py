@@ -96,7 +96,10 @@ class Run:
         return found
 
     def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+        """As make and a closing terminal do it: the same wish several times within a moment."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+            self.process.send_signal(number)
+            time.sleep(0.05)
         assert self.process.wait(timeout=PATIENCE) == 0
 
 
