@@ -11,6 +11,7 @@ from compiler.codegen.emit import emit
 from compiler.codegen.notes import notes
 from compiler.errors import DoesNotFit, ModelError
 from compiler.ir.graph import Graph
+from compiler.ir.guards import taken
 from compiler.precision import PRECISIONS, Calibration, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
@@ -85,7 +86,7 @@ def _compile(graph: Graph, target: Target, precision: str, calibration: Examples
         if not _fits(plan, 0):
             continue
         on_stage("binary")
-        proven = bounds(fused, target)
+        proven = bounds(taken(fused), target)
         least = {
             "latency": proven.latency, "latency_limit": proven.latency_limit,
             "interval": proven.interval, "interval_limit": proven.interval_limit,

@@ -7,8 +7,10 @@ guard itself. A node's path is that of its guard; without one it is empty, and t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from compiler.ir.graph import Graph, Guard, Merge, Node, reads_of
+from compiler.ir.access import Access
+from compiler.ir.graph import Graph, Guard, Merge, Node, Operand, View, reads_of
 from compiler.ir.types import DType
 
 Path = tuple[Guard, ...]
@@ -34,6 +36,21 @@ class Paths:
 def inside(path: Path, outer: Path) -> bool:
     """Whether ``outer`` holds whenever ``path`` does."""
     return path[: len(outer)] == outer
+
+
+def taken(graph: Graph) -> Graph:
+    """The graph of one way: every ``when`` is executed and no ``unless``. What it takes, the dearest way takes at least."""
+    paths = Paths(graph)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if not all(g.holds for g in paths.of(node.guard)):
+            continue
+        if isinstance(node, Merge):
+            held = [v for g, v in node.parts if all(each.holds for each in paths.of(g))]
+            shape = graph.types[node.output].shape
+            node = View(node.name, node.output, node.source, Operand(held[-1], Access.identity(len(shape))))
+        nodes.append(replace(node, guard=None))
+    return graph.with_nodes(tuple(nodes))
 
 
 def problems(graph: Graph) -> Iterator[str]:
