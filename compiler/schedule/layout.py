@@ -1,6 +1,6 @@
 """Bufferisation: every value gets a place; views and most reshapes cost nothing, joined pieces are written where they go.
 
-Storage order: a contraction's columns innermost (channel-last), everything else follows its largest operand. Two passes:
+Storage order: what is cheapest for a contraction and its readers, everything else follows its largest operand. Two passes:
 the first finds the orders, the second places the pieces of joins inside the joined buffer.
 """
 
@@ -14,8 +14,7 @@ from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.schedule.place import Place, ordered_strides, row_major
-
-Order = tuple[int, ...]
+from compiler.schedule.sides import Chooser, Order, Pitch, Side, loop_strides, ordered
 
 
 @dataclass
@@ -33,13 +32,14 @@ class Layout:
     orders: dict[str, Order] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
+    sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
 
 
 def assign(graph: Graph, machine: Machine) -> Layout:
     """Places for a whole graph."""
-    first = _Pass(graph, machine, {}, {}).run()
+    first = _Pass(graph, machine, Layout(), {}).run()
     homes = _join_homes(graph, first)
-    return _Pass(graph, machine, first.orders, homes).run() if homes else first
+    return _Pass(graph, machine, first, homes).run() if homes else first
 
 
 def dense_order(place: Place) -> Order:
@@ -47,49 +47,12 @@ def dense_order(place: Place) -> Order:
     return tuple(sorted(range(len(place.shape)), key=lambda j: (-abs(place.strides[j]), j)))
 
 
-@dataclass
-class Roles:
-    """The loops of a contraction: which operand stays in the plane and what every loop does."""
-
-    stationary: int
-    batch: list[int]
-    rows: list[int]
-    columns: list[int]
-    inner: list[int]
-
-
-def roles(node: Compute, graph: Graph) -> Roles:
-    """A constant operand is stationary, else the second one."""
-    stationary = 0 if node.operands[0].value in graph.constants and node.operands[1].value not in graph.constants else 1
-    moving = 1 - stationary
-    uses = [_used(node, 0), _used(node, 1)]
-    result = Roles(stationary, [], [], [], list(range(node.parallel, len(node.loops))))
-    for i in range(node.parallel):
-        if uses[stationary][i] and uses[moving][i]:
-            result.batch.append(i)
-        elif uses[stationary][i]:
-            result.columns.append(i)
-        else:
-            result.rows.append(i)
-    return result
-
-
-def _used(node: Compute, operand: int) -> list[bool]:
-    matrix = node.operands[operand].access.matrix
-    return [any(row[i] for row in matrix) for i in range(len(node.loops))]
-
-
-def loop_strides(place: Place, node: Compute, operand: int) -> list[int]:
-    """Bytes between neighbours along every loop of the node, for one operand."""
-    matrix = node.operands[operand].access.matrix
-    return [abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))]
-
-
 class _Pass:
-    def __init__(self, graph: Graph, machine: Machine, orders: dict[str, Order], homes: dict[str, tuple[str, int]]):
+    def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
         self.graph, self.machine, self.homes = graph, machine, homes
-        self.known = orders
-        self.out = Layout()
+        self.known = known.orders
+        self.out = Layout(sides=known.sides)
+        self.chooser = Chooser(graph, machine, self.out.places)
 
     def run(self) -> Layout:
         graph = self.graph
@@ -148,13 +111,12 @@ class _Pass:
         pieces = [r for _, p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         self.out.roots[name] = tuple(dict.fromkeys([*pieces, name]))
 
-    def _own(self, name: str, order: Order, row: int = 0) -> None:
-        """A buffer of its own (or the piece of a join's); ``row``: innermost dimensions padded to whole lines."""
+    def _own(self, name: str, order: Order, pitch: Pitch = None) -> None:
+        """A buffer of its own (or the piece of a join's)."""
         t = self.graph.types[name]
         if name in self.homes:
             self._piece(name)
             return
-        pitch = (row, self.machine.line_bytes) if row else None
         strides = ordered_strides(t.shape, order, t.dtype.size, pitch)
         self.out.orders[name] = order
         self.out.places[name] = Place(name, t.dtype, t.shape, 0, strides)
@@ -180,33 +142,22 @@ class _Pass:
         self.out.roots[name] = (name,)
         self.out.joined[name] = home
 
-    def _order(self, node: Node) -> tuple[Order, int]:
-        """Storage order of a node's result and how many innermost dimensions form a padded row."""
+    def _order(self, node: Node) -> tuple[Order, Pitch]:
+        """Storage order of a node's result and the padding of its rows."""
         if isinstance(node, Compute):
             if node.is_contraction:
-                return self._contraction_order(node)
-            return self._follow(node), 0
+                side = self.out.sides.get(node.output) or self.chooser.choose(node)
+                self.out.sides[node.output] = side
+                return side.order, side.pitch
+            return self._follow(node), None
         if isinstance(node, View):
             place = self.out.places[node.operand.value]
             strides = [
                 abs(sum(s * row[i] for s, row in zip(place.strides, node.operand.access.matrix, strict=True)))
                 for i in range(len(self.graph.types[node.output].shape))
             ]
-            return _ordered(list(range(len(strides))), strides), 0
-        return tuple(range(len(self.graph.types[node.output].shape))), 0
-
-    def _contraction_order(self, node: Compute) -> tuple[Order, int]:
-        r = roles(node, self.graph)
-        moving = node.operands[1 - r.stationary]
-        strides = loop_strides(self.out.places[moving.value], node, 1 - r.stationary)
-        outer = list(_ordered(sorted(r.batch + r.rows), strides))
-        dtype = self.graph.types[node.output].dtype
-        width = prod(node.loops[i] for i in r.columns)
-        tile = self.machine.matrix.tiles.get(factor_types(node)[1 - r.stationary].value, (0, 0))[1]
-        # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
-        shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
-        pad = len(r.columns) if shared and (width * dtype.size) % self.machine.line_bytes else 0
-        return tuple(outer + r.columns), pad
+            return ordered(list(range(len(strides))), strides), None
+        return tuple(range(len(self.graph.types[node.output].shape))), None
 
     def _follow(self, node: Compute) -> Order:
         if not node.operands:
@@ -214,22 +165,7 @@ class _Pass:
         variable = [i for i, o in enumerate(node.operands) if o.value not in self.graph.constants]
         largest = max(variable or [0], key=lambda i: (self.graph.types[node.operands[i].value].elements, -i))
         strides = loop_strides(self.out.places[node.operands[largest].value], node, largest)
-        return _ordered(list(range(node.parallel)), strides)
-
-
-def _ordered(loops: list[int], strides: list[int]) -> Order:
-    """Loops from the largest stride to the smallest; one that the operand does not use follows its left neighbour."""
-    order = sorted((i for i in loops if strides[i]), key=lambda i: (-strides[i], i))
-    for at, loop in enumerate(loops):
-        if not strides[loop]:
-            order.insert(order.index(loops[at - 1]) + 1 if at else 0, loop)
-    return tuple(order)
-
-
-def factor_types(node: Compute) -> tuple[DType, DType]:
-    """Element types of a contraction's two factors."""
-    first, second, _ = node.expr.steps
-    return (first.dtype, second.dtype) if first.imm == 0 else (second.dtype, first.dtype)
+        return ordered(list(range(node.parallel)), strides)
 
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
-from compiler.schedule import contraction, layout, ordering, transfer, vector
+from compiler.schedule import contraction, forms, layout, ordering, transfer, vector
 from compiler.schedule import place as pl
+from compiler.schedule.sides import fits_plane
 from compiler.schedule.space import Space
 from compiler.schedule.tiler import Tiler
 
@@ -56,7 +57,7 @@ def lower(graph: Graph, target: Target) -> tuple[Tiler, list[str], list[Node | N
 
 def _node(node: Node, tiler: Tiler) -> None:
     if isinstance(node, Compute):
-        if node.is_contraction and contraction.fits_plane(node, tiler):
+        if node.is_contraction and fits_plane(node, tiler.graph, tiler.target):
             _contract(node, tiler)
         else:
             vector.emit(node, tiler)
@@ -81,7 +82,7 @@ def _node(node: Node, tiler: Tiler) -> None:
 
 def _contract(node: Compute, tiler: Tiler) -> None:
     """On the planes, perhaps after a copy of the moving operand in a better order, or on the vector unit if it is faster."""
-    f = contraction.form(node, tiler)
+    f = forms.form(node, tiler)
     cut = contraction.choose(f, tiler)
     least = cut.cycles
     operand = node.operands[1 - f.roles.stationary]
@@ -89,7 +90,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
     home = None
     if order is not None and not tiler.is_constant(operand.value):
         home = _relaid_place(operand.value, order, tiler)
-        better = contraction.choose(contraction.form(node, tiler, home), tiler)
+        better = contraction.choose(forms.form(node, tiler, home), tiler)
         least = better.cycles + _copy_cycles(operand.value, tiler)
         if least >= cut.cycles:
             home, least = None, cut.cycles
@@ -99,7 +100,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         return
     if order is not None and home is not None:
         name = _relayout(operand.value, order, home, tiler)
-        f = contraction.form(_renamed(node, 1 - f.roles.stationary, name), tiler)
+        f = forms.form(_renamed(node, 1 - f.roles.stationary, name), tiler)
         cut = contraction.choose(f, tiler)
     contraction.emit(f, cut, tiler)
 
@@ -116,7 +117,7 @@ def _renamed(node: Compute, operand: int, value: str) -> Compute:
     return replace(node, operands=tuple(operands))
 
 
-def _inner_last(node: Compute, f: contraction.Form, tiler: Tiler) -> tuple[int, ...] | None:
+def _inner_last(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[int, ...] | None:
     """Dimension order of the moving operand with the innermost reduction loops innermost; None if it is so already."""
     operand = node.operands[1 - f.roles.stationary]
     rank = {loop: at for at, loop in enumerate([*f.roles.batch, *f.roles.rows])}

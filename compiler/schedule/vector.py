@@ -13,8 +13,8 @@ from compiler.ir.expr import FREE
 from compiler.isa.instruction import Instruction, Op
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
-from compiler.schedule.layout import loop_strides
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
+from compiler.schedule.sides import loop_strides
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
 

@@ -1,0 +1,161 @@
+"""Contractions as the planes see them: a batch of products of moving rows by stationary columns, with all streams made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from compiler.ir.access import Access
+from compiler.isa.instruction import Instruction, Op
+from compiler.isa.table import time
+from compiler.schedule import place as pl
+from compiler.schedule.legalise import args_of
+from compiler.schedule.sides import Roles, factor_types, roles, steps
+from compiler.schedule.tiler import Groups, Tiler, pieces, program
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Compute, Operand
+
+
+@dataclass
+class Form:
+    """A contraction with all streams made: what is left to choose is how to cut it."""
+
+    node: Compute
+    roles: Roles
+    batch: int
+    m: int
+    n: int
+    k: int
+    a: int
+    extra: list[int]
+    out: int
+    post: int
+    row_step: int  # rows, and columns, of which whole multiples never share a line of the result with the rest
+    column_step: int
+    dtype: str  # of the moving operand
+    tile: tuple[int, int]  # rows and columns of weights that a plane holds
+
+
+def form(node: Compute, tiler: Tiler, moving: pl.Place | None = None) -> Form:
+    """Streams of a contraction; ``moving``: another place of the moving operand's value."""
+    r = roles(node, tiler.layout.sides[node.output].stationary)
+    batch = tiler.storage_order(node.output, r.batch)
+    rows = tiler.storage_order(node.output, r.rows)
+    columns = tiler.storage_order(node.output, r.columns)
+    r = Roles(r.stationary, batch, rows, columns, r.inner)
+    outer: Groups = (tuple(batch), tuple(rows), tuple(columns))
+    a = _moving(node, r, tiler, moving)
+    extra_args = list(args_of(node.post))
+    extra = [tiler.read(node.operands[i], node.loops, outer) for i in extra_args]
+    out = tiler.write(node.output, node.loops, node.parallel, outer)
+    post = 0
+    if node.post is not None:
+        loops = {i: at for at, i in enumerate(batch + rows + columns)}
+        post = tiler.space.pool.program(program(node.post, {i: at for at, i in enumerate(extra_args)}, loops))
+    size = [prod(node.loops[i] for i in g) for g in (batch, rows, columns, r.inner)]
+    place, line = tiler.place(node.output), tiler.target.line_bytes
+    row_step, column_step = steps(place, rows, line), steps(place, columns, line)
+    dtype = factor_types(node)[1 - r.stationary].value
+    tile = tiler.target.matrix.tiles[dtype]
+    return Form(
+        node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
+    )  # fmt: skip
+
+
+def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place | None) -> int:
+    """The stream of the moving operand; a constant is stored row after row as the planes take it."""
+    operand = node.operands[1 - r.stationary]
+    groups: Groups = (tuple(r.batch), tuple(r.rows), tuple(r.inner))
+    if not _packs(operand, tiler):
+        return tiler.read(operand, node.loops, groups, home)
+    order = [*r.batch, *r.rows, *r.inner]
+    key = (operand, node.loops, tuple(order))
+    name = tiler.packed.get(key)
+    if name is None:
+        name = tiler.packed[key] = f"{operand.value}:{len(tiler.packed)}"
+        tiler.space.constant(name, unrolled(node, 1 - r.stationary, order, tiler).reshape(-1))
+    used = [any(row[i] for row in operand.access.matrix) for i in range(len(node.loops))]
+    shape = tuple(node.loops[i] if used[i] else 1 for i in order)
+    dtype = tiler.graph.types[operand.value].dtype
+    strides = [s if used[i] else 0 for i, s in zip(order, pl.row_major(shape, dtype.size), strict=True)]
+    extents = tuple(node.loops[i] for i in order)
+    place = pl.Place(name, dtype, extents, 0, tuple(strides))
+    at = {loop: number for number, loop in enumerate(order)}
+    numbers: Groups = tuple(tuple(at[i] for i in group) for group in groups)  # type: ignore[assignment]
+    return tiler.space.stream(pl.stream(place, Access.identity(len(order)), extents, numbers))
+
+
+def unrolled(node: Compute, operand: int, order: list[int], tiler: Tiler) -> np.ndarray:
+    """A constant factor at every point of the loops ``order``; a loop that it does not use has extent 1."""
+    read = node.operands[operand]
+    array = np.ascontiguousarray(tiler.graph.constants[read.value])
+    if array.size == 0:
+        return np.empty(0, array.dtype)
+    home = pl.Place("", tiler.graph.types[read.value].dtype, array.shape, 0, pl.row_major(array.shape, array.itemsize))
+    used = [any(row[i] for row in read.access.matrix) for i in range(len(node.loops))]
+    extents = tuple(n if u else 1 for n, u in zip(node.loops, used, strict=True))
+    s = pl.stream(home, read.access, extents, ((), tuple(order), ()))
+    shape, strides = zip(*s.strides()[1], strict=True) if order else ((), ())
+    return np.ndarray(shape, array.dtype, buffer=array.reshape(-1).data, offset=s.offset, strides=strides)
+
+
+def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
+    """For every column tile: its stream and the column that is the stream's first."""
+    node, r = f.node, f.roles
+    operand = node.operands[r.stationary]
+    tiles = pieces(f.n, columns)
+    if not _packs(operand, tiler):
+        return [(_stationary(f, tiler), 0)] * len(tiles)
+    key = (operand, node.loops, tuple(r.batch), tuple(r.columns), columns)
+    name = tiler.packed.get(key)
+    if name is None:
+        name = f"{operand.value}:{len(tiler.packed)}"
+        tiler.packed[key] = name
+        tiler.space.constant(name, _pack(f, tiler, tiles))
+    result = []
+    dtype = tiler.graph.types[operand.value].dtype
+    size = dtype.size
+    for at, count in tiles:
+        offset = f.batch * f.k * at * size
+        shape = (f.batch, f.k, count)
+        place = pl.Place(name, dtype, shape, offset, pl.row_major(shape, size))
+        result.append((tiler.space.stream(pl.stream(place, Access.identity(3), shape, ((0,), (1,), (2,)))), at))
+    return result
+
+
+def _packs(operand: Operand, tiler: Tiler) -> bool:
+    """Whether the operand is stored as the planes want it: a constant without padding."""
+    return tiler.is_constant(operand.value) and operand.fill is None
+
+
+def _stationary(f: Form, tiler: Tiler) -> int:
+    """The stream of a stationary operand where it lies."""
+    r = f.roles
+    groups: Groups = (tuple(r.batch), tuple(r.inner), tuple(r.columns))
+    return tiler.read(f.node.operands[r.stationary], f.node.loops, groups)
+
+
+def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
+    """Beats of a LOADW of that many rows and columns."""
+    operand = f.node.operands[f.roles.stationary]
+    if not _packs(operand, tiler):
+        load = Instruction(Op.LOADW, a=_stationary(f, tiler), count1=depth, count2=columns)
+        return time(tiler.target, tiler.space.pool, load).beats
+    unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
+    return max(-(-size // unit.bytes_per_cycle), -(-size // (tiler.target.line_bytes * unit.ports["a"])))
+
+
+def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
+    """The stationary constant as [column tile][batch][k][column], one after another."""
+    r = f.roles
+    order = [*r.batch, *r.inner, *r.columns]
+    view = unrolled(f.node, r.stationary, order, tiler)
+    if view.size == 0:
+        return np.empty(0, view.dtype)
+    whole = np.broadcast_to(view, [f.node.loops[i] for i in order])
+    matrix = whole.reshape(f.batch, f.k, f.n)
+    return np.concatenate([matrix[:, :, at : at + count].reshape(-1) for at, count in tiles])

@@ -1,0 +1,240 @@
+"""Which factor of a contraction stays in the planes, and how its result is stored.
+
+Either factor may be stationary: few filters over a large image are better streamed past the image than the image past
+them. Both choices, and both storage orders of the result, are priced in cycles of the busiest unit, with the line fetches
+that the operands' places cause; the result's readers are priced with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.expr import FREE
+from compiler.ir.graph import Compute
+from compiler.isa.geometry import touches
+from compiler.isa.meaning import accumulator
+from compiler.isa.stream import Loop, Nest, Stream
+from compiler.schedule.place import Place, ordered_strides
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Graph
+    from compiler.ir.types import DType
+    from compiler.isa.machine import Machine
+
+Order = tuple[int, ...]
+Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, and to a multiple of how many bytes
+LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
+SHORT_ROWS = 64
+
+
+@dataclass
+class Roles:
+    """The loops of a contraction: which operand stays in the plane and what every loop does."""
+
+    stationary: int
+    batch: list[int]
+    rows: list[int]
+    columns: list[int]
+    inner: list[int]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A choice for one contraction: the stationary operand, the result's storage order and the padding of its rows."""
+
+    stationary: int
+    order: Order
+    pitch: Pitch
+
+
+def roles(node: Compute, stationary: int) -> Roles:
+    """What every loop does when operand ``stationary`` is in the plane."""
+    uses = [_used(node, 0), _used(node, 1)]
+    result = Roles(stationary, [], [], [], list(range(node.parallel, len(node.loops))))
+    for i in range(node.parallel):
+        if uses[stationary][i] and uses[1 - stationary][i]:
+            result.batch.append(i)
+        elif uses[stationary][i]:
+            result.columns.append(i)
+        else:
+            result.rows.append(i)
+    return result
+
+
+def _used(node: Compute, operand: int) -> list[bool]:
+    matrix = node.operands[operand].access.matrix
+    return [any(row[i] for row in matrix) for i in range(len(node.loops))]
+
+
+def loop_strides(place: Place, node: Compute, operand: int) -> list[int]:
+    """Bytes between neighbours along every loop of the node, for one operand."""
+    matrix = node.operands[operand].access.matrix
+    return [abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))]
+
+
+def factor_types(node: Compute) -> tuple[DType, DType]:
+    """Element types of a contraction's two factors."""
+    first, second, _ = node.expr.steps
+    return (first.dtype, second.dtype) if first.imm == 0 else (second.dtype, first.dtype)
+
+
+def fits_plane(node: Compute, graph: Graph, machine: Machine) -> bool:
+    """Whether the planes multiply both operands' types and sum them in the type that is asked for.
+
+    Bytes with and without sign may meet: the array's cells multiply nine-bit signed values.
+    """
+    if not machine.matrix.instances:
+        return False
+    factors = [graph.types[o.value].dtype.value for o in node.operands[:2]]
+    sums = {accumulator(dtype) for dtype in factors}
+    same = len(set(factors)) == 1 or set(factors) <= {"i8", "u8"}
+    return same and sums == {node.expr.dtype.value} and all(dtype in machine.matrix.tiles for dtype in factors)
+
+
+def ordered(loops: list[int], strides: list[int]) -> Order:
+    """Loops from the largest stride to the smallest; one that the operand does not use follows its left neighbour."""
+    order = sorted((i for i in loops if strides[i]), key=lambda i: (-strides[i], i))
+    for at, loop in enumerate(loops):
+        if not strides[loop]:
+            order.insert(order.index(loops[at - 1]) + 1 if at else 0, loop)
+    return tuple(order)
+
+
+class Chooser:
+    """Chooses sides node by node; ``places`` holds what is already placed."""
+
+    def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place]):
+        self.graph, self.machine, self.places = graph, machine, places
+        self.readers: dict[str, list[Compute]] = {}
+        for node in graph.nodes:
+            if isinstance(node, Compute) and node.is_contraction and fits_plane(node, graph, machine):
+                for value in dict.fromkeys(o.value for o in node.operands[:2]):
+                    self.readers.setdefault(value, []).append(node)
+
+    def choose(self, node: Compute) -> Side:
+        """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
+        found: list[tuple[int, int, Side]] = []
+        sides = self._sides(node)
+        if len(sides) == 1:
+            return sides[0]
+        for side in sides:
+            place = self._place(node, side)
+            cost = self._cost(node, side.stationary, {node.output: place})
+            for reader in self.readers.get(node.output, []):
+                cost += min(self._cost(reader, s, {node.output: place}) for s in (0, 1))
+            data = node.operands[side.stationary].value not in self.graph.constants
+            found.append((cost + cost // 8 if data else cost, len(found), side))
+        return min(found, key=lambda f: f[:2])[2]
+
+    def _place(self, node: Compute, side: Side) -> Place:
+        t = self.graph.types[node.output]
+        return Place(node.output, t.dtype, t.shape, 0, ordered_strides(t.shape, side.order, t.dtype.size, side.pitch))
+
+    def _sides(self, node: Compute) -> list[Side]:
+        constant = [o.value in self.graph.constants for o in node.operands[:2]]
+        first = 0 if constant[0] and not constant[1] else 1
+        if not fits_plane(node, self.graph, self.machine):
+            return [self._side(node, roles(node, first), rows_inside=False)]
+        # Streaming a constant needs the whole of it on the chip.
+        both = not (constant[first] and self.machine.external.all_weights)
+        found = []
+        for stationary in (first, 1 - first) if both else (first,):
+            r = roles(node, stationary)
+            found.append(self._side(node, r, rows_inside=False))
+            if r.rows and r.columns:
+                found.append(self._side(node, r, rows_inside=True))
+        return found
+
+    def _side(self, node: Compute, r: Roles, rows_inside: bool) -> Side:
+        line = self.machine.line_bytes
+        moving = self._strides(node, 1 - r.stationary)
+        fixed = self._strides(node, r.stationary)
+        columns = list(ordered(r.columns, fixed)) if fixed else r.columns
+        size = self.graph.types[node.output].dtype.size
+        if rows_inside:
+            rows = list(ordered(r.rows, moving)) if moving else r.rows
+            extent = prod(node.loops[i] for i in rows) * size
+            unit = line if extent > line else next(d for d in range(extent, line + 1) if line % d == 0)
+            return Side(r.stationary, (*r.batch, *columns, *rows), (len(rows), unit) if extent % unit else None)
+        outer = ordered(sorted(r.batch + r.rows), moving) if moving else tuple(sorted(r.batch + r.rows))
+        width = prod(node.loops[i] for i in columns)
+        tile = self.machine.matrix.tiles.get(factor_types(node)[1 - r.stationary].value, (0, 0))[1]
+        # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
+        shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
+        pad = bool(shared) and bool((width * size) % line)
+        return Side(r.stationary, (*outer, *columns), (len(columns), line) if pad else None)
+
+    def _strides(self, node: Compute, operand: int, override: Mapping[str, Place] | None = None) -> list[int] | None:
+        """Bytes along every loop; None for a constant (which is packed as the planes want it) and for what has no place yet."""
+        value = node.operands[operand].value
+        place = (override or {}).get(value) or self.places.get(value)
+        if place is None or value in self.graph.constants:
+            return None
+        return loop_strides(place, node, operand)
+
+    def _cost(self, node: Compute, stationary: int, override: Mapping[str, Place]) -> int:
+        """About how many cycles the planes, or their weight ports, are busy per plane."""
+        r = roles(node, stationary)
+        matrix, weights = self.machine.matrix, self.machine.weights
+        types = factor_types(node)
+        dtype = types[1 - stationary]
+        depth, width = matrix.tiles[dtype.value]
+        batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
+        kt, nt = -(-k // depth), -(-n // width)
+        kk, nn = min(k, depth), min(n, width)
+        moving = self._strides(node, 1 - stationary, override)
+        fixed = self._strides(node, stationary, override)
+        rows = list(ordered(r.rows, moving)) if moving else r.rows
+        columns = list(ordered(r.columns, fixed)) if fixed else r.columns
+        long = min(m, LONG_ROWS)
+        a = self._fetches(node, moving, (rows, long), (r.inner, kk), dtype.size, matrix.ports["a"])
+        load = self._fetches(node, fixed, (r.inner, kk), (columns, nn), types[stationary].size, weights.ports["a"])
+        load = max(load, -(-kk * nn * types[stationary].size // weights.bytes_per_cycle))
+        last = long * max(1, -(-self._epilogue(node) // matrix.alus))
+        if node.output in override:
+            strides = self._out_strides(node, override[node.output])
+            size = override[node.output].dtype.size
+            last = max(last, self._fetches(node, strides, (rows, long), (columns, nn), size, matrix.ports["out"]))
+        work = ((kt - 1) * max(a, long) + max(a, last)) * m // long
+        constant = node.operands[stationary].value in self.graph.constants
+        again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)
+        busy = batch * nt * max(work, kt * load * again)
+        return busy // min(matrix.instances, batch * nt * max(1, m // SHORT_ROWS)) + load
+
+    def _out_strides(self, node: Compute, place: Place) -> list[int]:
+        return [abs(place.strides[i]) if i < node.parallel else 0 for i in range(len(node.loops))]
+
+    def _epilogue(self, node: Compute) -> int:
+        if node.post is None:
+            return 0
+        return sum(self.machine.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE)
+
+    def _fetches(
+        self,
+        node: Compute,
+        strides: list[int] | None,
+        first: tuple[list[int], int],
+        second: tuple[list[int], int],
+        size: int,
+        ports: int,
+    ) -> int:
+        """Cycles to fetch a piece of ``first`` by ``second`` points; packed along the second when there are no strides."""
+        line = self.machine.line_bytes
+        if strides is None:
+            return -(-first[1] * -(-second[1] * size // line) // ports)
+        g1, g2 = (_nest(node, strides, loops) for loops, _ in (first, second))
+        count = touches(Stream("u8" if size == 1 else "f32", 0, (), g1, g2), (0, first[1]), (0, second[1]), line)
+        return -(-count // ports)
+
+
+def _nest(node: Compute, strides: list[int], loops: list[int]) -> Nest:
+    return tuple(Loop(node.loops[i], strides[i]) for i in loops)
+
+
+def steps(place: Place, loops: list[int], line: int) -> int:
+    """How many neighbours along ``loops`` end on a line: pieces of so many never share one."""
+    pitch = min((abs(place.strides[i]) for i in loops if place.shape[i] > 1), default=0)
+    return line // gcd(pitch, line) if pitch else 1
