@@ -8,8 +8,9 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from compiler.errors import ModelError
+from compiler.frontend import bounded
 from compiler.frontend.limits import DEFAULT, Limits
-from compiler.frontend.op import Op
+from compiler.frontend.op import Op, tupled
 from compiler.frontend.operators import RULES
 from compiler.frontend.tensors import ELEMENT_TYPES, tensor_array
 from compiler.ir.builder import Builder
@@ -224,8 +225,7 @@ class Lowering:
                 outputs=max((i + 1 for i, o in enumerate(node.output) if o), default=0),
                 body=lambda graph, given: self.subgraph(graph, given, scope),
             )
-            lowered = rule(op)
-            results = (lowered,) if isinstance(lowered, str) else lowered
+            results = bounded.apply(op, rule) if bounded.needs_care(op) else tupled(rule(op))
         for i, output in enumerate(node.output):
             if not output:
                 continue
@@ -272,6 +272,8 @@ class Lowering:
             value = scope.get(o.name)
             if value is None:
                 raise ModelError(f"A subgraph does not compute its output {o.name[:80]!r}.")
+            if value in self.b.lengths:
+                raise ModelError(f"The size of {o.name[:80]!r}, which a subgraph gives, depends on the data.")
             results.append(value)
         return tuple(results)
 

@@ -308,3 +308,7 @@ def stretched(shape: tuple[int, ...], out: tuple[int, ...]) -> Access:
 
 
 Rule = Callable[[Op], Lowered]
+
+
+def tupled(results: Lowered) -> tuple[str | None, ...]:
+    return (results,) if isinstance(results, str) else tuple(results)

@@ -41,7 +41,8 @@ def _lines(b: Binary) -> Iterator[str]:
         yield f"external {len(b.external)} {sha256(b.external).hexdigest()}"
     for port in b.ports:
         kind = f"{port.dtype}<{port.host}:{port.scale!r}:{port.zero}" if port.host else port.dtype
-        yield f"port {'out' if port.output else 'in'} {kind} {json.dumps(list(port.shape))} {json.dumps(port.name)}"
+        cut = f"{port.axis}:{json.dumps(port.length)} " if port.length else ""
+        yield f"port {'out' if port.output else 'in'} {kind} {json.dumps(list(port.shape))} {cut}{json.dumps(port.name)}"
     for state in b.states:
         yield (
             f"state {state.dtype} {json.dumps(list(state.shape))} at={state.base} "
@@ -171,7 +172,12 @@ class _Assembler:
         direction, kind, shape, name = re.fullmatch(r"(in|out) (\S+) (\[.*?\]) (.*)", rest).groups()  # type: ignore[union-attr]
         dtype, _, converted = kind.partition("<")
         host, scale, zero = converted.split(":") if converted else ("", "1.0", "0")
-        port = Port(json.loads(name), dtype, tuple(json.loads(shape)), direction == "out", host, float(scale), int(zero))
+        axis, _, cut = name.partition(":") if name[0] != '"' else ("0", "", "")
+        length, end = json.JSONDecoder().raw_decode(cut) if cut else ("", 0)
+        port = Port(
+            json.loads(cut[end:] or name), dtype, tuple(json.loads(shape)), direction == "out", host, float(scale),
+            int(zero), int(axis), length,
+        )  # fmt: skip
         self.lists["ports"].append(port)
 
     def state(self, rest: str) -> None:

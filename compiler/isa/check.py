@@ -42,6 +42,7 @@ def check(binary: Binary) -> None:
     """``ModelError`` unless every instruction and table entry of ``binary`` is well formed."""
     _check_memory(binary)
     _check_names(binary)
+    _check_lengths(binary)
     order = (-1, -1, -1)
     for number, i in enumerate(binary.rows):
         try:
@@ -90,6 +91,15 @@ def _check_names(b: Binary) -> None:
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             _fail(f"two {kind}s have the name {min(twice)!r}")
+
+
+def _check_lengths(b: Binary) -> None:
+    """A length is an output of its own, one whole number."""
+    outputs = {p.name: p for p in b.ports if p.output}
+    for port in b.ports:
+        found = outputs.get(port.length)
+        if port.length and (found is None or (found.dtype, found.shape) != ("i64", ())):
+            _fail(f"output {port.name!r} takes its length from {port.length!r}, which is no whole number")
 
 
 def _check_fields(b: Binary, i: Instruction) -> None:

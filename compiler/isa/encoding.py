@@ -251,6 +251,8 @@ def write_port(w: Writer, port: Port) -> None:
     w.pack("?", port.output)
     w.text(port.host)
     w.pack("fi", port.scale, port.zero)
+    w.pack("I", port.axis)
+    w.text(port.length)
 
 
 def read_port(r: Reader) -> Port:
@@ -268,7 +270,10 @@ def read_port(r: Reader) -> Port:
     scale, zero = r.unpack("fi")
     r.require(scale > 0.0 and scale < float("inf"), f"tensor {name!r} has no scale")
     r.require(bool(host) or (scale == 1.0 and zero == 0), f"tensor {name!r} is converted from nothing")
-    return Port(name, dtype, shape, bool(output), host, scale, zero)
+    axis, length = r.one("I"), r.text()
+    r.require(axis < max(1, len(shape)) and (bool(length) or axis == 0), f"tensor {name!r} has no axis {axis}")
+    r.require(not length or (bool(output) and bool(shape)), f"tensor {name!r} has no length")
+    return Port(name, dtype, shape, bool(output), host, scale, zero, axis, length)
 
 
 def _bytes(write: Callable[[Writer, T], None], entry: T) -> bytes:

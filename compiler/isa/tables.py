@@ -18,6 +18,7 @@ class Port:
 
     ``dtype`` crosses the link. Where ``host`` is not empty, the host has the tensor in that float type and its driver
     converts before it sends: to codes that stand for ``(code - zero) * scale``, or to a shorter float (scale 1, zero 0).
+    Where ``length`` is not empty, only so many elements along ``axis`` count as the output of that name says.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Port:
     host: str = ""
     scale: float = 1.0
     zero: int = 0
+    axis: int = 0
+    length: str = ""
 
 
 class Tables(Protocol):

@@ -35,6 +35,8 @@ def send(value: str, port: str, tiler: Tiler) -> None:
 def _link(value: str, port_name: str, op: Op, tiler: Tiler) -> None:
     t = tiler.graph.types[value]
     wire = {} if op == Op.SEND else json.loads(tiler.graph.metadata.get("wire", "{}")).get(value, {})
+    if op == Op.SEND and port_name in tiler.graph.lengths:
+        wire = dict(zip(("axis", "length"), tiler.graph.lengths[port_name], strict=True))
     port = tiler.space.pool.port(Port(port_name, t.dtype.value, t.shape, op == Op.SEND, **wire))
     if t.elements == 0:
         return

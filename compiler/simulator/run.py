@@ -131,7 +131,7 @@ def execute(
     for tally, start in zip(tallies, starts, strict=True):
         tally.end = max(0, tally.end - start)
     counted = [tally.counters(binary, processor.memory, binary.interval) for tally in tallies]
-    named = [{binary.ports[n].name: array for n, array in host.outputs.items()} for host in hosts]
+    named = [_named(binary, host) for host in hosts]
     return named, counted, after
 
 
@@ -140,6 +140,16 @@ def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple
     if binary.exact and any(counters != counted[0] for counters in counted):
         raise ModelError("inferences of one program have different counters; this is a defect of the simulator")
     return named, most(counted)
+
+
+def _named(binary: Binary, host: Host) -> Outputs:
+    """An inference's outputs by name, each without what lies behind its length."""
+    found = {binary.ports[n].name: array for n, array in host.outputs.items()}
+    for port in binary.ports:
+        if port.length:
+            count = max(0, int(found[port.length]))
+            found[port.name] = found[port.name][(slice(None),) * port.axis + (slice(0, count),)]
+    return found
 
 
 def _check_sends(binary: Binary) -> None:

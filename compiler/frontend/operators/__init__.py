@@ -5,12 +5,14 @@ from __future__ import annotations
 from compiler.frontend.op import Rule
 from compiler.frontend.operators import (
     attention,
+    bounded,
     contraction,
     control,
     counting,
     elementwise,
     indexing,
     layout,
+    ordering,
     quantised,
     recurrent,
     reduction,
@@ -18,10 +20,14 @@ from compiler.frontend.operators import (
     sampling,
     signal,
     spatial,
+    suppression,
 )
 
 RULES: dict[str, Rule] = {
     **elementwise.TABLE,
+    **ordering.TABLE,
+    **bounded.TABLE,
+    **suppression.TABLE,
     **layout.TABLE,
     **contraction.TABLE,
     **spatial.TABLE,

@@ -80,13 +80,14 @@ def _one_hot(op: Op) -> str:
 
 
 def _trilu(op: Op) -> str:
-    k = int(op.known(1, "k").reshape(-1)[0]) if op.has(1) else 0
     rank = op.rank()
     op.need(rank >= 2, "takes matrices.")
-    k = max(-(1 << 31), min(1 << 31, k))
-    edge = index(rank - 2) + k
+    k = op.b.reshape(op.cast(op.x(1), DType.I64), ()) if op.has(1) else op.const(0, DType.I64)
     name = "ge" if op.whole("upper", 1) else "le"
-    return op.point(lambda x: select(index(rank - 1).op(name, edge), x, 0), op.x())
+    step = op.point(lambda k: k.op("max", -(1 << 31)).op("min", 1 << 31), k)
+    return op.point(
+        lambda x, k: select(index(rank - 1).op(name, index(rank - 2) + k), x, 0), op.x(), step, shape=op.shape()
+    )
 
 
 _REDUCERS = {"none": None, "add": "sum", "mul": "prod", "max": "max", "min": "min"}
@@ -185,20 +186,8 @@ def _tensor_scatter(op: Op) -> str:
     return op.point(select, wide, new, op.x())
 
 
-def _non_zero(op: Op) -> str:
-    known = op.known(0, "Where the input is not zero")
-    return op.const(np.array(np.nonzero(known)), DType.I64)
-
-
-def _compress(op: Op) -> str:
-    chosen = np.flatnonzero(op.known(1, "The condition"))
-    if "axis" in op.attributes:
-        return op.take(op.x(), op.axis(op.whole("axis"), op.rank()), chosen)
-    return op.take(op.b.reshape(op.x(), (prod(op.shape()),)), 0, chosen)
-
-
 TABLE: dict[str, Rule] = {
     "Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd, "OneHot": _one_hot, "Trilu": _trilu,
-    "ScatterND": _scatter_nd, "ScatterElements": _scatter_elements, "Scatter": _scatter_elements, "NonZero": _non_zero,
-    "Compress": _compress, "MaxUnpool": _max_unpool, "TensorScatter": _tensor_scatter,
+    "ScatterND": _scatter_nd, "ScatterElements": _scatter_elements, "Scatter": _scatter_elements,
+    "MaxUnpool": _max_unpool, "TensorScatter": _tensor_scatter,
 }  # fmt: skip

@@ -148,13 +148,21 @@ def _pad(op: Op) -> str:
 
 def _pad_constant(op: Op, sides: dict[int, tuple[int, int]]) -> str:
     fill: float = op.real("value", 0.0)
+    computed: str | None = None
     if op.has(2):
-        fill = op.known(2, "The value that pads").reshape(-1)[0].item()
+        known = op.b.known(op.x(2))
+        computed = op.b.reshape(op.x(2), ()) if known is None else None
+        fill = fill if known is None else known.reshape(-1)[0].item()
     shape = [n + sum(sides.get(j, (0, 0))) for j, n in enumerate(op.shape())]
     op.need(min(shape, default=1) >= 0, "takes away more than there is.")
     offset = tuple(-sides.get(j, (0, 0))[0] for j in range(len(shape)))
     access = Access(offset, Access.identity(len(shape)).matrix)
-    return op.b.view(op.x(), shape, access, float(fill) if op.dtype().is_float else int(fill))
+    padded = op.b.view(op.x(), shape, access, float(fill) if op.dtype().is_float else int(fill))
+    if computed is None or padded == op.x():
+        return padded
+    op.need(op.dtype(2) == op.dtype(), "the value that pads has another type than its data.")
+    inside = op.b.view(op.const(np.ones(op.shape()), DType.BOOL), shape, access, 0)
+    return op.point(select, inside, padded, computed, shape=shape)
 
 
 def _mirrored(op: Op, mode: str, n: int, before: int, after: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from math import prod
 
@@ -239,51 +238,6 @@ def _lp_norm(op: Op) -> str:
     return op.point(lambda x, n: select(n.op("eq", 0.0), 0.0, x / n), op.x(), norm)
 
 
-def _cum(op: Op, reducer: str) -> str:
-    """Each place reduces over the places before it: a triangle that is read where it lies inside."""
-    axis = op.axis(int(op.known(1, "The axis").reshape(-1)[0]), op.rank())
-    shape, rank, dtype = op.shape(), op.rank(), op.dtype()
-    n = shape[axis]
-    op.need(n < 1 << 13, f"{n} elements along its axis are too many; 8191 are the limit.")
-    skip, back = op.whole("exclusive", 0), op.whole("reverse", 0)
-    sign = 1 if back else -1
-    rows = tuple(
-        tuple(int(i == j) + (sign if j == axis and i == rank else 0) for i in range(rank + 1)) for j in range(rank)
-    )
-    offset = tuple(sign * skip if j == axis else 0 for j in range(rank))
-    fill: float = 0 if reducer == "sum" else 1
-    operand = Operand(op.x(), Access(offset, rows), float(fill) if dtype.is_float else fill)
-    return op.b.compute((*shape, n), [operand], arg(0, dtype), parallel=rank, reducer=reducer)
-
-
-def _top_k(op: Op) -> tuple[str, str]:
-    """Sorted by counting, for each element, the elements that come before it."""
-    k = int(op.known(1, "k").reshape(-1)[0]) if op.has(1) else op.whole("k")
-    axis = op.axis(op.whole("axis", -1), op.rank())
-    largest, n = bool(op.whole("largest", 1)), op.shape()[axis]
-    op.need(0 <= k <= n <= 1 << 12, f"k = {k} of {n} elements (at most {1 << 12} are offered).")
-    order = [*(j for j in range(op.rank()) if j != axis), axis]
-    value = op.transpose(op.x(), order)
-    shape, rank, dtype = op.b.shape(value), op.rank(), op.dtype()
-    mine = Access.identity(rank, rank + 1)
-    other = Access((0,) * rank, (*mine.matrix[:-1], tuple(int(i == rank) for i in range(rank + 1))))
-    a, b = arg(0, dtype), arg(1, dtype)
-    ahead = b.op("gt" if largest else "lt", a).op("or", b.op("eq", a).op("and", index(rank).op("lt", index(rank - 1))))
-    count = select(ahead, index(0) * 0 + 1, 0)
-    ranks = op.b.compute(
-        (*shape, n), [Operand(value, mine), Operand(value, other)], count, parallel=rank, reducer="sum"
-    )
-    loops = (*shape[:-1], k, n)
-    hit = arg(1, DType.I64).op("eq", index(rank - 1))
-    reads = [Operand(value, other), Operand(ranks, other)]
-    lowest: float = -math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).min)
-    best = op.b.compute(loops, reads, select(hit, arg(0, dtype), lowest), parallel=rank, reducer="max")
-    hit = arg(0, DType.I64).op("eq", index(rank - 1))
-    places = op.b.compute(loops, reads[1:], select(hit, index(rank), -1), parallel=rank, reducer="max")
-    inverse = [order.index(j) for j in range(rank)]
-    return op.transpose(best, inverse), op.transpose(places, inverse)
-
-
 TABLE: dict[str, Rule] = {
     "ReduceSum": _reduce("sum"),
     "ReduceMax": _reduce("max"),
@@ -311,7 +265,4 @@ TABLE: dict[str, Rule] = {
     "RMSNormalization": _rms_norm,
     "MeanVarianceNormalization": _mvn,
     "LpNormalization": _lp_norm,
-    "CumSum": lambda op: _cum(op, "sum"),
-    "CumProd": lambda op: _cum(op, "prod"),
-    "TopK": _top_k,
 }
