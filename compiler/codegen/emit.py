@@ -47,11 +47,17 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
         sources=tuple(plan.names),
         latency=plan.latency,
         interval=plan.interval,
-        exact=plan.exact,
-        reason=plan.reason,
+        exact=plan.exact and not plan.graph.lengths,
+        reason=plan.reason or _open_sizes(plan),
         notes=json.dumps(notes, sort_keys=True, separators=(",", ":")),
         external=external.image(plan.space),
     )
+
+
+def _open_sizes(plan: Plan) -> str:
+    """Why the largest size is counted; '' when every output's size is known."""
+    names = ", ".join(repr(name) for name in plan.graph.lengths)
+    return f"the data decides the size of {names}; the largest is counted" if names else ""
 
 
 def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[Stream], dict[int, int]]:
