@@ -278,6 +278,7 @@ def _fetch(b: Binary, i: Instruction) -> None:
 def _branch(b: Binary, i: Instruction) -> None:
     _require((i.count1, i.count2) == (1, 1), "a branch that reads more than one condition")
     _require(not i.a or b.streams[i.a - 1].dtype == "bool", "a branch that reads no truth value")
+    _require(not i.flags & ~Flag.UNLESS, "a branch with a flag of another instruction")
     _require(bool(i.a) or not i.flags, "a flag of a branch that has no condition")
     _require(not i.a or not b.exact, "a condition in a program that says that its cost is exact")
 
