@@ -284,6 +284,14 @@ def _check_fits_pool(facts: ProgramFacts, pool: Pool) -> None:
     if pool.is_host:
         return
     processor = pool.processor
+    if processor is not None and processor.name == facts.target and processor.digest != facts.target_digest:
+        raise Problem(
+            422,
+            "An earlier description of the processor",
+            f"{facts.model} was compiled for {facts.target} as it was described before ({facts.target_digest[:12]}); pool "
+            f"{pool.slug} is described anew ({processor.digest[:12]}). Compile {facts.model} for {facts.target} again.",
+            kind="processor-described-anew",
+        )
     if processor is None or (processor.name, processor.digest) != (facts.target, facts.target_digest):
         raise Problem(
             422,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.compilation import seed as compilation_seed
-from apps.compilation.models import CompileJob
+from apps.compilation.models import CompileJob, Program
 from apps.registry import seed as registry_seed
 from apps.registry.models import ModelVersion
 from tests.cast import Cast
@@ -17,3 +17,8 @@ def test_the_seed_is_idempotent_and_what_it_queues_compiles(cast: Cast) -> None:
     assert ModelVersion.objects.count() == 3
     assert CompileJob.objects.count() == 6
     assert {run(job).state for job in CompileJob.objects.all()} == {CompileJob.State.DONE}
+    compilation_seed.seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+    assert CompileJob.objects.count() == 6
+    Program.objects.filter(target="lpu2").update(target_digest="0" * 64)  # as if lpu2 had been described otherwise then
+    compilation_seed.seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+    assert sorted(CompileJob.objects.values_list("target", flat=True)) == ["lpu"] * 3 + ["lpu2"] * 6

@@ -137,6 +137,16 @@ def test_what_cannot_be_quoted_is_refused_with_what_to_do(
     assert refusal.value.detail.endswith(".")
 
 
+def test_a_program_for_an_earlier_description_of_the_processor_is_to_be_compiled_again(cast: Cast, market: Market) -> None:
+    program = market.program(cast.organisation, cast.engineer)
+    program.target_digest = "e" * 64
+    program.save()
+    with pytest.raises(Problem, match=r"compiled for lpu as it was described before \(eeeeeeeeeeee\).*for lpu again\."):
+        offer_make(
+            organisation=cast.organisation, lines=[(program, 1)], klass="standard", pool=market.lpu, window=None, now=NOW
+        )  # fmt: skip
+
+
 def test_nothing_can_be_quoted_for_a_strangers_program(cast: Cast, market: Market) -> None:
     program = market.program(cast.stranger_organisation, cast.stranger)
     with pytest.raises(Problem) as refusal:
