@@ -41,14 +41,15 @@ class Course:
     reason: str
 
 
-def guarded(graph: Graph) -> bool:
-    return any(node.guard is not None for node in graph.nodes)
+def guarded(graph: Graph) -> list[Node]:
+    """Nodes that need not be executed, and those that choose between values."""
+    return [node for node in graph.nodes if node.guard is not None or isinstance(node, Merge)]
 
 
 def schedule(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[list[int]], run: Run) -> Course:
     """Schedule tiles whose sources are ``nodes``; ``run`` schedules one stretch."""
     if not tiler.target.control.instances:
-        first = next(n for n in graph.nodes if n.guard)
+        first = guarded(graph)[0]
         raise ModelError(
             f"what it runs depends on the data, and {tiler.target.name} has no control unit to branch; make the condition a "
             "constant when compiling, or choose another target",
@@ -67,7 +68,7 @@ def schedule(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[li
 
 
 def _reason(graph: Graph) -> str:
-    names = dict.fromkeys(node.source[0] for node in graph.nodes if node.guard and node.source)
+    names = dict.fromkeys(node.source[0] for node in guarded(graph) if node.source)
     return f"what runs depends on the data at {', '.join(names)}; the bound is the dearest way"
 
 

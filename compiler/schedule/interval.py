@@ -99,7 +99,7 @@ def _clash(starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any], period: int
 
 
 def _states(tiles: list[Tile], done: Schedule, layout: Layout, space: Space) -> int:
-    """From the first read of a state to the end of its last write."""
+    """From the first read of a state to the end of its last write, and from its first write to the end of its last read."""
     period = 1
     for name in layout.states:
         b = space.buffers[name]
@@ -107,7 +107,9 @@ def _states(tiles: list[Tile], done: Schedule, layout: Layout, space: Space) -> 
         reads = [s for t, s in zip(tiles, done.start, strict=True) if _within(t.reads, lines)]
         ends = [s + t.latency + t.beats for t, s in zip(tiles, done.start, strict=True) if _within(t.writes, lines)]
         if reads and ends:
-            period = max(period, max(ends) - min(reads))
+            last = max(s + t.beats for t, s in zip(tiles, done.start, strict=True) if _within(t.reads, lines))
+            begin = min(s + t.latency for t, s in zip(tiles, done.start, strict=True) if _within(t.writes, lines))
+            period = max(period, max(ends) - min(reads), last - begin)
     return period
 
 

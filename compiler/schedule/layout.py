@@ -51,6 +51,7 @@ class _Pass:
     def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
         self.graph, self.machine, self.homes = graph, machine, homes
         self.known = known.orders
+        self.kept = written_in_place(graph)
         self.out = Layout(sides=known.sides)
         self.chooser = Chooser(graph, machine, self.out.places)
 
@@ -85,6 +86,9 @@ class _Pass:
             self._join(node)
         elif isinstance(node, Merge):
             self._merge(node)
+        elif node.output in self.kept:
+            self.out.places[node.output] = self.out.places[self.kept[node.output]]
+            self.out.roots[node.output] = (node.output,)
         else:
             if isinstance(node, View):
                 self.out.copies.add(node.output)
@@ -192,6 +196,21 @@ def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
                     homes[piece] = (node.output, at)
             at += graph.types[piece].shape[node.axis]
     return homes
+
+
+def written_in_place(graph: Graph) -> dict[str, str]:
+    """Next values of states that are made by writing into the state itself, which nobody else reads: value -> state.
+
+    So a cache grows by a row without being copied.
+    """
+    uses = Counter(v for node in graph.nodes for v in reads_of(node))
+    uses.update([*graph.outputs, *(s.update for s in graph.states)])
+    maker = {node.output: node for node in graph.nodes if isinstance(node, Scatter) and node.guard is None}
+    return {
+        s.update: s.input
+        for s in graph.states
+        if s.update in maker and maker[s.update].data == s.input and uses[s.input] == 1
+    }
 
 
 def _merge_homes(graph: Graph, made: set[str], maker: dict[str, Node]) -> dict[str, tuple[str, int]]:

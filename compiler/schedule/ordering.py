@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 
 def scatter(node: Scatter, tiler: Tiler) -> None:
-    """A copy of the data, then SCATTER tiles in row-major order, each behind the one before."""
+    """A copy of the data unless it is written in place, then SCATTER tiles in row-major order, each behind the one before."""
     home = tiler.place(node.output)
     base = f"{node.output}~base"
     tiler.layout.roots[base] = (base,)
-    vector.copy(tiler.place(node.data), home, Access.identity(len(home.shape)), None, (node.data, base), tiler)
+    if tiler.place(node.data) != home:  # else it is a state that is written where it lies
+        vector.copy(tiler.place(node.data), home, Access.identity(len(home.shape)), None, (node.data, base), tiler)
     groups = _scatter_groups(node)
     values = {"a": node.update.value, "old": base}
     axes: list[GatherAxis] = []

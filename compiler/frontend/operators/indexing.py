@@ -168,22 +168,16 @@ def _tensor_scatter(op: Op) -> str:
     op.need(axis > 0 and len(shape) == len(length) and fits, "its update does not fit its cache.")
     n, many = shape[axis], length[axis]
     first = op.cast(op.x(2), DType.I64) if op.has(2) else op.const(np.zeros(shape[0]), DType.I64)
-    rows = (shape[0], n)
 
     def place(w: Term) -> Term:
-        return (index(1) - w).op("mod", n) if mode == "circular" else index(1) - w
+        return (index(1) + w).op("mod", n) if mode == "circular" else index(1) + w
 
-    places = op.point(place, op.b.reshape(first, (shape[0], 1)), shape=rows)
-    held = op.point(lambda p: p.op("max", 0).op("min", many - 1), places)
+    places = op.point(place, op.b.reshape(first, (shape[0], 1)), shape=(shape[0], many))
     access = Access.identity(len(shape))
-    read = Access((0, 0), (access.matrix[0], access.matrix[axis]))
     matrix = tuple((0,) * len(shape) if j == axis else row for j, row in enumerate(access.matrix))
     indices: list[Operand | None] = [None] * len(shape)
-    indices[axis] = Operand(held, read)
-    new = op.b.gather(op.x(1), shape, Access(access.offset, matrix), indices)
-    inside = op.point(lambda p: p.op("ge", 0).op("and", p.op("lt", many)), places)
-    wide = op.b.reshape(inside, [shape[0] if j == 0 else n if j == axis else 1 for j in range(len(shape))])
-    return op.point(select, wide, new, op.x())
+    indices[axis] = Operand(places, Access((0, 0), (access.matrix[0], access.matrix[axis])))
+    return op.b.scatter(op.x(), length, Access(access.offset, matrix), indices, Operand(op.x(1), access))
 
 
 TABLE: dict[str, Rule] = {
