@@ -25,7 +25,7 @@ from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
 from compiler.schedule.build import Plan, build
-from compiler.schedule.order import tails
+from compiler.schedule.rank import tails
 from tests.compiler.graphs import graphs
 
 COUNT = 200

@@ -12,7 +12,7 @@ from compiler.errors import ModelError
 from compiler.ir.graph import Graph, Node
 from compiler.isa.binary import MemoryMap
 from compiler.schedule import branches, external, memory, order
-from compiler.schedule.interval import shortest
+from compiler.schedule.depend import dependencies
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
@@ -60,23 +60,22 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
     tiler, names, nodes = lower(legal, target)
     _require_units(tiler.tiles, target, names)
     external.attach(tiler, extent)
-    data = order.dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
+    data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 
     def stretch(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]]) -> order.Attempt:
-        return order.schedule(tiles, data, chains, target, tiler.space.lines)
+        return order.schedule(tiles, data, chains, target, tiler.space, repeat=False)
 
     if branches.guarded(legal):
         return _branched(branches.schedule(legal, tiler, nodes, data, stretch), tiler, names, nodes, on_stage)
-    best = stretch(tiler.tiles, data, tiler.chains)
+    best = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space)
     tiles, needs, done = best.tiles, best.needs, best.done
     on_stage("memory")
     lives = _lifetimes(tiler.space, done)
-    interval = shortest(tiles, done, lives, tiler.layout, tiler.space)
-    plan = memory.plan(lives, interval)
+    plan = memory.plan(lives, best.interval)
     address, regions = _addresses(tiler.space, plan)
     return Plan(
         legal, target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
-        interval, names, nodes, needs,
+        best.interval, names, nodes, needs,
     )  # fmt: skip
 
 

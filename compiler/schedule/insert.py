@@ -1,0 +1,261 @@
+"""Start cycles by insertion: every job, the most urgent ready one first, goes to the earliest place that is legal for it.
+
+A job is a tile, or a chain of tiles that a plane works through. What is taken is kept in reservation tables of one period,
+so the schedule may be repeated at that period: no unit, weight slot, accumulator row or buffer of two inferences meets.
+The rules are those that the simulator enforces.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from compiler.schedule.planes import Place, Plane
+from compiler.schedule.track import ONCE, Track
+
+if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
+    from compiler.schedule.problem import Problem
+
+NEVER = 1 << 60
+
+
+class TooShort(Exception):
+    """No schedule of this order repeats at the period; ``needed``: a period that might do."""
+
+    def __init__(self, needed: int) -> None:
+        super().__init__(f"needs a period of {needed}")
+        self.needed = needed
+
+
+@dataclass
+class Placement:
+    """``start`` and ``instance`` per tile; slot, first accumulator row and LOADW that serves, of what planes do; per
+    buffer the first and the last cycle of its life; ``drop``: LOADWs whose weights were there already."""
+
+    start: list[int]
+    instance: list[int]
+    slot: dict[int, int]
+    row: dict[int, int]
+    serves: dict[int, int]
+    first: list[int]
+    last: list[int]
+    latency: int
+
+
+class Insertion:
+    """One pass over all jobs: the lowest rank first, for one period; no tile before its ``release``."""
+
+    def __init__(
+        self, problem: Problem, machine: Machine, rank: Sequence[int], period: int = ONCE, release: Sequence[int] = ()
+    ) -> None:
+        self.p, self.rank = problem, rank
+        self.period = period
+        self.tracks = {
+            name: [Track(self.period) for _ in range(machine.unit(name).instances)] for name in problem.classes
+        }
+        banks = max(1, machine.matrix.accumulator_rows // max(1, problem.rows))
+        self.planes = [Plane(machine.matrix.slots, banks, self.period) for _ in range(machine.matrix.instances)]
+        n = len(problem.beats)
+        self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
+        self.earliest = [max(0, cycle) for cycle in release] or [0] * n
+        self.waiting = list(problem.waiting)
+        self.horizon = [0] * len(self.planes)
+
+    def run(self) -> Placement:
+        """Place everything; ``TooShort`` when the period does not allow it."""
+        p, waiting, rank = self.p, self.waiting, self.rank
+        tiles = len(p.beats)
+        ready = [(rank[job], job) for job in p.jobs if not waiting[job]]
+        heapq.heapify(ready)
+        while ready:
+            job = heapq.heappop(ready)[1]
+            if job >= tiles:
+                self._chain(job - tiles)
+            else:
+                self._single(job)
+            for after in p.followers[job]:
+                waiting[after] -= 1
+                if not waiting[after]:
+                    heapq.heappush(ready, (rank[after], after))
+        self._prefetch()
+        self.out.latency = max((s + e for s, e in zip(self.out.start, p.end, strict=True) if s >= 0), default=0)
+        return self.out
+
+    def _prefetch(self) -> None:
+        """The first constant weights of every slot are loaded as soon as the slot is free: nobody gains by waiting."""
+        p, out = self.p, self.out
+        seen: set[tuple[int, int]] = set()
+        loads = (n for n in out.slot if p.unit[n] == "weights")
+        for n in sorted(loads, key=lambda n: (out.start[n], n)):
+            plane, slot = self.planes[out.instance[n]], out.slot[n]
+            if (out.instance[n], slot) in seen or p.data[n]:
+                continue
+            seen.add((out.instance[n], slot))
+            spare = plane.slots[slot].gap(out.start[n] + p.latency[n])
+            at = plane.port.find(max(0, out.start[n] - spare), p.beats[n])
+            if at is not None and at < out.start[n]:
+                out.start[n] = at
+                plane.port.take(at, p.beats[n])
+
+    # -- one tile -------------------------------------------------------------------------------------------------------
+
+    def _single(self, n: int) -> None:
+        p = self.p
+        beats = p.beats[n]
+        at = max(self.earliest[n], self._life(n))
+        best, where = NEVER, 0
+        for number, track in enumerate(self.tracks[p.unit[n]]):
+            found = self._clear(track, n, at, beats)
+            if found < best:
+                best, where = found, number
+        if best == NEVER:
+            raise TooShort(self.period + beats)
+        self.tracks[p.unit[n]][where].take(best, beats)
+        self._settle(n, best, where)
+
+    def _clear(self, track: Track, n: int, at: int, beats: int) -> int:
+        while True:
+            found = track.find(at, beats)
+            if found is None:
+                return NEVER
+            at = self._mates(n, found)
+            if at == found:
+                return found
+
+    def _mates(self, n: int, at: int) -> int:
+        """The first cycle from ``at`` on at which no write to a line that the tile also writes is in its way."""
+        p, start = self.p, self.out.start
+        moved = True
+        while moved:
+            moved = False
+            for mate in p.mates.get(n, ()):
+                s = start[mate]
+                if s < 0:
+                    continue
+                behind = max(s + 1, s + p.end[mate] - p.latency[n])
+                before = at < s and at + p.end[n] <= s + p.latency[mate]
+                if at < behind and not before:
+                    at, moved = behind, True
+        return at
+
+    def _life(self, n: int) -> int:
+        """A tile may not write a buffer so early that its last use falls into the next inference's."""
+        if self.period == ONCE:
+            return 0
+        p, out = self.p, self.out
+        return max((out.last[b] - self.period for b in p.begins[n]), default=0)
+
+    def _settle(self, n: int, start: int, instance: int) -> None:
+        p, out = self.p, self.out
+        out.start[n], out.instance[n] = start, instance
+        first, last = out.first, out.last
+        for b in p.begins[n]:
+            if start < first[b]:
+                first[b] = start
+        end = start + p.end[n]
+        for b, whole in p.ends[n]:
+            until = end if whole else start + p.beats[n]
+            if until > last[b]:
+                last[b] = until
+            if last[b] - first[b] > self.period:
+                raise TooShort(last[b] - first[b])
+        earliest = self.earliest
+        for user in p.users[n]:
+            if end > earliest[user]:
+                earliest[user] = end
+        for user in p.held.get(n, ()):
+            # issued after it, and writing begins only when it has read
+            free = start + max(1, p.beats[n] - p.latency[user])
+            if free > earliest[user]:
+                earliest[user] = free
+
+    # -- a chain --------------------------------------------------------------------------------------------------------
+
+    def _chain(self, number: int) -> None:
+        """All steps on the plane that can begin the first one earliest."""
+        at = self._ready(number, 0, 0)
+        plane = self._plane(number, at)
+        found = self._steps(number, plane, at)
+        if found is None:  # no accumulator rows are free for so long: behind everything else, without a pause
+            at = max(self._ready(number, step, at) for step in range(len(self.p.chains[number])))
+            at = max(at, self.horizon[plane])
+            found = self._steps(number, plane, at)
+        if found is None:
+            raise TooShort(self.period + self.p.rows)
+        places, bank = found
+        self._give(number, plane, places, bank)
+
+    def _ready(self, number: int, step: int, at: int) -> int:
+        """From when on the products of a step may follow each other without a pause."""
+        p, earliest = self.p, self.earliest
+        offset = 0
+        for use in p.chains[number][step].uses:
+            found = max(earliest[use], self._life(use)) - offset
+            if found > at:
+                at = found
+            offset += p.beats[use]
+        return at
+
+    def _fit(self, number: int, step: int, plane: int, at: int) -> Place | None:
+        """The place of a step on a plane, no write of it in the way of another."""
+        p = self.p
+        block = p.blocks[number][step]
+        loadable = max(0, self.earliest[p.chains[number][step].load])
+        while True:
+            place = self.planes[plane].fit(block, at, loadable)
+            if place is None:
+                return None
+            offset, moved = place.start, 0
+            for use in p.chains[number][step].uses:
+                if use in p.mates:
+                    moved = max(moved, self._mates(use, offset) - offset)
+                offset += p.beats[use]
+            if not moved:
+                return place
+            at = place.start + moved
+
+    def _plane(self, number: int, at: int) -> int:
+        best, where = NEVER, -1
+        for plane in range(len(self.planes)):
+            place = self._fit(number, 0, plane, at)
+            if place is not None and place.start < best:
+                best, where = place.start, plane
+        if where < 0:
+            raise TooShort(self.period + self.p.blocks[number][0].beats)
+        return where
+
+    def _steps(self, number: int, plane: int, at: int) -> tuple[list[tuple[Place, int]], int] | None:
+        """Reserve a place (and the LOADW that serves) for every step, and accumulator rows for all; None if there are none."""
+        p, unit = self.p, self.planes[plane]
+        places: list[tuple[Place, int]] = []
+        unit.begin()
+        for index, step in enumerate(p.chains[number]):
+            place = self._fit(number, index, plane, self._ready(number, index, at))
+            if place is None:
+                raise TooShort(self.period + p.blocks[number][index].beats)
+            block = p.blocks[number][index]
+            places.append((place, unit.take(block, place, step.load)))
+            at = place.start + block.beats
+        bank = unit.bank(places[0][0].start, at)
+        if bank is None:
+            unit.undo()
+            return None
+        self.horizon[plane] = max(self.horizon[plane], at)
+        return places, bank
+
+    def _give(self, number: int, plane: int, places: list[tuple[Place, int]], bank: int) -> None:
+        p, out = self.p, self.out
+        for step, (place, serving) in zip(p.chains[number], places, strict=True):
+            if place.load is None:
+                out.serves[step.load] = serving
+            else:
+                out.slot[step.load] = place.slot
+                self._settle(step.load, place.load, plane)
+            cycle = place.start
+            for use in step.uses:
+                out.slot[use], out.row[use] = place.slot, bank * p.rows
+                self._settle(use, cycle, plane)
+                cycle += p.beats[use]

@@ -1,0 +1,156 @@
+"""A plane's resources in a schedule: the array, the port that fills its weight slots, the slots, the accumulator rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from compiler.schedule.track import Track
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A step of a chain: a weight tile and the products that follow each other on it.
+
+    ``beats``: of all products; ``final``: from the first product's issue to the last one's; ``load``, ``latency``: of
+    the LOADW.
+    """
+
+    weights: Hashable
+    beats: int
+    final: int
+    load: int
+    latency: int
+
+
+class Place(NamedTuple):
+    """Where a block goes: the cycle of its first product, that of its load (None: the weights are there), its slot."""
+
+    start: int
+    load: int | None
+    slot: int
+
+
+class Held(NamedTuple):
+    """Weights in a slot: usable from ``ready`` on, the slot is taken until ``end``; ``load``: number of the LOADW."""
+
+    slot: int
+    ready: int
+    end: int
+    load: int
+
+
+class Plane:
+    """Reservation tables of one plane."""
+
+    def __init__(self, slots: int, banks: int, period: int) -> None:
+        self.array = Track(period)
+        self.port = Track(period)
+        self.slots = [Track(period) for _ in range(slots)]
+        self.banks = [Track(period) for _ in range(banks)]
+        self.held: dict[Hashable, Held] = {}
+        self.taken: list[tuple[Track, int, int]] = []
+        self.before: list[tuple[Hashable, Held | None]] = []
+
+    def begin(self) -> None:
+        """What is taken from now on can be given back by ``undo``."""
+        self.taken.clear()
+        self.before.clear()
+
+    def undo(self) -> None:
+        """Give back what was taken since ``begin``."""
+        for track, at, beats in self.taken:
+            track.give(at, beats)
+        for weights, held in reversed(self.before):
+            if held is None:
+                del self.held[weights]
+            else:
+                self.held[weights] = held
+        self.begin()
+
+    def _take(self, track: Track, at: int, beats: int) -> None:
+        track.take(at, beats)
+        self.taken.append((track, at, beats))
+
+    def fit(self, block: Block, ready: int, loadable: int) -> Place | None:
+        """The earliest place: operands are there at ``ready``, weights can be fetched from ``loadable`` on."""
+        fresh = self._fresh(block, ready, loadable)
+        held = self.held.get(block.weights)
+        if held is None:
+            return fresh
+        again = self._again(block, max(ready, held.ready), held)
+        if again is None or (fresh is not None and fresh.start < again.start):
+            return fresh
+        return again
+
+    def _again(self, block: Block, at: int, held: Held) -> Place | None:
+        start = self.array.find(at, block.beats)
+        if start is None:
+            return None
+        end = _end(block, start)
+        if end > held.end and not self.slots[held.slot].free(held.end, end - held.end):
+            return None
+        return Place(start, None, held.slot)
+
+    def _fresh(self, block: Block, ready: int, loadable: int) -> Place | None:
+        lead = block.load + block.latency
+        at = max(ready, loadable + lead)
+        for _ in range(TRIES):
+            start = self.array.find(at, block.beats)
+            if start is None:
+                return None
+            load = self.port.last(start - lead, block.load, loadable)
+            if load is None:
+                later = self.port.find(max(loadable, start - lead), block.load)
+                if later is None:
+                    return None
+                at = max(start + 1, later + lead)
+                continue
+            filled = load + block.latency
+            length = _end(block, start) - filled
+            best = None
+            for number, slot in enumerate(self.slots):
+                met = slot.find(filled, length)
+                if met == filled:
+                    return Place(start, load, number)
+                if met is not None and (best is None or met < best):
+                    best = met
+            if best is None:
+                return None
+            at = max(start + 1, best + block.load)
+        return None
+
+    def take(self, block: Block, place: Place, number: int) -> int:
+        """Reserve a place; ``number``: of the LOADW. Answers the number of the LOADW that really serves."""
+        self._take(self.array, place.start, block.beats)
+        end = _end(block, place.start)
+        held = self.held.get(block.weights)
+        self.before.append((block.weights, held))
+        if place.load is None:
+            assert held is not None
+            if end > held.end:
+                self._take(self.slots[held.slot], held.end, end - held.end)
+                self.held[block.weights] = held._replace(end=end)
+            return held.load
+        self._take(self.port, place.load, block.load)
+        filled = place.load + block.latency
+        self._take(self.slots[place.slot], filled, end - filled)
+        self.held[block.weights] = Held(place.slot, filled + block.load, end, number)
+        return number
+
+    def bank(self, start: int, end: int) -> int | None:
+        """Accumulator rows that are free from ``start`` to ``end``, taken; None when there are none."""
+        for number, bank in enumerate(self.banks):
+            if bank.free(start, end - start):
+                bank.take(start, end - start)
+                return number
+        return None
+
+
+TRIES = 4000  # places looked at for one block
+
+
+def _end(block: Block, start: int) -> int:
+    """Until when the slot is taken: its products have read it, and the next load is issued behind the last of them."""
+    return start + max(block.beats, block.final + 1 + block.latency)

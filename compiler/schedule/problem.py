@@ -1,0 +1,154 @@
+"""What a schedule has to respect, worked out once for all passes over the tiles: plain numbers and lists."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compiler.schedule.planes import Block
+
+if TYPE_CHECKING:
+    from compiler.schedule.chains import Step
+    from compiler.schedule.space import Space
+    from compiler.schedule.tile import Tile
+
+PLANES = ("weights", "matrix")
+
+
+@dataclass
+class Problem:
+    """Tiles by number; a job is a tile or (from ``len(beats)`` on) a chain.
+
+    ``end``: cycles from issue until what is written can be read. ``users``: tiles that read it. ``held``: tiles that
+    overwrite what it reads. ``mates``: tiles that write to a line that it also writes. ``begins``, ``ends``: buffers whose
+    life it may begin or end (True: when it has written, False: when it has read). ``rows``: accumulator rows of a chain.
+    """
+
+    unit: list[str]
+    beats: list[int]
+    latency: list[int]
+    end: list[int]
+    data: list[list[int]]
+    users: list[list[int]]
+    held: dict[int, list[int]]
+    mates: dict[int, tuple[int, ...]]
+    begins: list[list[int]]
+    ends: list[list[tuple[int, bool]]]
+    names: list[str]
+    chains: list[list[Step]]
+    blocks: list[list[Block]]
+    rows: int
+    jobs: list[int]
+    waiting: list[int]
+    followers: list[list[int]]
+
+    @property
+    def buffers(self) -> int:
+        return len(self.names)
+
+    @property
+    def classes(self) -> list[str]:
+        """Units that take one tile at a time, whatever it is."""
+        return sorted(set(self.unit) - set(PLANES))
+
+
+def problem(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], space: Space) -> Problem:
+    """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
+    users: list[list[int]] = [[] for _ in tiles]
+    held: dict[int, list[int]] = defaultdict(list)
+    for n, before in enumerate(data):
+        for b in before:
+            users[b].append(n)
+        for b in tiles[n].after:
+            held[b].append(n)
+    begins, ends, names = _lives(tiles, space)
+    jobs, waiting, followers = _jobs(tiles, data, chains)
+    beats = [t.beats for t in tiles]
+    latency = [t.latency for t in tiles]
+    return Problem(
+        [t.unit[0] for t in tiles], beats, latency, [b + w for b, w in zip(beats, latency, strict=True)],
+        data, users, dict(held), _mates(tiles), begins, ends, names, chains,
+        [[_block(step, tiles) for step in chain] for chain in chains],
+        max((_rows(chain, tiles) for chain in chains), default=1), jobs, waiting, followers,
+    )  # fmt: skip
+
+
+def _block(step: Step, tiles: list[Tile]) -> Block:
+    load = tiles[step.load]
+    beats = [tiles[use].beats for use in step.uses]
+    return Block(step.weights, sum(beats), sum(beats[:-1]), load.beats, load.latency)
+
+
+def _rows(chain: list[Step], tiles: list[Tile]) -> int:
+    """Accumulator rows that a chain holds at a time."""
+    last = [tiles[use].instruction for use in chain[0].uses]
+    return max(i.row + i.count1 for i in last)
+
+
+def _jobs(
+    tiles: list[Tile], data: list[list[int]], chains: list[list[Step]]
+) -> tuple[list[int], list[int], list[list[int]]]:
+    job = list(range(len(tiles)))
+    for number, chain in enumerate(chains):
+        for step in chain:
+            for n in (step.load, *step.uses):
+                job[n] = len(tiles) + number
+    total = len(tiles) + len(chains)
+    after: list[dict[int, None]] = [{} for _ in range(total)]
+    for n, tile in enumerate(tiles):
+        own = job[n]
+        for b in (*data[n], *tile.after):
+            if job[b] != own:
+                after[job[b]][own] = None
+    waiting = [0] * total
+    for followers in after:
+        for follower in followers:
+            waiting[follower] += 1
+    return sorted(set(job)), waiting, [list(f) for f in after]
+
+
+def _mates(tiles: list[Tile]) -> dict[int, tuple[int, ...]]:
+    """Tiles that write a line in common. A line holds few results' borders, so pairs are few."""
+    writers = [n for n, t in enumerate(tiles) if len(t.writes)]
+    if not writers:
+        return {}
+    lines = np.concatenate([tiles[n].writes for n in writers])
+    owner = np.repeat(np.array(writers), [len(tiles[n].writes) for n in writers])
+    order = np.argsort(lines, kind="stable")
+    lines, owner = lines[order], owner[order]
+    found: dict[int, dict[int, None]] = defaultdict(dict)
+    shared = np.flatnonzero(np.append(lines[1:] == lines[:-1], False))
+    together: dict[int, list[int]] = defaultdict(list)
+    for at in shared.tolist():
+        together[int(lines[at])] += [int(owner[at]), int(owner[at + 1])]
+    for group in together.values():
+        members = dict.fromkeys(group)
+        for n in members:
+            found[n].update((m, None) for m in members if m != n)
+    return {n: tuple(mates) for n, mates in found.items()}
+
+
+def _lives(tiles: list[Tile], space: Space) -> tuple[list[list[int]], list[list[tuple[int, bool]]], list[str]]:
+    """Per tile the buffers whose lives it may begin and end; buffers are numbered as ``names``."""
+    buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
+    borders = np.array([b.first_line for b in buffers], np.int64)
+    state = [b.kind == "state" for b in buffers]
+    begins: list[list[int]] = []
+    ends: list[list[tuple[int, bool]]] = []
+    for tile in tiles:
+        writes, reads = _touched(tile.writes, borders), _touched(tile.reads, borders)
+        begins.append([b for b in writes if not state[b]] + [b for b in reads if state[b]])
+        ends.append([(b, True) for b in writes] + [(b, False) for b in reads if not state[b]])
+    return begins, ends, [b.name for b in buffers]
+
+
+def _touched(lines: np.ndarray[Any, Any], borders: np.ndarray[Any, Any]) -> list[int]:
+    if not len(lines):
+        return []
+    found = np.searchsorted(borders, lines[[0, -1]], "right") - 1
+    if found[0] == found[1]:
+        return [int(found[0])]
+    return [int(b) for b in np.unique(np.searchsorted(borders, lines, "right") - 1)]

@@ -1,0 +1,76 @@
+"""Which tile goes first where several could."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from compiler.schedule.chains import Step
+    from compiler.schedule.tile import Tile
+
+
+def tails(tiles: list[Tile], data: list[list[int]]) -> list[int]:
+    """Cycles from a tile's start to the end of everything that needs it, if no unit were ever busy."""
+    result = [t.beats + t.latency for t in tiles]
+    for number in range(len(tiles) - 1, -1, -1):
+        for before in data[number]:
+            span = tiles[before].beats + tiles[before].latency + result[number]
+            if span > result[before]:
+                result[before] = span
+    return result
+
+
+Ranks = list[tuple[int, ...]]
+
+
+def demand(data: list[list[int]]) -> list[int]:
+    """Tiles numbered so that each comes just before what first needs it (depth first from the last tiles back)."""
+    wanted = [True] * len(data)
+    for before in data:
+        for b in before:
+            wanted[b] = False
+    number = [-1] * len(data)
+    count = 0
+    for root in (n for n, last in enumerate(wanted) if last):
+        stack = [(root, iter(data[root]))]
+        seen = {root}
+        while stack:
+            tile, rest = stack[-1]
+            following = next((b for b in rest if number[b] < 0 and b not in seen), None)
+            if following is not None:
+                seen.add(following)
+                stack.append((following, iter(data[following])))
+                continue
+            stack.pop()
+            if number[tile] < 0:
+                number[tile] = count
+                count += 1
+    return number
+
+
+def _accumulated(data: list[list[int]], chains: list[list[Step]]) -> list[list[int]]:
+    """What tiles need, with the sums that a MATMUL adds to."""
+    linked = list(data)
+    for chain in chains:
+        for step, following in pairwise(chain):
+            for before, after in zip(step.uses, following.uses, strict=True):
+                linked[after] = [*linked[after], before]
+    return linked
+
+
+def rankings(tiles: list[Tile], needs: list[list[int]], chains: list[list[Step]]) -> list[Ranks]:
+    """Ways to say what goes first on a unit: the longest path to the end, or what the first outputs need first."""
+    data = _accumulated(needs, chains)
+    tail = tails(tiles, data)
+    use = [len(tiles)] * len(tiles)
+    for number in range(len(tiles) - 1, -1, -1):
+        for before in data[number]:
+            use[before] = min(use[before], number, use[number])
+    deep = demand(data)
+    top = max(tail, default=0) + 1  # what comes in is placed first, in the order in which it is wanted
+    longest: Ranks = [
+        (-top, use[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)
+    ]
+    first: Ranks = [(deep[n], n) for n in range(len(tiles))]
+    return [longest, first]

@@ -1,0 +1,125 @@
+"""A reservation table: when one resource is taken, in cycles of a period that repeats.
+
+Spans are half-open and kept merged, so a resource in steady use is a handful of spans. A cycle is absolute; what is taken
+at ``at`` is taken at every ``at + i * period``. Source: the modulo reservation table of Rau, "Iterative Modulo Scheduling".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+ONCE = 1 << 60  # the period of a schedule that is not repeated
+
+
+class Track:
+    """Taken spans of one period, sorted."""
+
+    __slots__ = ("ends", "period", "starts")
+
+    def __init__(self, period: int) -> None:
+        self.period = period
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def find(self, at: int, beats: int) -> int | None:
+        """The first cycle from ``at`` on with ``beats`` free cycles behind it; None when no gap is as long."""
+        starts, ends, period = self.starts, self.ends, self.period
+        if not starts:
+            return at if beats <= period else None
+        x = at % period
+        base = at - x
+        i = bisect_right(starts, x) - 1
+        if i >= 0 and ends[i] > x:
+            x = ends[i]
+        n = len(starts)
+        stop = base + 2 * period
+        while True:
+            i += 1
+            if i < n:
+                if starts[i] - x >= beats:
+                    return base + x
+                x = ends[i]
+                continue
+            if starts[0] + period - x >= beats:
+                return base + x
+            base += period
+            if base >= stop:
+                return None
+            i = 0
+            x = ends[0]
+
+    def hit(self, at: int, beats: int) -> int | None:
+        """Where a taken span begins that meets ``[at, at + beats)``; None when all of it is free."""
+        starts, ends, period = self.starts, self.ends, self.period
+        if not starts or beats <= 0:
+            return None
+        x = at % period
+        i = bisect_right(starts, x) - 1
+        if i >= 0 and ends[i] > x:
+            return at - x + starts[i]
+        i += 1
+        if i < len(starts):
+            return at - x + starts[i] if starts[i] < x + beats else None
+        return at - x + period + starts[0] if starts[0] + period < x + beats else None
+
+    def last(self, at: int, beats: int, least: int) -> int | None:
+        """The last cycle up to ``at``, not before ``least``, with ``beats`` free cycles behind it."""
+        while at >= least:
+            met = self.hit(at, beats)
+            if met is None:
+                return at
+            at = met - beats
+        return None
+
+    def free(self, at: int, beats: int) -> bool:
+        return beats <= self.period and self.hit(at, beats) is None
+
+    def gap(self, at: int) -> int:
+        """Free cycles in front of a taken cycle."""
+        x = at % self.period
+        i = bisect_left(self.starts, x)
+        if i == len(self.starts) or self.starts[i] != x:
+            return 0
+        return x - (self.ends[i - 1] if i else self.ends[-1] - self.period)
+
+    def take(self, at: int, beats: int) -> None:
+        """Take a span that is free."""
+        x = at % self.period
+        if x + beats > self.period:
+            self._add(x, self.period)
+            self._add(0, x + beats - self.period)
+        elif beats:
+            self._add(x, x + beats)
+
+    def _add(self, start: int, end: int) -> None:
+        starts, ends = self.starts, self.ends
+        i = bisect_left(starts, start)
+        joins = i < len(starts) and starts[i] == end
+        if i and ends[i - 1] == start:
+            if joins:
+                ends[i - 1] = ends.pop(i)
+                starts.pop(i)
+            else:
+                ends[i - 1] = end
+        elif joins:
+            starts[i] = start
+        else:
+            starts.insert(i, start)
+            ends.insert(i, end)
+
+    def give(self, at: int, beats: int) -> None:
+        """Give back a span that was taken."""
+        x = at % self.period
+        if x + beats > self.period:
+            self._cut(x, self.period)
+            self._cut(0, x + beats - self.period)
+        elif beats:
+            self._cut(x, x + beats)
+
+    def _cut(self, start: int, end: int) -> None:
+        starts, ends = self.starts, self.ends
+        i = bisect_right(starts, start) - 1
+        left, right = starts[i], ends[i]
+        keep = [(a, b) for a, b in ((left, start), (end, right)) if a < b]
+        starts[i : i + 1] = [a for a, _ in keep]
+        ends[i : i + 1] = [b for _, b in keep]
