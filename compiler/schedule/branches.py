@@ -64,7 +64,7 @@ def schedule(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[li
     ends = [s + t.latency + t.beats for s, t in zip(maker.start, maker.tiles, strict=True)]
     bound, way = longest(rows, ends)
     done = Schedule(maker.start, maker.now, maker.first, maker.ready, maker.read_end)
-    return Course(Attempt(maker.tiles, maker.needs, done), bound, way, _reason(graph))
+    return Course(Attempt(maker.tiles, maker.needs, done, max(1, bound)), bound, way, _reason(graph))
 
 
 def _reason(graph: Graph) -> str:

@@ -56,7 +56,7 @@ class _Loop:
 
     carried: list[str]
     parts: list[list[tuple[Guard | None, str]]]
-    scans: list[list[str]]
+    scans: list[list[tuple[Guard | None, str]]]
     next: bool | str = True
     trip: int = 0
     open: bool = False
@@ -72,7 +72,7 @@ def _loop(op: Op) -> tuple[str | None, ...]:
     )
     op.need(not op.has(0) or op.b.types[op.x(0)].elements == 1, "its number of trips is not one number.")
     limit, certain = _limit(op)
-    scans: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    scans: list[list[tuple[Guard | None, str]]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     loop = _Loop(carried, [[(None, v)] for v in carried], scans)
     outer = op.b.guard
     try:
@@ -82,10 +82,8 @@ def _loop(op: Op) -> tuple[str | None, ...]:
         last = op.b.guard
     finally:
         op.b.guard = outer
-    results = [op.b.merge(parts) for parts in loop.parts]
-    if not certain and loop.next is not False:
-        results = _limited(op, loop, last, results)
-    return (*results, *_collected(op, loop))
+    results = [*(op.b.merge(parts) for parts in loop.parts), *_collected(op, loop)]
+    return tuple(_limited(op, loop, last, results) if not certain and loop.next is not False else results)
 
 
 def _limit(op: Op) -> tuple[int, bool]:
@@ -146,20 +144,28 @@ def _trip(op: Op, loop: _Loop, limit: int) -> None:
         parts[:] = [*parts, (b.guard, value)] if loop.open else [(None, value)]
     loop.carried = list(after)
     for scans, value in zip(loop.scans, collected, strict=True):
-        scans.append(b.reshape(value, (1, *b.shape(value))))
+        scans.append((b.guard if loop.open else None, b.reshape(value, (1, *b.shape(value)))))
     loop.trip += 1
     _decide(op, loop, results[0], limit)
 
 
 def _collected(op: Op, loop: _Loop) -> list[str]:
-    """What the trips gave, one behind the other."""
+    """What the trips gave, one behind the other; of trips that may not run zeros, and a length that says how many did."""
+    b = op.b
     op.need(all(loop.scans), "collects results but never runs.")
-    op.need(
-        not (loop.scans and loop.open),
-        "collects a result of every trip, and how many there are depends on the data. Make the number of trips and the "
-        "condition constants when compiling, or carry a tensor of the largest size.",
-    )
-    return [op.b.join(scans, 0) for scans in loop.scans]
+    joined = []
+    for scans in loop.scans:
+        pieces = []
+        for guard, value in scans:
+            op.need(b.types[value] == b.types[scans[0][1]], "its trips give results of different shapes.")
+            none = op.const(np.zeros(b.shape(value)), b.dtype(value))
+            pieces.append(value if guard is None else b.merge([(None, none), (guard, value)]))
+        joined.append(b.join(pieces, 0))
+    if loop.open and joined:
+        ran = [(None, 0), *((guard, n + 1) for n, (guard, _) in enumerate(loop.scans[0]))]
+        length = b.merge([(guard, op.const(n, DType.I64)) for guard, n in ran])
+        b.lengths.update(dict.fromkeys(joined, (0, length)))
+    return joined
 
 
 def _limited(op: Op, loop: _Loop, last: Guard | None, results: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import compiler
 from compiler import targets
@@ -153,6 +153,21 @@ def _other_shape():
     return helper.make_graph(parts, "b", [], [value("h", F32, [2, 8])])
 
 
+def test_an_if_that_only_chooses_between_values_is_a_branch_too():
+    arms = [
+        helper.make_graph(
+            [helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.full(SHAPE, k, np.float32), n))],
+            n, [], [value(n, F32, SHAPE)],
+        )
+        for n, k in (("a", 1), ("b", 2))
+    ]  # fmt: skip
+    data = model([choice("pick", "c", "y", *arms)], [value("c", 9)], [value("y", F32, SHAPE)])
+    program = compiler.compile(compiler.load(data))
+    for c in (True, False):
+        outputs, _ = compiler.simulate(program.to_bytes(), {"c": np.array(c)})
+        np.testing.assert_array_equal(outputs["y"], np.full(SHAPE, 1 if c else 2, np.float32))
+
+
 def test_a_processor_without_a_control_unit_says_so():
     text = (Path(targets.__file__).parent / "lpu.toml").read_text()
     start, end = text.index("[control]"), text.index("# Arithmetic-unit")
@@ -161,7 +176,7 @@ def test_a_processor_without_a_control_unit_says_so():
         compiler.compile(compiler.load(if_model()), without)
 
 
-def test_results_of_every_trip_need_a_known_number_of_trips():
+def test_results_of_every_trip_are_as_many_as_there_were_trips():
     body = helper.make_graph(
         [helper.make_node("Add", ["v", "v"], ["v2"]), helper.make_node("Identity", ["v2"], ["each"]),
          helper.make_node("Identity", ["on"], ["more"])],
@@ -174,5 +189,10 @@ def test_results_of_every_trip_need_a_known_number_of_trips():
     known = compiler.load(data, constants={"m": np.array(3)})
     x = np.ones(SHAPE, np.float32)
     np.testing.assert_array_equal(run(known, {"x": x})["all"], np.stack([2 * x, 4 * x, 8 * x]))
-    with pytest.raises(compiler.ModelError, match="how many there are depends on the data"):
-        compiler.load(data, bounds={"collect": 3})
+    program = compiler.compile(compiler.load(data, bounds={"collect": 3}))
+    for trips in range(4):
+        outputs, counters = compiler.simulate(program.to_bytes(), {"x": x, "m": np.array(trips)})
+        np.testing.assert_array_equal(
+            outputs["all"], np.stack([x] * 3)[:trips] * np.array([2, 4, 8])[:trips, None, None]
+        )
+        assert counters.within(program.resources)
