@@ -68,9 +68,15 @@ def signature(program: Program) -> Signature:
 
 
 def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str, int] | None) -> Signature | None:
-    """What one item is: the inputs of the version's program with these lengths (default: its smallest lengths)."""
+    """What one item is: the inputs of the version's program with these lengths (default: its smallest lengths).
+
+    Lengths that were not compiled still say what one item is, so that no program of other lengths is taken for it.
+    """
     own = [p for p in programs if p.model_version_id == version.pk and (dims is None or p.dims == dims)]
-    return min((signature(program) for program in own), default=None)
+    if own or dims is None:
+        return min((signature(program) for program in own), default=None)
+    shapes = [(v["name"], v["dtype"], [dims.get(size, size) for size in v["shape"]]) for v in version.inputs]
+    return tuple(sorted((name, dtype, tuple(shape)) for name, dtype, shape in shapes))
 
 
 def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, Evaluation]]:

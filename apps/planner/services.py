@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import CompileJob
-from apps.compilation.services import job_create
+from apps.compilation.services import dims_checked, job_create
 from apps.planner.gathering import Gathered, gather, missing_programs
 from apps.planner.models import Plan
 from apps.planner.solver import Candidate, Change, Requirements, Solution, Use, solve
@@ -42,6 +42,8 @@ def plan_create(
     book is in force.
     """
     _check(requirements)
+    if dims is not None:
+        dims_checked(version, dims)
     book = document_of(book_in_force(at=now))
     _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
     gathered = gather(version=version, dims=dims, klass=klass, book=book, now=now)

@@ -44,7 +44,11 @@ def market(cast: Cast) -> dict[str, ModelVersion]:
 
 def plan(cast: Cast, version: ModelVersion, klass: str = "standard", **stated: Any) -> Plan:
     return services.plan_create(
-        version=version, requirements=Requirements(**{"items": 10_000, **stated}), klass=klass, actor=cast.engineer, now=NOW
+        version=version,
+        requirements=Requirements(**{"items": 10_000, **stated}),
+        klass=klass,
+        actor=cast.engineer,
+        now=NOW,
     )
 
 
@@ -70,7 +74,9 @@ def test_the_price_is_that_of_the_rating_to_the_last_digit(cast: Cast, market: d
             continue
         pool, lines = Pool.objects.get(slug=row["pool"]), row["lines"]
         total = Decimal(0)
-        for line, (program, _) in zip(lines, selectors.plan_lines(Plan(organisation=cast.organisation, chosen=row)), strict=True):
+        for line, (program, _) in zip(
+            lines, selectors.plan_lines(Plan(organisation=cast.organisation, chosen=row)), strict=True
+        ):
             counts = Counts(program.operations, program.interval_cycles)
             terms = Terms(pool.processor_class, "float32", "priority", instant=NOW)
             total += rate(book=book, counts=counts, executions=line["executions"], terms=terms).amount
@@ -98,7 +104,9 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
 
 
 def test_a_cascade_says_what_a_job_needs_to_run_it(cast: Cast, market: dict[str, ModelVersion]) -> None:
-    row = row_of(plan(cast, market["digits-small"], accuracy=Fraction(97, 100)), "digits-small then digits-large", "lpu2-b")
+    row = row_of(
+        plan(cast, market["digits-small"], accuracy=Fraction(97, 100)), "digits-small then digits-large", "lpu2-b"
+    )
     assert (row["kind"], row["output"]) == ("cascade", "probabilities")
     assert 0 < Decimal(row["threshold"]) < 1
     assert len(row["programs"]) == 2
@@ -135,7 +143,10 @@ def test_nothing_feasible_proposes_the_cheapest_change(cast: Cast, market: dict[
     assert found.changes
     change = found.changes[0]
     again = plan(
-        cast, market["digits-large"], accuracy=Fraction(97, 100), **{n: Fraction(v) for n, v in change["values"].items()}
+        cast,
+        market["digits-large"],
+        accuracy=Fraction(97, 100),
+        **{n: Fraction(v) for n, v in change["values"].items()},
     )
     assert again.chosen is not None
     assert Decimal(again.chosen["price"]) == Decimal(change["price"])
@@ -183,6 +194,27 @@ def test_alternatives_must_take_the_same_items(cast: Cast, market: dict[str, Mod
     assert not row_of(found, "digits-large", "lpu-a")["feasible"]
 
 
+def test_lengths_that_were_not_compiled_are_not_answered_with_a_program_of_others(
+    cast: Cast, market: dict[str, ModelVersion]
+) -> None:
+    batch = sample_of(cast, "digits-batch")
+    run(ask(cast, batch, dims={"batch": 8}))
+
+    def of(dims: dict[str, int]) -> Plan:
+        return services.plan_create(
+            version=batch, requirements=Requirements(items=10), dims=dims, actor=cast.engineer, now=NOW
+        )
+
+    assert not any(row["feasible"] for row in of({"batch": 7}).candidates if row["title"] == "digits-batch")
+    for wrong, said in (
+        ({}, "State the length 'batch'"),
+        ({"batch": 8, "breadth": 1}, "no open length 'breadth'"),
+        ({"batch": 0}, "from 1"),
+    ):
+        with pytest.raises(Problem, match=said):
+            of(wrong)
+
+
 @pytest.mark.parametrize(
     ("stated", "field"),
     [({"items": 0}, "items"), ({"accuracy": Fraction(2)}, "accuracy"), ({"latency": Fraction(0)}, "latency")],
@@ -196,7 +228,9 @@ def test_impossible_requirements_are_named(
 
 
 @pytest.mark.parametrize("klass", ["guaranteed", "gap_fill", "off_peak", "golden"])
-def test_a_class_in_which_no_plan_can_be_made_is_refused(cast: Cast, market: dict[str, ModelVersion], klass: str) -> None:
+def test_a_class_in_which_no_plan_can_be_made_is_refused(
+    cast: Cast, market: dict[str, ModelVersion], klass: str
+) -> None:
     with pytest.raises(Problem, match="standard"):
         plan(cast, market["digits-small"], klass=klass)
 
