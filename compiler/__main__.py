@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import compiler
-from compiler import targets
 from compiler.bundle import Bundle, read_programs
-from compiler.commands import listing
+from compiler.commands import listing, processors
 from compiler.errors import ModelError
 from compiler.program import Program
 
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; answers the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        status = options.run(options)
     except BrokenPipeError:
         return 1
     except (ModelError, compiler.SimulationError, OSError) as error:
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(error.to_json()))
         print(f"error: {message}", file=sys.stderr)
         return 1
-    return 0
+    return int(status or 0)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,7 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--inputs", help="an .npz file with one array per input (default: seeded numbers)")
     run.add_argument("--outputs", help="file for the outputs (.npz)")
     run.add_argument("--seed", type=int, default=0)
-    add("targets", _targets, "The processors that programs can be compiled for.")
+    listed = add(
+        "targets", processors.run_list, "The processors that programs can be compiled for; check or compare them."
+    )
+    processors.add_commands(listed, required=False)
     return parser
 
 
@@ -161,15 +163,6 @@ def _simulate(options: argparse.Namespace) -> None:
         )
         if not equal:
             raise ModelError("the execution does not count what the program promised; this is a defect of the compiler")
-
-
-def _targets(options: argparse.Namespace) -> None:
-    rows = [listing.target(targets.load(name)) for name in targets.names()]
-    _print(
-        options,
-        rows,
-        [f"{r['name']:8} {r['title']} ({r['clock_hz'] // 10**6} MHz, {r['memory_bytes']} bytes)" for r in rows],
-    )
 
 
 if __name__ == "__main__":

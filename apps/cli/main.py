@@ -14,6 +14,7 @@ from apps.cli.recompile import ModelFile, model_read
 from apps.cli.report import report, text
 from apps.cli.verify import Difference, Unreadable, verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
+from compiler.commands import processors
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 
@@ -63,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--steps", action="store_true", help="print every step of every price")
     show.add_argument("--json", action="store_true", help="print the report as JSON")
     show.set_defaults(run=_report)
+
+    target = commands.add_parser(
+        "target", help="check a processor's file against measurements, or compare a model on several processors"
+    )
+    target.set_defaults(json=False)
+    processors.add_commands(target, required=True)
     return parser
 
 

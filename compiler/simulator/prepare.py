@@ -166,7 +166,8 @@ def gathered_places(piece: Piece, axes: tuple[GatherAxis, ...], values: list[Arr
     stream = piece.stream
     places = offsets(stream.g1, *piece.rows)[:, None] + offsets(stream.g2, *piece.inner) + piece.origin
     for axis, value in zip(axes, values, strict=True):
-        at = np.minimum(value, 1 << 62).astype(np.int64) + axis.offset
+        small = np.minimum(value, 1 << 62) if value.dtype == np.uint64 else value  # what no int64 holds is outside anyway
+        at = small.astype(np.int64) + axis.offset
         for nest, (start, count), shape, begin in (
             (stream.g0, (piece.g0, 1), (1, 1), 0),
             (stream.g1, piece.rows, (-1, 1), len(stream.g0)),

@@ -52,6 +52,10 @@ class Target(Machine):
         """All units in issue order, as (class, instance)."""
         return [(name, n) for name in UNIT_CLASSES for n in range(self.unit(name).instances)]
 
+    def classes(self) -> list[tuple[str, Unit]]:
+        """The classes of units that the processor has, in issue order."""
+        return [(name, self.unit(name)) for name in UNIT_CLASSES if self.unit(name).instances]
+
 
 class _Reader:
     """Takes figures out of a parsed file one by one and knows in the end what was not asked for."""

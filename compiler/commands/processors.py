@@ -1,0 +1,140 @@
+"""The commands about processors: list them, check a file against measurements, compare a model on several."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import compiler
+from compiler import probing, targets
+from compiler.commands import listing
+from compiler.comparison import compare
+from compiler.errors import ModelError
+from compiler.probing.check import words
+from compiler.probing.trace import rows_of
+from compiler.targets import Target
+
+RIGHT, OFF = 0, 1
+
+
+def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add list, check and compare below a command of a parser; without ``required`` the bare command lists."""
+    parser.set_defaults(run=run_list)
+    commands = parser.add_subparsers(required=required, metavar="command")
+    rows = commands.add_parser("list", help="the processors that ship with the compiler")
+    rows.set_defaults(run=run_list)
+    check = commands.add_parser(
+        "check",
+        help="validate a processor's file and compare it with measurements",
+        description="Reads a processor's file, and with --trace compares the cycles that it predicts with measured ones, "
+        "instruction by instruction. Exit status 1 when one is off.",
+    )
+    check.add_argument("target", help="the processor's file, or the name of a shipped one")
+    check.add_argument("--trace", type=Path, help="measured cycles, as CSV (see --emit-programs)")
+    check.add_argument(
+        "--emit-programs", type=Path, metavar="DIR", help="write the micro-programs and an empty trace to fill in"
+    )
+    check.set_defaults(run=run_check)
+    both = commands.add_parser("compare", help="one model on several processors and precisions")
+    both.add_argument("model")
+    both.add_argument("--target", action="append", help="a name or a file; may be repeated (default: all shipped ones)")
+    both.add_argument("--precision", action="append", help="may be repeated (default: float32)")
+    both.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="size of an open dimension")
+    both.set_defaults(run=run_compare)
+    for command in (rows, check, both):
+        command.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print data instead of text"
+        )
+
+
+def run_list(options: argparse.Namespace) -> int:
+    rows = [listing.target(targets.load(name)) for name in targets.names()]
+    lines = [f"{r['name']:8} {r['title']} ({r['clock_hz'] // 10**6} MHz, {r['memory_bytes']} bytes)" for r in rows]
+    return _print(options, rows, lines)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """0: the file is sound and nothing measured contradicts it; 1: an instruction is off."""
+    target = targets.resolve(options.target)
+    programs = probing.micro_programs(target)
+    data: dict[str, Any] = listing.target(target) | {"figures": len(target.figures), "programs": len(programs)}
+    lines = summary(target, len(programs))
+    if options.emit_programs:
+        _emit(options.emit_programs, programs)
+        lines.append(f"wrote {len(programs)} programs and trace.csv to {options.emit_programs}")
+    if not options.trace:
+        return _print(options, data, lines)
+    verdicts = probing.check(target, programs, probing.read_trace(options.trace))
+    off = [v for v in verdicts if not v.ok]
+    for verdict in verdicts:
+        lines += words(verdict)
+    measured, rows = (sum(getattr(v, field) for v in verdicts) for field in ("measured", "rows"))
+    result = f"off: {', '.join(v.instruction for v in off)}" if off else "nothing is off"
+    lines.append(f"{measured} of {rows} rows measured; {result}")
+    _print(options, data | {"verdicts": [v.to_json() for v in verdicts], "ok": not off}, lines)
+    return OFF if off else RIGHT
+
+
+def summary(target: Target, programs: int) -> list[str]:
+    """What a processor's file says, in a few lines."""
+    units = ", ".join(f"{unit.instances} {name}" for name, unit in target.classes())
+    rate = 2 * target.matrix.instances * target.clock_hz / 1e12
+    peak = [f"{k * n * rate:.2f} TOPS {dtype}" for dtype, (k, n) in target.matrix.tiles.items()]
+    outside = target.external
+    lines = [
+        f"{target.name}: {target.title}, digest {target.digest[:16]}",
+        f"  {len(target.figures)} figures with sources; {target.clock_hz / 1e6:g} MHz, {target.memory_bytes} bytes on chip",
+        f"  units: {units}",
+        f"  peak: {', '.join(peak) or 'no planes'}",
+    ]
+    if outside.instances:
+        pins = outside.bytes_per_cycle * target.clock_hz / 1e9
+        lines.append(f"  external memory: {outside.capacity} bytes at {pins:g} GB/s")
+    return [*lines, f"  {programs} micro-programs probe its instructions"]
+
+
+def _emit(folder: Path, programs: list[probing.MicroProgram]) -> None:
+    from compiler.isa.assembly import disassemble
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for program in programs:
+        (folder / f"{program.name}.bin").write_bytes(program.binary.to_bytes())
+        (folder / f"{program.name}.asm").write_text(disassemble(program.binary), encoding="utf-8")
+    (folder / "trace.csv").write_text(probing.write_trace(rows_of(programs)), encoding="utf-8")
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    dims = {}
+    for text in options.dim:
+        name, equals, size = text.rpartition("=")
+        if not equals or not size.isdigit():
+            raise ModelError(f"--dim takes NAME=SIZE, not {text!r}")
+        dims[name] = int(size)
+    graph = compiler.load(options.model, dims)
+    rows = compare(graph, options.target or targets.names(), options.precision or ["float32"])  # type: ignore[arg-type]
+    return _print(options, rows, comparison(rows))
+
+
+def comparison(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows of a comparison as a table."""
+    heading = ("cycles", 12), ("microseconds", 13), ("x bound", 8), ("interval", 12), ("x bound", 8), ("on chip", 12)
+    columns = (*heading, ("external", 12), ("energy uJ", 12))
+    lines = [f"{'target':12} {'precision':9} " + " ".join(f"{name:>{width}}" for name, width in columns)]
+    for r in rows:
+        head = f"{r['target']:12} {r['precision']:9}"
+        if not r["fits"]:
+            lines.append(f"{head} {r['reason']}")
+            continue
+        lines.append(
+            f"{head} {r['cycles']:>12} {r['nanoseconds'] / 1000:>13.3f} {r['latency_ratio'] or '-':>8} {r['interval']:>12} "
+            f"{r['interval_ratio'] or '-':>8} {r['storage']:>12} {r['external']:>12} {r['energy_fj'] / 1e9:>12.3f}"
+        )
+    return lines
+
+
+def _print(options: argparse.Namespace, data: Any, lines: list[str]) -> int:
+    sys.stdout.write((json.dumps(data, indent=1) if options.json else "\n".join(lines)) + "\n")
+    return RIGHT
