@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from compiler.ir.graph import Graph
+    from compiler.sessions import BundleSession
 
 MAGIC = b"TAKTBUN\n"
 MOST = 1024  # programs of one bundle
@@ -48,11 +49,7 @@ class Bundle:
 
     def program_for(self, length: int | None = None, **sizes: int) -> Program:
         """The smallest bucket that holds the sizes (by name; a single symbolic dimension may go unnamed)."""
-        if length is not None:
-            varying = [n for n in self.dims[0] if len({d[n] for d in self.dims}) > 1] or list(self.dims[0])
-            if len(varying) != 1:
-                raise ModelError(f"name the dimension: {', '.join(varying)}")
-            sizes = {varying[0]: length}
+        sizes = self.sizes(length, sizes)
         unknown = [n for n in sizes if n not in self.dims[0]]
         if unknown:
             raise ModelError(f"there is no dimension {unknown[0]!r}; the bundle has {', '.join(self.dims[0])}")
@@ -65,6 +62,21 @@ class Bundle:
             largest = ", ".join(f"{n} up to {max(d[n] for d in self.dims)}" for n in sizes)
             raise ModelError(f"no bucket holds {sizes}; the bundle holds {largest}")
         return min(holding, key=lambda h: h[:2])[2]
+
+    def sizes(self, length: int | None, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by name, ``length`` being that of the only dimension that varies."""
+        if length is None:
+            return dict(sizes)
+        varying = [n for n in self.dims[0] if len({d[n] for d in self.dims}) > 1] or list(self.dims[0])
+        if len(varying) != 1:
+            raise ModelError(f"name the dimension: {', '.join(varying)}")
+        return {**sizes, varying[0]: length}
+
+    def session(self) -> BundleSession:
+        """Runs on one sequence, whose state moves to a larger bucket when it outgrows one."""
+        from compiler.sessions import BundleSession
+
+        return BundleSession(self)
 
     def to_bytes(self) -> bytes:
         parts = [MAGIC, struct.pack("<I", len(self.programs))]
