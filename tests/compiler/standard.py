@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from compiler.passes import optimise
 Feeds = dict[str, np.ndarray]
 Execute = Callable[[Graph, Feeds], Feeds]
 
+REFUSED = Path(__file__).with_name("standard_refused.txt")  # names of the cases in scope that are refused, one a line
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 OUTSIDE = {"ImageDecoder", "OptionalGetElement"}
 # Inputs (by position) that fix a shape, an axis or a size: only these may be given as constants.
@@ -84,6 +86,11 @@ def excluded(case: Any) -> str:
         return "random numbers, image codecs, optional values"
     modes = {a.name: a.i for n in model.graph.node for a in n.attribute if a.type == a.INT}
     return "training" if "train" in case.name or modes.get("training_mode") else ""
+
+
+def refused() -> set[str]:
+    """The cases in scope that are known to be refused; the list may only get shorter."""
+    return set(REFUSED.read_text(encoding="utf-8").split())
 
 
 @cache
