@@ -74,6 +74,27 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
     return None
 
 
+@transaction.atomic
+def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
+    """The address to which a page's form leads, and whether this made it: `make()`, or where the same form led before.
+
+    `mark` is what the form was rendered with; another content under it is another form. Of two submissions at the same
+    moment the second waits for the first; a refusal raised by `make` keeps nothing, so that it can be sent again.
+    """
+    owner, key = str(principal_get(request).user.pk), f"form:{mark}:{request_digest(request)}"[:KEY_LENGTH_MAX]
+    try:
+        with transaction.atomic():
+            record = IdempotencyRecord.objects.create(
+                owner=owner, key=key, request_digest="", created_at=timezone.now()
+            )
+    except IntegrityError:
+        return bytes(IdempotencyRecord.objects.get(owner=owner, key=key).body).decode(), False
+    location = make()
+    record.status, record.body = 302, location.encode()
+    record.save(update_fields=["status", "body"])
+    return location, True
+
+
 def request_digest(request: HttpRequest) -> str:
     """SHA-256 over method, full path and body; of a form with files, over its fields and the files' content."""
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from django import forms
 
@@ -13,6 +14,8 @@ class JobForm(forms.Form):
     contract = forms.ChoiceField(label="Contract")
     inputs = forms.FileField(label="Inputs", required=False)
     sample_items = forms.IntegerField(label="Or seeded items", required=False, min_value=1, max_value=100_000)
+
+    once = forms.UUIDField(widget=forms.HiddenInput, required=False, initial=uuid4)
 
     def __init__(self, *args: Any, contracts: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -9,10 +9,12 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.idempotency import form_once
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.dispatch import selectors, services
@@ -50,7 +52,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
     refusal: Problem | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            return redirect("dispatch:job_detail", pk=_submit(request, form).pk)
+            return redirect(_submit_once(request, form))
         except Problem as problem:
             refusal = problem
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
@@ -61,7 +63,22 @@ def job_new(request: HttpRequest) -> HttpResponse:
         "refusal_list": faults,
         "refusal_text": "" if faults or refusal is None else refusal.detail,
     }
-    return render(request, "dispatch/job_new.html", context, status=refusal.status if refusal else 200)
+    return render(
+        request, "dispatch/job_new.html", context, status=refusal.status if refusal else 422 if form.errors else 200
+    )
+
+
+def _submit_once(request: HttpRequest, form: JobForm) -> str:
+    """A second click, or the form sent again from the history, leads to the job that the first one made."""
+
+    def make() -> str:
+        return reverse("dispatch:job_detail", kwargs={"pk": _submit(request, form).pk})
+
+    mark = form.cleaned_data["once"]
+    location, is_new = form_once(request, str(mark), make) if mark else (make(), True)
+    if not is_new:
+        messages.info(request, "This form was sent before; this is the job that it made.")
+    return location
 
 
 def _submit(request: HttpRequest, form: JobForm) -> Job:

@@ -143,6 +143,16 @@
     const confirming = event.target.closest("[data-confirm]");
     if (confirming && !window.confirm(confirming.dataset.confirm)) event.preventDefault();
   });
+  // A second click while the first is on its way would send the same form again.
+  document.addEventListener("submit", function (event) {
+    const form = event.target;
+    if (event.defaultPrevented || form.method !== "post" || form.hasAttribute("hx-post")) return;
+    if ("sent" in form.dataset) { event.preventDefault(); return; }
+    form.dataset.sent = "";
+  });
+  window.addEventListener("pageshow", function () {
+    document.querySelectorAll("form[data-sent]").forEach(function (form) { delete form.dataset.sent; });
+  });
   document.addEventListener("change", function (event) {
     const select = event.target.closest("[data-submit-on-change]");
     if (select && select.form) select.form.requestSubmit();

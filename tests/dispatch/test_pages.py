@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -60,6 +61,23 @@ def test_seeded_items_try_a_program_without_a_file(present: Scene, browser: Clie
     assert Job.objects.get().items == 6
 
 
+def test_the_same_form_sent_twice_makes_one_job(present: Scene, browser: Client) -> None:
+    contract = present.contract((present.program(), 50))
+    page = browser.get(f"/jobs/new?contract={contract.pk}").content.decode()
+    (mark,) = re.findall(r'name="once" value="([0-9a-f-]{36})"', page)
+    form = {"contract": str(contract.pk), "sample_items": "6", "once": mark}
+    too_many = browser.post("/jobs/new", form | {"sample_items": "60"})
+    assert too_many.status_code == 409, "a refusal uses nothing up"
+    first, second = (browser.post("/jobs/new", form) for _ in range(2))
+    assert first["Location"] == second["Location"] == f"/jobs/{Job.objects.get().pk}"
+    assert "sent before" in browser.get(second["Location"]).content.decode()
+    other = browser.post("/jobs/new", form | {"sample_items": "7"})
+    assert other["Location"] != first["Location"], "another content is another job"
+    fresh = browser.get("/jobs/new").content.decode()
+    assert mark not in fresh
+    assert Job.objects.count() == 2
+
+
 def test_a_refusal_is_shown_on_the_form_with_every_fault(present: Scene, browser: Client) -> None:
     contract = present.contract((present.program(), 50))
     file = SimpleUploadedFile("inputs.npz", arrays_pack({"z": np.ones((5, 9), "float32")}))
@@ -68,8 +86,9 @@ def test_a_refusal_is_shown_on_the_form_with_every_fault(present: Scene, browser
     text = response.content.decode()
     assert "is missing" in text
     assert "There is no input" in text
-    neither = browser.post("/jobs/new", {"contract": str(contract.pk)}).content.decode()
-    assert "one of the two" in neither
+    neither = browser.post("/jobs/new", {"contract": str(contract.pk)})
+    assert neither.status_code == 422
+    assert "one of the two" in neither.content.decode()
 
 
 def test_a_job_is_cancelled_from_its_page(present: Scene, browser: Client) -> None:
