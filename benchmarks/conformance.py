@@ -1,4 +1,4 @@
-"""Every node case of the ONNX standard in scope, compiled and simulated on `lpu`: `python -m benchmarks.conformance [part of a name ...]`
+"""Every node case of the ONNX standard in scope, compiled and simulated: `python -m benchmarks.conformance [part of a name ...]`
 
 Scope and comparison stand in `tests/compiler/standard.py`. Prints, by operator, how many cases pass, are refused (with the
 reason) and come out wrong; which cases have inputs bound as constants (only inputs that fix a shape, an axis or a size),
@@ -18,7 +18,7 @@ from tests.compiler.standard import REFUSED, Outcome, cases, interpret, outcome,
 WORKERS = 2
 
 
-def part(share: int, words: tuple[str, ...], interpreted: bool) -> list[Outcome]:  # noqa: FBT001 - passed through a pool
+def part(share: int, words: tuple[str, ...], interpreted: bool) -> list[Outcome]:
     """What becomes of every case of one worker's share."""
     execute = interpret if interpreted else simulate
     chosen = [c for c in cases() if not words or any(w in c.name for w in words)]
