@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -29,6 +31,8 @@ from apps.accounts.problems import Problem
 HEADER = "Idempotency-Key"
 KEY_LENGTH_MAX = 120
 REPLAYED = "Idempotency-Replayed"
+
+_LATER: ContextVar[list[Callable[[], object]] | None] = ContextVar("later", default=None)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,13 +78,39 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
     return None
 
 
-@transaction.atomic
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
     """The address to which a page's form leads, and whether this made it: `make()`, or where the same form led before.
 
     `mark` is what the form was rendered with; another content under it is another form. Of two submissions at the same
     moment the second waits for the first; a refusal raised by `make` keeps nothing, so that it can be sent again.
     """
+    with _one_transaction():
+        return _form_once(request, mark, make)
+
+
+def keep(record: Callable[[], object]) -> None:
+    """Call `record`, which notes a refusal: at once, or inside an idempotent operation after that has been undone."""
+    later = _LATER.get()
+    if later is None:
+        record()
+    else:
+        later.append(record)
+
+
+@contextmanager
+def _one_transaction() -> Iterator[None]:
+    later: list[Callable[[], object]] = []
+    mark = _LATER.set(later)
+    try:
+        with transaction.atomic():
+            yield
+    finally:
+        _LATER.reset(mark)
+        for record in later:
+            record()
+
+
+def _form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
     owner, key = str(principal_get(request).user.pk), f"form:{mark}:{request_digest(request)}"[:KEY_LENGTH_MAX]
     try:
         with transaction.atomic():
@@ -120,7 +150,7 @@ def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpR
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.headers.get(HEADER):
             return run(request, *args, **kwargs)
-        with transaction.atomic():
+        with _one_transaction():
             response = run(request, *args, **kwargs)
             record: IdempotencyRecord | None = getattr(request, "_idempotency_record", None)
             if response.status_code >= 400:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Scope
 from apps.sales.models import Contract, Quote
+from apps.timetable.models import Refusal
 from tests.cast import Cast
 from tests.sales.market import Market
 
@@ -57,6 +60,20 @@ def test_a_repeated_request_makes_one_quote_and_one_contract(cast: Cast, market:
     refused = _post(client, accept)
     assert (refused.status_code, refused.json()["type"]) == (409, "quote-accepted")
     assert refused["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("key", ["", "accept-2"])
+def test_a_refusal_for_want_of_capacity_is_remembered_whatever_is_undone(
+    cast: Cast, market: Market, client: Client, key: str
+) -> None:
+    end = (timezone.now() + timedelta(hours=1.5)).isoformat()
+    body = _body(market, cast.organisation, cast.engineer, window={"end": end})
+    body["lines"][0]["executions"] = 3600 * 10_000  # an hour of 90,000 cycles each at 900 MHz
+    first, second = (_post(client, "/quotes", body).json()["id"] for _ in range(2))
+    assert _post(client, f"/quotes/{first}/accept").status_code == 201
+    refused = _post(client, f"/quotes/{second}/accept", key=key)
+    assert (refused.status_code, refused.json()["type"]) == (409, "capacity-taken")
+    assert Refusal.objects.get().reason == refused.json()["detail"]
 
 
 @pytest.mark.parametrize(

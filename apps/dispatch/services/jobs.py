@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -11,6 +12,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from apps.accounts.idempotency import keep
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -77,7 +79,8 @@ def job_create(*, contract: Contract, arrays: dict[str, Array], actor: User | No
 
 
 def _refusal_record(contract: Contract, program: Program, items: int, refused: CapacityTaken, now: datetime) -> None:
-    refusal_record(
+    note = partial(
+        refusal_record,
         organisation_id=contract.organisation_id,
         pool=contract.pool,
         klass=contract.klass,
@@ -85,6 +88,7 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
         reason=refused.detail,
         now=now,
     )
+    keep(note)
 
 
 @transaction.atomic

@@ -6,11 +6,13 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from apps.accounts.idempotency import keep
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -122,7 +124,8 @@ def quote_accept(*, quote_id: UUID, organisation: Organisation, actor: User | No
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now)
     except CapacityTaken as refusal:
         quote = Quote.objects.select_related("pool").get(pk=quote_id)
-        refusal_record(
+        note = partial(
+            refusal_record,
             organisation_id=organisation.id,
             pool=quote.pool,
             klass=quote.klass,
@@ -130,6 +133,7 @@ def quote_accept(*, quote_id: UUID, organisation: Organisation, actor: User | No
             reason=refusal.detail,
             now=now,
         )
+        keep(note)
         raise
 
 
