@@ -40,7 +40,7 @@ def feeds(rows):
 def test_a_scatter_takes_updates_in_order_and_counts_from_the_end(reducer):
     given = feeds([0, 2, -2, 0, 3])
     expected = given["data"].copy()
-    join = {None: lambda a, b: b, "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[reducer]
+    join = {None: lambda _, b: b, "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[reducer]
     for row, update in zip(given["rows"], given["update"], strict=True):
         expected[row] = join(expected[row], update)
     graph = scattering(reducer)

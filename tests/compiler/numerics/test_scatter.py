@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from compiler.numerics.scatter import scatter
 
 JOIN = {
-    None: lambda old, new: new,
-    "sum": lambda old, new: np.add(old, new),
-    "prod": lambda old, new: np.multiply(old, new),
+    None: lambda _, new: new,
+    "sum": np.add,
+    "prod": np.multiply,
     "max": lambda old, new: old if old >= new or old != old else new,
     "min": lambda old, new: old if old <= new or old != old else new,
 }
