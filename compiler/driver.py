@@ -91,6 +91,8 @@ def _compile(graph: Graph, target: Target, precision: str, calibration: Examples
             "latency": proven.latency, "latency_limit": proven.latency_limit,
             "interval": proven.interval, "interval_limit": proven.interval_limit,
         }  # fmt: skip
+        if plan.way is not None:  # a machine that branches has nothing else under way
+            least |= {"interval": proven.latency, "interval_limit": proven.latency_limit}
         binary = emit(plan, notes(plan, fused, least, precision) | accuracy)
         if _fits(plan, binary.instruction_bytes):
             return Program(binary, target)

@@ -61,6 +61,17 @@ def counters(c: Counters) -> list[str]:
     return lines
 
 
+def kept(c: Counters, promised: Counters) -> list[str]:
+    """Whether an execution kept what the program promises: the same where that is exact, else no more."""
+    if promised.exact:
+        return [f"counters equal the program's resources: {'yes' if c == promised else 'no'}"]
+    return [
+        f"bound: {promised.reason}",
+        f"executed {c.cycles} of at most {promised.cycles} cycles, {c.operations} of at most {promised.operations} operations",
+        f"no counter exceeds the program's resources: {'yes' if c.within(promised) else 'no'}",
+    ]
+
+
 def target(t: Target) -> dict[str, Any]:
     """A processor version in short."""
     return {

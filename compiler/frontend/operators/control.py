@@ -180,7 +180,9 @@ def _limited(op: Op, loop: _Loop, last: Guard | None, results: list[str]) -> lis
     whole = b.reshape(results[at], (1, *shape))
     rows = ((0,) * len(shape), *Access.identity(len(shape)).matrix)
     index = Operand(op.cast(going, DType.I64), Access((), ()))
+    source, b.source = b.source, (f"{op.label} makes more trips than its bound", *b.source)  # what the fault will name
     checked = b.gather(whole, shape, Access((0,) * (len(shape) + 1), rows), [index, *(None,) * len(shape)])
+    b.source = source
     return [checked if i == at else value for i, value in enumerate(results)]
 
 
