@@ -17,7 +17,7 @@ from apps.dispatch.feeds.check import Array
 from compiler import targets
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
-from compiler.ir.graph import Graph, Operand
+from compiler.ir.graph import Graph, Guard, Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from tests.dispatch.scene import Scene
@@ -32,6 +32,26 @@ def graph_of(width: int, *, scale: float = 2.0) -> Graph:
     x = b.input("x", TensorType(DType.F32, (1, width)))
     value = arg(0, DType.F32)
     y = b.compute((1, width), [Operand(x, Access.identity(2))], (value * scale + 1.0).op("sigmoid"))
+    return b.finish({"y": y}, {}, {"opset": "17"})
+
+
+def choosing_graph(width: int, *, threshold: float) -> Graph:
+    """y = sigmoid(2 * x + 1) in several steps where an element of x exceeds ``threshold``, else 2 * x; one branch runs."""
+    b = Builder("choosing")
+    shape, everywhere = (1, width), Access.identity(2)
+    x = b.input("x", TensorType(DType.F32, shape))
+    b.source = ("look",)
+    top = b.compute(shape, [Operand(x, everywhere)], arg(0, DType.F32), parallel=0, reducer="max")
+    large = b.compute((), [Operand(top, Access((), ()))], arg(0, DType.F32).op("gt", threshold))
+    b.source = ("choose",)
+    b.guard = Guard(large)
+    dear = x
+    for step in (arg(0, DType.F32) * 2.0, arg(0, DType.F32) + 1.0, arg(0, DType.F32).op("sigmoid")):
+        dear = b.compute(shape, [Operand(dear, everywhere)], step)
+    b.guard = Guard(large, holds=False)
+    cheap = b.compute(shape, [Operand(x, everywhere)], arg(0, DType.F32) * 2.0)
+    b.guard = None
+    y = b.merge([(Guard(large), dear), (Guard(large, holds=False), cheap)])
     return b.finish({"y": y}, {}, {"opset": "17"})
 
 
@@ -64,9 +84,11 @@ def digits_programs(scene: Scene, name: str, *compiled_for: str) -> list[Program
     return programs
 
 
-def real_program(scene: Scene, *, width: int = 8, target: str = "lpu", scale: float = 2.0) -> Program:
+def real_program(
+    scene: Scene, *, width: int = 8, target: str = "lpu", scale: float = 2.0, graph: Graph | None = None
+) -> Program:
     """The program compiled for `target`, as if a compile job had kept it; the market's pool runs that very target."""
-    made = compiler.compile(graph_of(width, scale=scale), target=target)
+    made = compiler.compile(graph or graph_of(width, scale=scale), target=target)
     data, version = made.to_bytes(), targets.load(target)
     processors_align(scene)
     counts = made.resources
@@ -77,7 +99,9 @@ def real_program(scene: Scene, *, width: int = 8, target: str = "lpu", scale: fl
         interval=counts.interval,
         latency=counts.cycles,
         target=target,
+        exact=counts.exact,
     )
+    program.reason = counts.reason
     program.resources, program.target_digest, program.clock_hz = counts.to_json(), version.digest, version.clock_hz
     program.digest, program.binary_bytes = sha256(data).hexdigest(), len(data)
     program.binary_key = default_storage.save(f"programs/{program.pk}.bin", ContentFile(data))

@@ -22,7 +22,7 @@ from apps.ledger.models import UsageRow
 from apps.planner.models import Plan
 from apps.pricing.rating import exact_sum
 from tests.cast import Cast
-from tests.dispatch.real import graph_of, meant, real_program
+from tests.dispatch.real import choosing_graph, graph_of, meant, real_program
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
 
@@ -65,6 +65,28 @@ def test_a_job_runs_on_the_simulator_and_is_billed_by_counts_that_were_compiled(
         assert lease.counters == program.resources
         assert lease.wall_ns
         assert lease.wall_ns > 0
+
+
+@pytest.mark.parametrize(("threshold", "is_dear"), [(-1.0, True), (2.0, False)])
+def test_a_program_whose_course_the_data_decides_is_billed_by_its_bound_and_shows_what_was_executed(
+    present: Scene, threshold: float, is_dear: bool
+) -> None:
+    program = real_program(present, graph=choosing_graph(8, threshold=threshold))
+    assert not program.exact
+    assert "choose" in program.reason
+    job = present.job(present.contract((program, 40)), 40, shape=(1, 8))
+    assert all(execute(job))
+    assert job.state == JobState.DONE, job.problem
+    with default_storage.open(job.inputs_key) as file:
+        x = arrays_unpack(file.read())["x"]
+    assert np.abs(outputs_of(job)["y"] - (meant(x) if is_dear else 2 * x)).max() < 1e-6
+    for lease in Lease.objects.filter(stage__job=job):
+        assert lease.counters is not None
+        assert lease.counters["cycles"] <= program.latency_cycles
+        assert (lease.counters["cycles"] == program.latency_cycles) is is_dear
+        assert (lease.counters["operations"] == program.operations) is is_dear
+    assert sum(UsageRow.objects.values_list("operations", flat=True)) == 40 * program.operations
+    assert exact_sum(UsageRow.objects.values_list("amount", flat=True)) == job.contract.net
 
 
 def test_a_compiler_that_promised_other_counts_fails_the_job_loudly(present: Scene) -> None:
