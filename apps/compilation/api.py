@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,14 +18,17 @@ from apps.accounts.auth import requires
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
+from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.compilation import selectors, services
+from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.models import CompileJob, CompileState, Program
 from apps.registry.selectors import versions_present
 from compiler import targets
 
 router = Router(tags=["compiles"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
+CALIBRATION_MAX = 4 * (FILE_BYTES_MAX // 3 + 1)
 
 
 class TargetOut(Schema):
@@ -38,6 +42,9 @@ class CompileIn(Schema):
     precision: str = "float32"
     dims: dict[str, int | list[int]] = {}
     constants: dict[str, Any] = {}
+    calibration: str = Field(
+        "", description="A .npz of example inputs for float16 and int8, in base64", max_length=CALIBRATION_MAX
+    )
 
 
 class CompileOut(Schema):
@@ -75,6 +82,8 @@ class ProgramOut(Schema):
     outputs: list[dict[str, Any]]
     resources: dict[str, Any]
     bounds: dict[str, Any]
+    accuracy: dict[str, Any]
+    executed: dict[str, Any]
     exact: bool
     reason: str
     latency_cycles: int
@@ -105,10 +114,18 @@ def compile_create(request: HttpRequest, payload: CompileIn) -> tuple[int, Compi
         precision=payload.precision,
         dims=dict(payload.dims),
         constants=payload.constants,
+        calibration=_examples(payload.calibration),
         actor=principal_get(request).user,
         now=timezone.now(),
     )
     return 201, job
+
+
+def _examples(text: str) -> bytes | None:
+    try:
+        return b64decode(text, validate=True) or None
+    except ValueError:
+        raise Problem(422, "Not base64", "Send the bytes of the calibration .npz in base64.") from None
 
 
 @router.get("/compiles", response=list[CompileOut], summary="Compile jobs, newest first")

@@ -1,7 +1,8 @@
 """The limited process that compiles: `python -m apps.compilation.child <folder>`.
 
-Reads `model.onnx` and the request (target, precision, dims, constants) of the folder; writes `program.bin`,
-`report.json.gz`, `trace.json.gz` and `program.asm.gz` into it, and a line into `progress` at the start of every stage.
+Reads `model.onnx`, perhaps `calibration.npz`, and the request (target, precision, dims, constants, buckets) of the folder;
+writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and for a narrow precision `ranges.json.gz` into it,
+and a line into `progress` at the start of every stage.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from apps.compilation.calibration import CalibrationError, OtherShape, Wanted, feeds_read
 from apps.registry.child import child_main
 
 SEED = 20250711
@@ -33,6 +35,8 @@ def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     except compiler.ModelError as error:
         problems = [{"message": str(problem), "node": problem.node} for problem in error.problems or (error,)]
         return {"error": {"kind": "model", "message": str(error), "node": error.node, "problems": problems}}
+    except CalibrationError as error:
+        return {"error": {"kind": "calibration", "message": str(error)}}
     except Mismatch as error:
         return {"error": {"kind": "not-reproduced", "message": str(error)}}
 
@@ -47,16 +51,40 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
     data = (folder / "model.onnx").read_bytes()
     constants = _constants(data, request["constants"])
     graph = compiler.load(data, dims=request["dims"], constants=constants, on_stage=on_stage)
-    program = compiler.compile(graph, target=request["target"], precision=request["precision"], on_stage=on_stage)
+    ranges = None
+    if request["precision"] != "float32":
+        on_stage("calibrate")
+        ranges = compiler.calibrate(graph, _examples(graph, folder, request), request["precision"])
+        _write(folder / "ranges.json.gz", ranges.to_json())
+    program = compiler.compile(
+        graph, target=request["target"], precision=request["precision"], calibration=ranges, on_stage=on_stage
+    )
     binary: bytes = program.to_bytes()
     on_stage("verify")
-    values = verify(compiler, graph, program, binary)
+    values = verify(graph, program, binary)
     report = compiler.report(program)
     (folder / "program.bin").write_bytes(binary)
     _write(folder / "report.json.gz", json.dumps(report, separators=(",", ":")))
     _write(folder / "trace.json.gz", json.dumps(compiler.chrome_trace(program), separators=(",", ":")))
     _write(folder / "program.asm.gz", compiler.disassemble(binary))
     return facts(program, report, len(binary), values)
+
+
+def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The uploaded feeds; None, and so seeded ones, where there are none for these lengths.
+
+    Of several buckets each takes the examples of its own lengths; with one bucket examples of other lengths are refused.
+    """
+    path = folder / "calibration.npz"
+    if not path.exists():
+        return None
+    wanted = {name: Wanted(str(graph.types[name].dtype.numpy), graph.types[name].shape) for name in graph.inputs}
+    try:
+        return feeds_read(path.read_bytes(), wanted)
+    except OtherShape:
+        if request["buckets"] > 1:
+            return None
+        raise
 
 
 def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
@@ -74,22 +102,26 @@ def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def verify(compiler: Any, graph: Any, program: Any, binary: bytes) -> dict[str, list[dict[str, Any]]]:
-    """Execute the bytes on one seeded feed; raises Mismatch unless the counters are the resources in every field.
+def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
+    """Execute the bytes on one seeded feed; raises Mismatch unless the counters are the resources in every field, or none
+    above them where they are a bound.
 
-    Returns the program's inputs and outputs as [{"name", "dtype", "shape"}].
+    Returns the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and what a bounded one `executed`.
     """
+    import compiler
+
     feeds = seeded_feeds(graph)
     outputs, counters = compiler.simulate(binary, feeds)
     counted, stated = counters.to_json(), program.resources.to_json()
-    different = sorted(name for name in stated if counted.get(name) != stated[name] and name != "reason")
-    if different:
-        name = different[0]
+    if not counters.within(program.resources):
+        different = sorted(name for name in stated if counted.get(name) != stated[name] and name != "reason")
+        name = different[0] if different else "reason"
         raise Mismatch(
             f"The execution of the binary counts {name} = {counted.get(name)}, the compiler {stated[name]}. "
             "This is a defect of ours; the program was not kept."
         )
-    return {"inputs": _described(feeds), "outputs": _described(outputs)}
+    executed = {} if program.resources.exact else counted
+    return {"inputs": _described(feeds), "outputs": _described(outputs), "executed": executed}
 
 
 def seeded_feeds(graph: Any) -> dict[str, Any]:
@@ -121,6 +153,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
         "binary_bytes": size,
         "resources": resources.to_json(),
         "bounds": report["bounds"],
+        "accuracy": report["accuracy"],
         "exact": resources.exact,
         "reason": resources.reason[:400],
         "latency_cycles": resources.cycles,

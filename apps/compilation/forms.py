@@ -13,25 +13,45 @@ from apps.registry.models import ModelVersion
 PREFIX = "dim-"
 
 
+def _place(row: dict[str, Any]) -> str:
+    """Where an open length stands: "x.2" is axis 2 of x, which the model leaves without a name."""
+    inputs = ", ".join(row["inputs"])
+    axis = row["name"].removeprefix(f"{row['inputs'][0]}.")
+    return f"Axis {axis} of {inputs}" if axis.isdigit() and axis != row["name"] else f"Of {inputs}"
+
+
 class CompileForm(forms.Form):
-    """One job for each chosen target."""
+    """One job for each chosen target in each chosen precision."""
 
     targets = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, label="Processors")
-    precision = forms.ChoiceField(choices=Precision.choices, label="Precision")
+    precision = forms.MultipleChoiceField(
+        choices=Precision.choices, widget=forms.CheckboxSelectMultiple, label="Precision"
+    )
+    calibration = forms.FileField(
+        required=False,
+        label="Calibration examples",
+        help_text=(
+            "For float16 and int8: a .npz file with one array for each input, typical items along the leading axis. "
+            "Without it made-up inputs are used, and the report says so."
+        ),
+        widget=forms.ClearableFileInput(attrs={"accept": ".npz"}),
+    )
 
-    def __init__(self, version: ModelVersion, data: Any = None) -> None:
+    def __init__(self, version: ModelVersion, data: Any = None, files: Any = None) -> None:
         names = selectors.target_names()
-        super().__init__(data, initial={"targets": names, "precision": Precision.FLOAT32})
+        offered = [name for name in names if name in selectors.targets_with_pools()]
+        super().__init__(data, files, initial={"targets": offered or names, "precision": [Precision.FLOAT32]})
         choices = forms.MultipleChoiceField(
             widget=forms.CheckboxSelectMultiple, label="Processors", choices=[(name, name) for name in names]
         )
         self.fields["targets"] = choices
+        self.without_pools = [name for name in names if name not in offered]
         self.symbols = [row["name"] for row in version.symbolic_dims]
         for row in version.symbolic_dims:
             self.fields[PREFIX + row["name"]] = forms.CharField(
                 label=f"Length {row['name']}",
                 max_length=100,
-                help_text=f"Of {', '.join(row['inputs'])}. A number, or several separated by commas: one program for each.",
+                help_text=f"{_place(row)}. A number, or several separated by commas: one program for each.",
             )
 
     @property

@@ -18,6 +18,8 @@ class Precision(models.TextChoices):
     """In what numbers a program computes."""
 
     FLOAT32 = "float32", "float32"
+    FLOAT16 = "float16", "float16"
+    INT8 = "int8", "int8"
 
 
 class CompileState(models.TextChoices):
@@ -34,7 +36,8 @@ class CompileJob(models.Model):
     `dims`: {"batch": 1} or {"batch": [1, 8]}; `stages`: a list of buckets, each {"dims", "program", "stages": [{"name",
     "state", "seconds"}]}, so that progress survives a reload; `program_ids`: what it made, or found made already;
     `error`: {"kind", "message", "problems", ...}, data rather than prose where it is known.
-    `epoch` fences: a worker that was thought dead and comes back can no longer change the row.
+    `calibration_key`: where the uploaded example inputs of a narrow precision lie, `calibration_digest` their SHA-256; both
+    empty when there are none. `epoch` fences: a worker that was thought dead and comes back can no longer change the row.
     """
 
     State = CompileState
@@ -47,6 +50,8 @@ class CompileJob(models.Model):
     precision = models.CharField(max_length=10, choices=Precision, default=Precision.FLOAT32)
     dims = models.JSONField(default=dict)
     constants = models.JSONField(default=dict)
+    calibration_key = models.CharField(max_length=200, blank=True)
+    calibration_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     stage = models.CharField(max_length=20, blank=True)
     stages = models.JSONField(default=list)
@@ -81,6 +86,9 @@ class Program(models.Model):
     `digest`: SHA-256 of the binary in hexadecimal. `resources`: the compiler's `Resources` as JSON, whole numbers alone.
     `bounds`: {"latency", "interval", "memory"} with the proven bound and what limits. `inputs`, `outputs`:
     [{"name", "dtype", "shape"}]. `dims`: the lengths it was compiled for. `options_digest` names what it was made from.
+    `accuracy`: what a narrow precision loses against float32, by output, and on what it was measured; empty for float32.
+    `calibration_digest`: SHA-256 of the example inputs, empty when they were made up. `executed`: what the one execution
+    after the compile counted, where `resources` are a bound.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -102,6 +110,9 @@ class Program(models.Model):
     outputs = models.JSONField()
     resources = models.JSONField()
     bounds = models.JSONField()
+    accuracy = models.JSONField(default=dict)
+    calibration_digest = models.CharField(max_length=64, blank=True)
+    executed = models.JSONField(default=dict)
     exact = models.BooleanField()
     reason = models.CharField(max_length=400, blank=True)
     latency_cycles = models.BigIntegerField()

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
 from apps.compilation.models import CompileJob, Program
+from apps.fleet.selectors import pools
 from apps.registry.models import ModelVersion
 from compiler import targets
 
@@ -21,11 +22,17 @@ from compiler import targets
 PRICERS: list[Callable[[Program, datetime], dict[str, Any] | None]] = []
 
 BINARY, REPORT, TRACE, ASSEMBLY = "program.bin", "report.json.gz", "trace.json.gz", "program.asm.gz"
+RANGES = "ranges.json.gz"
 
 
 def target_names() -> list[str]:
     """Processor versions that can be compiled for."""
     return sorted(targets.names())
+
+
+def targets_with_pools() -> set[str]:
+    """Processor versions that some active pool runs; others can be compiled for and compared."""
+    return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
 
 
 def program_bytes(program: Program) -> bytes:
@@ -48,6 +55,16 @@ def program_trace(program: Program) -> dict[str, Any]:
 def program_disassembly(program: Program) -> str:
     """The binary as text."""
     return gzip.decompress(_stored(_sibling(program, ASSEMBLY))).decode()
+
+
+def program_ranges(program: Program) -> str:
+    """The ranges from which a narrow precision was made: with them the same binary is compiled without the examples."""
+    return gzip.decompress(_stored(_sibling(program, RANGES))).decode()
+
+
+def calibration_bytes(job: CompileJob) -> bytes:
+    """The example inputs of a job that has some."""
+    return _stored(job.calibration_key)
 
 
 def _sibling(program: Program, name: str) -> str:

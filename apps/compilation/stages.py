@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-STAGES = ("read", "shapes", "lower", "fuse", "schedule", "memory", "binary", "verify", "price")
+STAGES = ("read", "shapes", "lower", "calibrate", "fuse", "schedule", "memory", "binary", "verify", "price")
 BUCKETS_MAX = 8
 LENGTH_MAX = 2**20
 
@@ -17,9 +17,10 @@ def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
     return [dict(zip(names, values, strict=True)) for values in product(*lists)]
 
 
-def waiting(dims: dict[str, int]) -> dict[str, Any]:
-    """A bucket at its beginning."""
-    rows = [{"name": name, "state": "waiting", "seconds": None} for name in STAGES]
+def waiting(dims: dict[str, int], *, narrow: bool = False) -> dict[str, Any]:
+    """A bucket at its beginning; only a narrow precision is calibrated."""
+    names = [name for name in STAGES if narrow or name != "calibrate"]
+    rows = [{"name": name, "state": "waiting", "seconds": None} for name in names]
     return {"dims": dims, "program": None, "stages": rows}
 
 
@@ -29,11 +30,12 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
     A stage lasts until the next one starts. `ended`: "" while running, else the state of the last stage ("done",
     "failed"). Unknown names are left out; a stage between two that ran is done in no time.
     """
-    known = [(name, at) for name, at in marks if name in STAGES]
+    names = [row["name"] for row in bucket["stages"]]
+    known = [(name, at) for name, at in marks if name in names]
     starts = dict(known)
     order = [name for name, _ in known]
     rows: list[dict[str, Any]] = []
-    for name in STAGES:
+    for name in names:
         if name in starts:
             index = order.index(name)
             last = index == len(order) - 1
@@ -41,7 +43,7 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
             state = (ended or "running") if last else "done"
             rows.append({"name": name, "state": state, "seconds": f"{max(0.0, end - starts[name]):.3f}"})
         else:
-            passed = bool(order) and STAGES.index(name) < STAGES.index(order[-1])
+            passed = bool(order) and names.index(name) < names.index(order[-1])
             rows.append({"name": name, "state": "done" if passed else "waiting", "seconds": "0.000" if passed else None})
     return {**bucket, "stages": rows}
 

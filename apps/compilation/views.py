@@ -16,6 +16,7 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ANY_ROLE, ENGINEERING
 from apps.compilation import selectors, services
+from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.forms import CompileForm
 from apps.compilation.models import CompileJob, Program
 from apps.registry import selectors as registry
@@ -30,7 +31,8 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """A version, its programs and jobs; POST asks for compiles."""
     roles = ENGINEERING if request.method == "POST" else ANY_ROLE
     version = org_object_get(request, registry.versions_present(), roles=roles, pk=pk)
-    form = CompileForm(version, request.POST if request.method == "POST" else None)
+    posted = request.method == "POST"
+    form = CompileForm(version, request.POST if posted else None, request.FILES if posted else None)
     refusal: Problem | None = None
     if request.method == "POST" and form.is_valid():
         try:
@@ -46,13 +48,21 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @transaction.atomic
 def _jobs_create(request: HttpRequest, version: ModelVersion, chosen: dict[str, Any]) -> list[CompileJob]:
-    """One job for each target, all or none."""
+    """One job for each target in each precision, all or none."""
     actor, now = principal_get(request).user, timezone.now()
+    examples = chosen["calibration"].read(FILE_BYTES_MAX + 1) if chosen["calibration"] else None
     return [
         services.job_create(
-            version=version, target=target, precision=chosen["precision"], dims=chosen["dims"], actor=actor, now=now
+            version=version,
+            target=target,
+            precision=precision,
+            dims=chosen["dims"],
+            calibration=examples,
+            actor=actor,
+            now=now,
         )
         for target in chosen["targets"]
+        for precision in chosen["precision"]
     ]
 
 

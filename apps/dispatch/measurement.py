@@ -8,7 +8,7 @@ from uuid import UUID
 from celery import current_app
 from django.core.cache import cache
 
-from apps.compilation.models import Program
+from apps.compilation.models import Precision, Program
 from apps.dispatch.runners import host
 from apps.fleet.models import HostMeasurement, PoolKind
 from apps.fleet.selectors import pool_get, pools
@@ -27,7 +27,8 @@ def measurements_request_due(*, now: datetime) -> int:
     asked = 0
     for pool in pools().filter(kind=PoolKind.HOST):
         fresh = HostMeasurement.objects.filter(pool=pool, measured_at__gt=now - MEASURE_AGAIN_AFTER)
-        due = Program.objects.exclude(digest__in=fresh.values("program_digest")).order_by("-created_at")
+        runs_here = Program.objects.filter(precision=Precision.FLOAT32)  # the model itself, whatever was made of it
+        due = runs_here.exclude(digest__in=fresh.values("program_digest")).order_by("-created_at")
         for program_id in due.values_list("pk", flat=True)[:AT_ONCE]:
             if cache.add(f"measure:{pool.slug}:{program_id}", 1, ASKED_FOR_SECONDS):
                 message = {"program_id": str(program_id), "pool_slug": pool.slug}

@@ -42,7 +42,6 @@ def target_detail(request: HttpRequest, name: str) -> HttpResponse:
         "others": descriptions.others(target),
         "peaks": [(title, rate) for title, rate in peaks if rate],
         "link": descriptions.per_second(target, target.link_in.bytes_per_cycle * target.link_in.instances, "B"),
-        "idle_power": descriptions.idle_power(target),
         "energy": descriptions.energy(target),
         "passes": descriptions.passes(target),
         "sources": descriptions.sources(target),

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
-from apps.compilation.models import Program
+from apps.compilation.models import Precision, Program
 from apps.compilation.selectors import programs_of_versions
 from apps.fleet.models import Pool, PoolKind
 from apps.fleet.selectors import host_measurement_latest, pools
@@ -30,6 +30,12 @@ class Place:
     pool: Pool
     program: Program | None
     note: str = ""
+
+    @property
+    def title(self) -> str:
+        """The version, and its precision where that is not the model's own."""
+        narrow = self.program is not None and self.program.precision != Precision.FLOAT32
+        return f"{self.version} in {self.program.precision}" if narrow and self.program else str(self.version)
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,20 @@ def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, bo
     places: dict[str, Place] = {}
     for pool in pools():
         for one in versions:
-            place = _place(one, pool, programs, wanted)
-            key = f"{one.pk}@{pool.slug}"
-            places[key] = place
-            variants.append(_variant(key, place, evaluations.get(one.pk), klass, book, now))
+            for precision in _precisions(one, pool, programs):
+                place = _place(one, pool, programs, wanted, precision)
+                key = f"{one.pk}@{pool.slug}" + ("" if precision == Precision.FLOAT32 else f":{precision}")
+                # An evaluation holds the answers of the model as it came: nothing is promised of fewer bits.
+                evaluation = evaluations.get(one.pk) if precision == Precision.FLOAT32 else None
+                places[key] = place
+                variants.append(_variant(key, place, evaluation, klass, book, now, precision))
     return Gathered(variants, places)
+
+
+def _precisions(version: ModelVersion, pool: Pool, programs: list[Program]) -> list[str]:
+    """float32, which a host runs alone, and every other precision that the version was compiled in."""
+    made = {p.precision for p in programs if p.model_version_id == version.pk} if pool.kind != PoolKind.HOST else set()
+    return [precision for precision in Precision.values if precision == Precision.FLOAT32 or precision in made]
 
 
 Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -116,9 +131,15 @@ def lengths_for(version: ModelVersion, wanted: Signature | None) -> dict[str, in
     return lengths if len(shapes) == len(version.inputs) else None
 
 
-def _place(version: ModelVersion, pool: Pool, programs: list[Program], wanted: Signature | None) -> Place:
-    """The newest program of the version that fits the pool and takes the same items."""
-    fitting = [p for p in programs if p.model_version_id == version.pk and (wanted is None or signature(p) == wanted)]
+def _place(
+    version: ModelVersion, pool: Pool, programs: list[Program], wanted: Signature | None, precision: str = Precision.FLOAT32
+) -> Place:
+    """The newest program of the version in that precision that fits the pool and takes the same items."""
+    fitting = [
+        p
+        for p in programs
+        if p.model_version_id == version.pk and p.precision == precision and (wanted is None or signature(p) == wanted)
+    ]
     if pool.kind == PoolKind.HOST:
         # The model file itself runs there; its counts are those of the first target by name, always the same one.
         fitting.sort(key=lambda program: program.target)
@@ -129,18 +150,25 @@ def _place(version: ModelVersion, pool: Pool, programs: list[Program], wanted: S
 
 
 def _variant(
-    key: str, place: Place, evaluation: Evaluation | None, klass: str, book: PriceBookDocument, now: datetime
+    key: str,
+    place: Place,
+    evaluation: Evaluation | None,
+    klass: str,
+    book: PriceBookDocument,
+    now: datetime,
+    precision: str,
 ) -> Variant:
     program, pool = place.program, place.pool
     common: dict[str, Any] = {
         "key": key,
-        "model": place.version.model.name,
+        "model": place.version.model.name + ("" if precision == Precision.FLOAT32 else f" in {precision}"),
         "pool": pool.slug,
         "evaluated": _evaluated(evaluation) if evaluation else None,
     }
     if program is None:
         target = pool.processor.name if pool.processor else "any processor"
-        reason = f"{place.version} is not compiled for {target} and this kind of item yet."
+        kind = "this kind of item" + ("" if precision == Precision.FLOAT32 else f" in {precision}")
+        reason = f"{place.version} is not compiled for {target} and {kind} yet."
         return Variant(**common, price=_unpriced, missing=(reason,))
     price = _pricer(program, pool, klass, book, now)
     if pool.kind == PoolKind.HOST:

@@ -108,7 +108,7 @@ def _candidate_json(candidate: Candidate, gathered: Gathered, requirements: Requ
         "title": candidate.title,
         "pool": candidate.pool,
         "pool_name": pool.name,
-        "models": [{"version": str(place.version.pk), "name": str(place.version)} for place in places],
+        "models": [{"version": str(place.version.pk), "name": place.title} for place in places],
         "programs": programs,
         "lines": [_line_json(use, program, candidate) for use, program in zip(candidate.uses, programs, strict=True) if program],
         "accuracy": _text(candidate.accuracy),

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
-from apps.compilation.models import Program
+from apps.compilation.models import Precision, Program
 from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get, pools
 from apps.pricing.rating.tariff import zone_of
@@ -82,11 +82,12 @@ def controls_read(
 
 
 def pools_fitting(program: Program) -> list[Pool]:
-    """Pools that can run a program: those of its processor version, then hosts, which run the model itself."""
+    """Pools that can run a program: those of its processor version, then hosts, which run the model itself, in float32."""
     fitting = [
         pool
         for pool in pools()
-        if pool.is_host or (pool.processor is not None and pool.processor.digest == program.target_digest)
+        if (pool.is_host and program.precision == Precision.FLOAT32)
+        or (pool.processor is not None and pool.processor.digest == program.target_digest)
     ]
     return sorted(fitting, key=lambda pool: (pool.is_host, pool.slug))
 

@@ -28,6 +28,7 @@ from apps.sales.limits import Limits, Window, limits_of, tariff_instant
 from apps.timetable.selectors import WINDOWS_MAX, Slot, reservation_preview
 
 FORMAT = "takt-quote/1"
+HOST_PRECISION = "float32"
 
 
 @dataclass(frozen=True)
@@ -280,8 +281,21 @@ def _merged(asks: Sequence[Ask]) -> list[Ask]:
     return list(by_digest.values())
 
 
+def _check_runs_on_host(facts: ProgramFacts, pool: Pool) -> None:
+    """A host runs the model file itself, in the numbers that it came with."""
+    if facts.precision != HOST_PRECISION:
+        raise Problem(
+            422,
+            "Another precision",
+            f"Pool {pool.slug} runs {facts.model} as it came, in {HOST_PRECISION}, not in {facts.precision}. Choose a pool of "
+            f"{facts.target}, or the program in {HOST_PRECISION}.",
+            kind="precision-not-on-host",
+        )
+
+
 def _check_fits_pool(facts: ProgramFacts, pool: Pool) -> None:
     if pool.is_host:
+        _check_runs_on_host(facts, pool)
         return
     processor = pool.processor
     if processor is not None and processor.name == facts.target and processor.digest != facts.target_digest:

@@ -42,7 +42,7 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
 
 
 def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any]) -> dict[str, Any]:
-    peak = max(rows * columns for rows, columns in [target.matrix.tiles["f32"]]) * 2 * target.matrix.instances
+    peak = peak_per_cycle(target, found.get("precision", "float32"))
     return {
         "model": found.get("model", ""),
         "target": target.name,
@@ -63,6 +63,14 @@ def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any
         "exact": r.exact,
         "reason": r.reason,
     }
+
+
+def peak_per_cycle(target: Target, precision: str) -> int:
+    """Most operations per cycle in that precision: of the planes, or of the vector unit where no plane multiplies it."""
+    tile = target.matrix.tiles.get({"float16": "f16", "int8": "i8"}.get(precision, "f32"))
+    if tile is None:
+        return target.vector.lanes * target.vector.alus * max(target.vector.instances, 1)
+    return 2 * tile[0] * tile[1] * target.matrix.instances
 
 
 def microseconds(cycles: int, clock_hz: int) -> str:

@@ -52,7 +52,7 @@ def test_every_artefact_can_be_read_back(cast: Cast) -> None:
 def test_every_stage_is_stored_with_its_time(cast: Cast) -> None:
     job = run(ask(cast, sample_of(cast, "digits-small")))
     (bucket,) = job.stages
-    assert [row["name"] for row in bucket["stages"]] == list(stages.STAGES)
+    assert [row["name"] for row in bucket["stages"]] == [name for name in stages.STAGES if name != "calibrate"]
     assert {row["state"] for row in bucket["stages"]} == {"done"}
     assert all(float(row["seconds"]) >= 0 for row in bucket["stages"])
     assert sum(float(row["seconds"]) for row in bucket["stages"]) > 0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.db import transaction
 
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation import selectors, stages
+from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.models import CompileJob, Precision, Program
 from apps.registry.models import ModelVersion
 
@@ -27,9 +31,12 @@ def job_create(
     precision: str = Precision.FLOAT32,
     dims: dict[str, Any] | None = None,
     constants: dict[str, Any] | None = None,
+    calibration: bytes | None = None,
     compares_with: Program | None = None,
 ) -> CompileJob:
     """Queue the compile of a version for a target; open lengths take a number or a list of numbers (buckets).
+
+    `calibration`: a .npz of example inputs for float16 and int8, the items along the leading axis; seeded ones without.
 
     The work starts when the transaction has ended. Raises Problem(422) naming every length that is missing or impossible,
     Problem(429) when too much is queued already.
@@ -40,6 +47,7 @@ def job_create(
     if precision not in Precision.values:
         raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.")
     _constants_check(version, constants or {})
+    calibration_key, calibration_digest = _calibration_keep(version, precision, calibration, compares_with)
     organisation: Organisation = version.organisation
     unfinished = CompileJob.objects.filter(
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
@@ -54,16 +62,40 @@ def job_create(
         precision=precision,
         dims=chosen,
         constants=constants or {},
-        stages=[stages.waiting(bucket) for bucket in stages.buckets_of(chosen)],
+        calibration_key=calibration_key,
+        calibration_digest=calibration_digest,
+        stages=[stages.waiting(bucket, narrow=precision != Precision.FLOAT32) for bucket in stages.buckets_of(chosen)],
         compares_with=compares_with,
         heartbeat_at=now,
         created_at=now,
     )
     audit_record(
-        action="compile.request", now=now, actor=actor, organisation=organisation, subject=f"{version} for {target}"[:120]
+        action="compile.request",
+        now=now,
+        actor=actor,
+        organisation=organisation,
+        subject=f"{version} for {target} in {precision}"[:120],
     )
     _send(job)
     return job
+
+
+def _calibration_keep(
+    version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
+) -> tuple[str, str]:
+    """(key, digest) of the examples in storage, named by their digest so that the same ones are kept once."""
+    if compares_with is not None:
+        return compares_with.compile_job.calibration_key, compares_with.calibration_digest
+    if not data or precision == Precision.FLOAT32:
+        return "", ""
+    if len(data) > FILE_BYTES_MAX:
+        detail = f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are taken. Send fewer items."
+        raise Problem(413, "File too large", detail)
+    digest = sha256(data).hexdigest()
+    key = f"calibrations/{version.organisation_id}/{digest}.npz"
+    if not default_storage.exists(key):
+        key = default_storage.save(key, ContentFile(data))
+    return key, digest
 
 
 def _send(job: CompileJob) -> None:
@@ -125,7 +157,10 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
         raise Problem(409, "The file is gone", "The model was deleted; upload it again.")
     locked.state, locked.error, locked.stage, locked.attempts = CompileJob.State.QUEUED, None, "", 0
     locked.epoch, locked.heartbeat_at, locked.finished_at, locked.started_at = locked.epoch + 1, now, None, None
-    locked.stages = [bucket if bucket["program"] else stages.waiting(bucket["dims"]) for bucket in locked.stages]
+    narrow = locked.precision != Precision.FLOAT32
+    locked.stages = [
+        bucket if bucket["program"] else stages.waiting(bucket["dims"], narrow=narrow) for bucket in locked.stages
+    ]
     locked.save()
     audit_record(
         action="compile.retry", now=now, actor=actor, organisation=locked.organisation, subject=f"compile {locked.pk}"

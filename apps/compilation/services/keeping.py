@@ -15,7 +15,7 @@ from django.db import transaction
 from apps.compilation import selectors
 from apps.compilation.models import CompileJob, Program
 
-ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY)
+ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSEMBLY, selectors.RANGES)
 
 
 class NotDeterministic(Exception):
@@ -30,9 +30,10 @@ class NotDeterministic(Exception):
         self.error = {"kind": "not-deterministic", "message": text, "expected": program.digest, "digest": digest}
 
 
-def options_digest(dims: dict[str, int], constants: dict[str, Any]) -> str:
-    """Names what a program was made from, besides model, target, precision and compiler."""
-    text = json.dumps({"constants": constants, "dims": dims}, sort_keys=True, separators=(",", ":"))
+def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration: str = "") -> str:
+    """Names what a program was made from, besides model, target, precision and compiler. `calibration`: digest of examples."""
+    stated = {"constants": constants, "dims": dims} | ({"calibration": calibration} if calibration else {})
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -53,7 +54,8 @@ def program_keep(
     kept = False
     try:
         for name in ARTEFACTS:
-            keys[name] = default_storage.save(f"{place}/{name}", ContentFile((folder / name).read_bytes()))
+            if (folder / name).exists():  # only a narrow precision has ranges
+                keys[name] = default_storage.save(f"{place}/{name}", ContentFile((folder / name).read_bytes()))
         program, kept = _row(job, epoch, dims, facts, keys, now)
         return program
     finally:
@@ -86,7 +88,7 @@ def _row(
         model_version=job.model_version,
         target_digest=stated.pop("target_digest"),
         precision=job.precision,
-        options_digest=options_digest(dims, job.constants),
+        options_digest=options_digest(dims, job.constants, job.calibration_digest),
         compiler_version=stated.pop("compiler_version"),
         defaults={
             **stated,
@@ -95,6 +97,7 @@ def _row(
             "target": job.target,
             "dims": dims,
             "constants": job.constants,
+            "calibration_digest": job.calibration_digest,
             "binary_key": keys[selectors.BINARY],
             "report_key": keys[selectors.REPORT],
             "created_at": now,

@@ -106,8 +106,12 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clo
         "precision": job.precision,
         "dims": bucket["dims"],
         "constants": job.constants,
+        "buckets": len(job.stages),
     }
-    with child_start("apps.compilation.child", request=request, files={"model.onnx": data}, limits=LIMITS) as child:
+    files = {"model.onnx": data}
+    if job.calibration_key:
+        files["calibration.npz"] = selectors.calibration_bytes(job)
+    with child_start("apps.compilation.child", request=request, files=files, limits=LIMITS) as child:
         try:
             _watch(job, epoch, index, child, clock)
             answer = child.answer()

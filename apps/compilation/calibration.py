@@ -1,0 +1,101 @@
+"""Example inputs from which a narrow precision takes its ranges: a .npz with the items along the leading axis.
+
+Read in the limited child alone, never in a server process. Pure: NumPy and bytes, no Django.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FILE_BYTES_MAX = 64 * 2**20
+ARRAY_BYTES_MAX = 512 * 2**20
+ITEMS_MAX = 256
+MEMBERS_MAX = 64
+UNREADABLE = (ValueError, OSError, EOFError, KeyError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An input of the model as it is compiled: NumPy element type and shape of one item."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class CalibrationError(Exception):
+    """The examples cannot be used; one sentence that says what to change."""
+
+
+class OtherShape(CalibrationError):
+    """The examples are whole, but for other lengths."""
+
+
+def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:
+    """One feed for each item. Raises CalibrationError; OtherShape where only the lengths differ."""
+    arrays = _arrays(data)
+    for name in wanted:
+        if name not in arrays:
+            raise CalibrationError(f"The calibration file has no array {name!r}; it needs one for each input of the model.")
+    unknown = sorted(set(arrays) - set(wanted))
+    if unknown:
+        raise CalibrationError(f"The model has no input {unknown[0]!r}; leave that array out of the calibration file.")
+    shaped = {name: _typed(name, _items(name, arrays[name], one), one) for name, one in wanted.items()}
+    counts = sorted({len(array) for array in shaped.values()})
+    if len(counts) > 1:
+        raise CalibrationError(f"Every array needs the same number of items; yours have {counts[0]} to {counts[-1]}.")
+    if not counts or not 1 <= counts[0] <= ITEMS_MAX:
+        raise CalibrationError(f"A calibration file holds 1 to {ITEMS_MAX} items along the leading axis.")
+    return [{name: array[item] for name, array in shaped.items()} for item in range(counts[0])]
+
+
+def _arrays(data: bytes) -> dict[str, Array]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            if len(members) > MEMBERS_MAX or sum(member.file_size for member in members) > ARRAY_BYTES_MAX:
+                limit = f"{ARRAY_BYTES_MAX // 2**20} MiB"
+                raise CalibrationError(f"The calibration file unpacks to more than {limit}; send fewer items.")
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except UNREADABLE:
+        text = "The calibration file is no .npz of plain arrays; write it with numpy.savez(path, name=array)."
+        raise CalibrationError(text) from None
+
+
+def _items(name: str, array: Array, wanted: Wanted) -> Array:
+    """The array as [items, *shape]; a leading 1 of the shape may be left out."""
+    if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
+        return array
+    if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
+        return array[:, np.newaxis]
+    needed = _written(["items", *wanted.shape])
+    raise OtherShape(f"The array {name!r} of the calibration file needs the shape {needed}; it has {_written(array.shape)}.")
+
+
+def _written(shape: Sequence[object]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+def _typed(name: str, array: Array, wanted: Wanted) -> Array:
+    """In the model's element type, where that loses nothing but the rounding of floats."""
+    kind = np.dtype(wanted.dtype)
+    if array.dtype == kind:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and kind.kind != "f"):
+        raise CalibrationError(f"The array {name!r} of the calibration file needs the type {kind}; it has {array.dtype}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = array.astype(kind)
+    if kind.kind != "f" and not np.array_equal(made, array):
+        raise CalibrationError(f"The array {name!r} of the calibration file holds values that {kind} cannot hold.")
+    if kind.kind == "f" and not np.all(np.isfinite(made)):
+        raise CalibrationError(f"The array {name!r} of the calibration file holds values that are not finite in {kind}.")
+    return np.ascontiguousarray(made)
