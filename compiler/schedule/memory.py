@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.schedule.offsets import Mask, Vector, search
+
 SEARCH_STEPS = 120  # improvement steps after the greedy orders; a count, never a time
+EXACT_STEPS = 1_200  # steps of the exact search for each size of arena that it tries
+EXACT_BUFFERS = 1_000  # more than that are left to the greedy orders
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def plan(buffers: list[Lifetime], period: int | None = None) -> MemoryPlan:
             break
     assert best is not None
     best = _improve(buffers, meets, best, bound)
+    best = _exact(buffers, period, best, bound)
     return MemoryPlan({b.name: o for b, o in zip(buffers, best[1], strict=True)}, best[0], bound)
 
 
@@ -134,4 +139,32 @@ def _improve(
         new_offsets, new_top = _place(buffers, moved, meets)
         if new_top <= top:
             best = (new_top, new_offsets, moved)
+    return best
+
+
+def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]:
+    """Stretches of time between starts and ends: which buffers are live in each, and how long each is."""
+    pieces = [_pieces(b, period) for b in buffers]
+    times = sorted({t for parts in pieces for piece in parts for t in piece})
+    place = {t: n for n, t in enumerate(times)}
+    live = np.zeros((len(times) - 1, len(buffers)), bool)
+    for number, parts in enumerate(pieces):
+        for start, end in parts:
+            live[place[start] : place[end], number] = True
+    return live, np.diff(np.array(times, np.int64))
+
+
+def _exact(
+    buffers: list[Lifetime], period: int | None, best: tuple[int, list[int], list[int]], bound: int
+) -> tuple[int, list[int], list[int]]:
+    """Search for a plan as small as the bound, then for one halfway between the bound and the best that is known."""
+    if best[0] == bound or len(buffers) > EXACT_BUFFERS:
+        return best
+    live, weights = sections(buffers, period)
+    sizes = [b.size for b in buffers]
+    for capacity in (bound, (bound + best[0]) // 2):
+        found = search(sizes, live, weights, capacity, EXACT_STEPS).offsets
+        if found is not None:
+            top = max(o + size for o, size in zip(found, sizes, strict=True))
+            return (top, found, best[2]) if top < best[0] else best
     return best

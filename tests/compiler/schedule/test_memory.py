@@ -1,9 +1,12 @@
 """The memory plan: nothing live overlaps, the bound holds, a period wraps lifetimes around."""
 
+from itertools import combinations, permutations
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.schedule.memory import Lifetime, live_bound, plan
+from compiler.schedule.memory import Lifetime, live_bound, plan, sections
+from compiler.schedule.offsets import search
 
 LINE = 320
 
@@ -46,3 +49,51 @@ def test_buffers_that_follow_each_other_share_their_bytes():
 
 def test_an_empty_program_needs_no_arena():
     assert plan([]).arena == 0
+
+
+# Every greedy order and every improvement of one leaves a hole of two lines here.
+TIGHT = [
+    Lifetime(name, size * LINE, start, end)
+    for name, size, start, end in (
+        ("a", 5, 11, 14), ("b", 2, 5, 10), ("c", 3, 7, 12), ("d", 4, 10, 15),
+        ("e", 6, 12, 21), ("f", 4, 9, 12), ("g", 6, 0, 3), ("h", 4, 6, 15),
+    )
+]  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(lifetimes(), st.sampled_from([None, 40]))
+def test_the_search_finds_offsets_exactly_where_there_are_any(buffers, period):
+    """Against trying every order of first fit, which reaches every solution that can be pushed down."""
+    full = [b for b in buffers if b.size][:5]
+    if not full:
+        return
+    live, lengths = sections(full, period)
+    smallest = min(_first_fit(order, live, [b.size for b in full]) for order in permutations(range(len(full))))
+    sizes = [b.size for b in full]
+    found = search(sizes, live, lengths, smallest, 100_000).offsets
+    assert found is not None
+    assert max(o + size for o, size in zip(found, sizes, strict=True)) <= smallest
+    for i, j in combinations(range(len(full)), 2):
+        if (live[:, i] & live[:, j]).any():
+            assert found[i] + sizes[i] <= found[j] or found[j] + sizes[j] <= found[i]
+    assert search(sizes, live, lengths, smallest - LINE, 100_000).offsets is None
+
+
+def _first_fit(order, live, sizes):
+    placed = {}
+    for i in order:
+        at = 0
+        for low, high in sorted((placed[j], placed[j] + sizes[j]) for j in placed if (live[:, i] & live[:, j]).any()):
+            if at + sizes[i] <= low:
+                break
+            at = max(at, high)
+        placed[i] = at
+    return max(placed[i] + sizes[i] for i in placed)
+
+
+def test_a_search_stops_when_its_steps_are_spent():
+    live, lengths = sections(TIGHT, None)
+    sizes = [b.size for b in TIGHT]
+    assert search(sizes, live, lengths, live_bound(TIGHT), 2) == (None, 2)
+    assert plan(TIGHT).arena == live_bound(TIGHT) == 20 * LINE
