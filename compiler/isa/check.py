@@ -174,12 +174,17 @@ def _out(b: Binary, i: Instruction) -> Stream:
 
 def _loadw(b: Binary, i: Instruction) -> None:
     _require(bool(accumulator(b.streams[i.a - 1].dtype)), "a plane does not take weights of this type")
+    run = i.blocks * i.start3
+    _require(bool(i.blocks) == bool(i.start3), "blocks and the rows of a run belong together")
+    _require(i.blocks != 1 and not (run and i.count1 % run), "rows that do not fall into equal blocks")
 
 
 def _matmul(b: Binary, i: Instruction) -> None:
     _require(i.count3 > 0, "an empty range")
     dtype = accumulator(b.streams[i.a - 1].dtype)
     _require(bool(dtype), "a plane does not take operands of this type")
+    even = i.blocks and not (i.count2 % i.blocks or i.count3 % i.blocks)
+    _require(i.blocks != 1 and bool(even or not i.blocks), "a product that does not fall into equal blocks")
     if not i.flags & Flag.LAST:
         _require(not (i.b or i.c or i.d or i.out or i.post), "a product that is not the last one has no epilogue")
         return

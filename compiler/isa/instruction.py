@@ -68,7 +68,7 @@ FIELDS: Final = (
     Field("gather", 32, "table of gathered dimensions"),
     Field("port", 16, "host tensor"),
     Field("reducer", 8, ", ".join(f"{code} {name}" for code, name in REDUCERS.items())),
-    Field("reserved", 8, "zero"),
+    Field("blocks", 8, "diagonal blocks of the weights, 0 for one tile"),
     Field("g0", 32, "point of the batch loops"),
     Field("start1", 32, "first point of the rows"),
     Field("count1", 32, "number of rows"),
@@ -112,7 +112,7 @@ class Instruction(NamedTuple):
     gather: int = 0
     port: int = 0
     reducer: int = 0
-    reserved: int = 0
+    blocks: int = 0
     g0: int = 0
     start1: int = 0
     count1: int = 0

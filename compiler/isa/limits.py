@@ -35,7 +35,7 @@ def _plane(machine: Machine, tables: Tables, i: Instruction) -> str:
     if dtype not in machine.matrix.tiles:
         return f"the planes do not multiply {dtype}"
     rows, columns = machine.matrix.tiles[dtype]
-    k, n = (i.count1, i.count2) if i.opcode == Op.LOADW else (i.count2, i.count3)
+    k, n = (i.count1, i.count2 * max(1, i.blocks)) if i.opcode == Op.LOADW else (i.count2, i.count3)
     if k > rows or n > columns:
         return f"weights of {k} x {n}; the plane holds {rows} x {columns}"
     if i.slot >= machine.matrix.slots:

@@ -29,13 +29,14 @@ def _no_index(loop: int) -> Array:
 @dataclass(frozen=True)
 class Inputs:
     """What one instruction works on. ``operands``: arrays by field name. ``accumulated``: the plane's sums so far (None
-    with ``first``), ``weights``: the slot's tile. ``index``: coordinate of a loop at every point, as an array."""
+    with ``first``), ``weights``: the slot's tile, ``run``: consecutive rows of one of its blocks. ``index``: coordinate of a loop at every point, as an array."""
 
     operands: Mapping[str, Array]
     pre: Program | None = None
     post: Program | None = None
     accumulated: Array | None = None
     weights: Array | None = None
+    run: int = 0
     index: Callable[[int], Array] = _no_index
 
 
@@ -66,7 +67,15 @@ def matmul(i: Instruction, inputs: Inputs) -> Result:
     a, weights = inputs.operands["a"], inputs.weights
     assert weights is not None
     dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(a.dtype, "i8"))]
-    return contract(inputs.accumulated, a, weights, dtype)
+    if not i.blocks:
+        return contract(inputs.accumulated, a, weights, dtype)
+    rows, split = a.shape[0], (-1, i.blocks, inputs.run)
+    before = inputs.accumulated
+    if before is not None:
+        before = before.reshape(rows, i.blocks, -1).swapaxes(0, 1)
+    left = a.reshape(rows, *split).transpose(2, 0, 1, 3).reshape(i.blocks, rows, -1)
+    right = weights.reshape(*split, weights.shape[1]).swapaxes(0, 1).reshape(i.blocks, -1, weights.shape[1])
+    return contract(before, left, right, dtype).swapaxes(0, 1).reshape(rows, -1)
 
 
 def epilogue(i: Instruction, inputs: Inputs) -> Array:

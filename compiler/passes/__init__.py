@@ -7,20 +7,26 @@ from collections.abc import Callable
 from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.clean import dead_code, fold, merge_equal
+from compiler.passes.combine import combine
 from compiler.passes.fuse import fuse
+from compiler.passes.literals import literals
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
+from compiler.passes.windows import windows
 
 __all__ = [
     "REDUCTION_LIMIT",
     "absorb",
+    "combine",
     "dead_code",
     "fold",
     "fold_views",
     "fuse",
+    "literals",
     "merge_equal",
     "optimise",
     "split_reductions",
+    "windows",
 ]
 
 REDUCTION_LIMIT = 4096  # points that one vector instruction reduces into one element
@@ -34,7 +40,10 @@ def optimise(
     ``check`` runs after every pass (tests give the verifier). ``reduction_limit``: larger reductions are cut into chunks.
     """
     verified = check or _trusted
-    for step in (dead_code, fold, fold_views, merge_equal, fuse, absorb, fold_views, merge_equal, dead_code):
+    for step in (
+        dead_code, fold, fold_views, merge_equal, literals, fuse, absorb, fold_views, merge_equal, combine, fold_views,
+        dead_code,
+    ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
 

@@ -45,6 +45,8 @@ def choose(f: Form, tiler: Tiler) -> Cut:
 
 def _widths(f: Form, tiler: Tiler) -> list[int]:
     """Columns of a weight tile: all that fit, a share for every plane, or one line."""
+    if f.blocks:
+        return [f.n]
     step, most = f.column_step, min(f.tile[1], f.n)
     line = tiler.target.line_bytes // tiler.graph.types[f.node.output].dtype.size
     found = {most if most == f.n or step > most else most // step * step}
@@ -133,7 +135,7 @@ def _chain(
         where = (stream, batch, k[0], k[1], columns[0] - start, columns[1])
         load = Instruction(
             Op.LOADW, source=tiler.source, a=stream, g0=batch,
-            start1=k[0], count1=k[1], start2=columns[0] - start, count2=columns[1],
+            start1=k[0], count1=k[1], start2=columns[0] - start, count2=columns[1], blocks=f.blocks, start3=f.run,
         )  # fmt: skip
         step = Step(len(tiler.tiles), where)
         tiler.tiles.append(make(tiler.space, load, stationary))
@@ -151,7 +153,7 @@ def _chain(
 def _matmul(f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int) -> Instruction:
     i = Instruction(
         Op.MATMUL, flags=int(flags), a=f.a, g0=batch, start1=rows[0], count1=rows[1], start2=k[0], count2=k[1],
-        start3=columns[0], count3=columns[1],
+        start3=columns[0], count3=columns[1] * max(1, f.blocks), blocks=f.blocks,
     )  # fmt: skip
     return _finished(f, i) if flags & Flag.LAST else i
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compiler.ir.access import Access
+from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
+from compiler.isa.stream import Loop, Stream
 from compiler.isa.table import time
 from compiler.schedule import place as pl
 from compiler.schedule.legalise import args_of
-from compiler.schedule.sides import Roles, factor_types, roles, steps
+from compiler.schedule.sides import Roles, factor_types, loop_strides, roles, steps
 from compiler.schedule.tiler import Groups, Tiler, pieces, program
+from compiler.schedule.walks import Walk
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute, Operand
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Form:
-    """A contraction with all streams made: what is left to choose is how to cut it."""
+    """A contraction with all streams made: what is left to choose is how to cut it. ``n`` counts the columns of one block,
+    ``k`` the rows of all."""
 
     node: Compute
     roles: Roles
@@ -38,32 +42,67 @@ class Form:
     column_step: int
     dtype: str  # of the moving operand
     tile: tuple[int, int]  # rows and columns of weights that a plane holds
+    blocks: int  # products on the diagonal of one pass; 0: one
+    run: int  # consecutive rows of one block
 
 
-def form(node: Compute, tiler: Tiler, moving: pl.Place | None = None) -> Form:
+def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     """Streams of a contraction; ``moving``: another place of the moving operand's value."""
+    node = walk.node
     r = roles(node, tiler.layout.sides[node.output].stationary)
-    batch = tiler.storage_order(node.output, r.batch)
-    rows = tiler.storage_order(node.output, r.rows)
-    columns = tiler.storage_order(node.output, r.columns)
-    r = Roles(r.stationary, batch, rows, columns, r.inner)
-    outer: Groups = (tuple(batch), tuple(rows), tuple(columns))
+    strides = _strides(walk, tiler)
+    batch, rows, columns = (
+        sorted(g, key=lambda i: (-strides[i], i)) for g in ([i for i in r.batch if i != walk.block], r.rows, r.columns)
+    )
+    inner, run = r.inner, 0
+    if walk.block >= 0:
+        inner, run = _with_block(node, r, walk.block, tiler)
+    r = Roles(r.stationary, batch, rows, columns, inner)
+    across = [walk.block, *columns] if walk.block >= 0 else columns
+    outer: Groups = (tuple(batch), tuple(rows), tuple(across))
     a = _moving(node, r, tiler, moving)
     extra_args = list(args_of(node.post))
     extra = [tiler.read(node.operands[i], node.loops, outer) for i in extra_args]
-    out = tiler.write(node.output, node.loops, node.parallel, outer)
+    out = tiler.space.stream(pl.stream(tiler.place(node.output), walk.out, node.loops, outer))
     post = 0
     if node.post is not None:
-        loops = {i: at for at, i in enumerate(batch + rows + columns)}
+        loops = {i: at for at, i in enumerate(batch + rows + across)}
         post = tiler.space.pool.program(program(node.post, {i: at for at, i in enumerate(extra_args)}, loops))
-    size = [prod(node.loops[i] for i in g) for g in (batch, rows, columns, r.inner)]
-    place, line = tiler.place(node.output), tiler.target.line_bytes
-    row_step, column_step = steps(place, rows, line), steps(place, columns, line)
+    size = [prod(node.loops[i] for i in g) for g in (batch, rows, columns, inner)]
+    line = tiler.target.line_bytes
+    row_step, column_step = (steps(strides, node.loops, g, line) for g in (rows, columns))
     dtype = factor_types(node)[1 - r.stationary].value
     tile = tiler.target.matrix.tiles[dtype]
     return Form(
         node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
+        node.loops[walk.block] if walk.block >= 0 else 0, run,
     )  # fmt: skip
+
+
+def _strides(walk: Walk, tiler: Tiler) -> list[int]:
+    """Bytes between neighbours of the result along every loop."""
+    home = tiler.place(walk.node.output).strides
+    return [
+        abs(sum(s * row[i] for s, row in zip(home, walk.out.matrix, strict=True))) for i in range(len(walk.node.loops))
+    ]
+
+
+def _with_block(node: Compute, r: Roles, block: int, tiler: Tiler) -> tuple[list[int], int]:
+    """The inner loops with the blocks among them where the moving operand is fetched best; rows of a run of one block."""
+    operand = 1 - r.stationary
+    strides = loop_strides(tiler.place(node.operands[operand].value), node, operand)
+    best: tuple[int, int] | None = None
+    for at in range(len(r.inner), -1, -1):
+        order = [*r.inner[:at], block, *r.inner[at:]]
+        nest = tuple(Loop(node.loops[i], strides[i]) for i in order)
+        count = touches(
+            Stream("u8", 0, (), (), nest), (0, 1), (0, prod(n.extent for n in nest)), tiler.target.line_bytes
+        )
+        if best is None or count < best[0]:
+            best = (count, at)
+    assert best is not None
+    at = best[1]
+    return [*r.inner[:at], block, *r.inner[at:]], prod(node.loops[i] for i in r.inner[at:])
 
 
 def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place | None) -> int:
@@ -110,7 +149,7 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
     tiles = pieces(f.n, columns)
     if not _packs(operand, tiler):
         return [(_stationary(f, tiler), 0)] * len(tiles)
-    key = (operand, node.loops, tuple(r.batch), tuple(r.columns), columns)
+    key = (operand, node.loops, tuple(r.batch), tuple(r.inner), tuple(r.columns), columns)
     name = tiler.packed.get(key)
     if name is None:
         name = f"{operand.value}:{len(tiler.packed)}"

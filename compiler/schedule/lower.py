@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
-from compiler.schedule import contraction, forms, layout, ordering, transfer, vector
+from compiler.schedule import contraction, forms, layout, ordering, transfer, vector, walks
 from compiler.schedule import place as pl
 from compiler.schedule.sides import fits_plane
 from compiler.schedule.space import Space
@@ -81,28 +81,41 @@ def _node(node: Node, tiler: Tiler) -> None:
 
 
 def _contract(node: Compute, tiler: Tiler) -> None:
-    """On the planes, perhaps after a copy of the moving operand in a better order, or on the vector unit if it is faster."""
-    f = forms.form(node, tiler)
-    cut = contraction.choose(f, tiler)
-    least = cut.cycles
-    operand = node.operands[1 - f.roles.stationary]
-    order = _inner_last(node, f, tiler)
-    home = None
-    if order is not None and not tiler.is_constant(operand.value):
-        home = _relaid_place(operand.value, order, tiler)
-        better = contraction.choose(forms.form(node, tiler, home), tiler)
-        least = better.cycles + _copy_cycles(operand.value, tiler)
-        if least >= cut.cycles:
-            home, least = None, cut.cycles
-    beside = vector.cycles(node, tiler)
+    """On the planes, as it stands or as blocks that share passes, perhaps after a copy of the moving operand in a better
+    order; or on the vector unit if that is faster."""
+    stationary = tiler.layout.sides[node.output].stationary
+    f = forms.form(walks.plain(node), tiler)
+    ways = [(f, contraction.choose(f, tiler))]
+    least = ways[0][1].cycles
+    together = [forms.form(w, tiler) for w in walks.blocked(node, stationary, f.tile)]
+    if together:
+        cuts = [contraction.choose(g, tiler) for g in together]
+        if sum(cut.cycles for cut in cuts) < least:
+            ways, least = list(zip(together, cuts, strict=True)), sum(cut.cycles for cut in cuts)
+    home = _relaid_home(node, f, tiler)
+    if home is not None:
+        better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
+        copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
+        home, least = (home, copied) if copied < least else (None, least)
+    beside = vector.cycles(node, tiler, least)
     if beside is not None and beside < least:
         vector.emit(node, tiler)
         return
-    if order is not None and home is not None:
-        name = _relayout(operand.value, order, home, tiler)
-        f = forms.form(_renamed(node, 1 - f.roles.stationary, name), tiler)
-        cut = contraction.choose(f, tiler)
-    contraction.emit(f, cut, tiler)
+    if home is not None:
+        name = _relayout(node.operands[1 - stationary].value, home[0], home[1], tiler)
+        f = forms.form(walks.plain(_renamed(node, 1 - stationary, name)), tiler)
+        ways = [(f, contraction.choose(f, tiler))]
+    for way, cut in ways:
+        contraction.emit(way, cut, tiler)
+
+
+def _relaid_home(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[tuple[int, ...], pl.Place] | None:
+    """Order and place of a copy of the moving operand that has the reduced loops innermost; None where it has already."""
+    value = node.operands[1 - f.roles.stationary].value
+    order = _inner_last(node, f, tiler)
+    if order is None or tiler.is_constant(value):
+        return None
+    return order, _relaid_place(value, order, tiler)
 
 
 def _copy_cycles(value: str, tiler: Tiler) -> int:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
+from compiler.ir.access import Access
 from compiler.ir.expr import FREE
 from compiler.ir.graph import Compute
 from compiler.isa.geometry import touches
 from compiler.isa.meaning import accumulator
-from compiler.isa.stream import Loop, Nest, Stream
+from compiler.isa.stream import Loop, Nest, Stream, points
 from compiler.schedule.place import Place, ordered_strides
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Order = tuple[int, ...]
 Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, and to a multiple of how many bytes
 LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
 SHORT_ROWS = 64
+FEW = 8  # rows of which whole lines may be made up without padding
+BLOCKS = 255  # diagonal blocks of weights: the most that an instruction names
 
 
 @dataclass
@@ -108,11 +111,17 @@ class Chooser:
 
     def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place]):
         self.graph, self.machine, self.places = graph, machine, places
-        self.readers: dict[str, list[Compute]] = {}
+        # Contractions by the contraction whose storage order they meet, and the value between: maps keep an order.
+        self.readers: dict[str, list[tuple[Compute, str]]] = {}
+        origin: dict[str, str] = {}
         for node in graph.nodes:
-            if isinstance(node, Compute) and node.is_contraction and fits_plane(node, graph, machine):
+            if not isinstance(node, Compute):
+                continue
+            if node.is_contraction and fits_plane(node, graph, machine):
                 for value in dict.fromkeys(o.value for o in node.operands[:2]):
-                    self.readers.setdefault(value, []).append(node)
+                    self.readers.setdefault(origin.get(value, value), []).append((node, value))
+            elif node.reducer is None and (kept := _kept(node, graph)) is not None:
+                origin[node.output] = origin.get(kept, kept)
 
     def choose(self, node: Compute) -> Side:
         """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
@@ -121,17 +130,18 @@ class Chooser:
         if len(sides) == 1:
             return sides[0]
         for side in sides:
-            place = self._place(node, side)
+            place = self._place(node.output, side)
             cost = self._cost(node, side.stationary, {node.output: place})
-            for reader in self.readers.get(node.output, []):
-                cost += min(self._cost(reader, s, {node.output: place}) for s in (0, 1))
+            for reader, value in self.readers.get(node.output, []):
+                between = self._place(value, side)
+                cost += min(self._cost(reader, s, {value: between}) for s in (0, 1))
             data = node.operands[side.stationary].value not in self.graph.constants
             found.append((cost + cost // 8 if data else cost, len(found), side))
         return min(found, key=lambda f: f[:2])[2]
 
-    def _place(self, node: Compute, side: Side) -> Place:
-        t = self.graph.types[node.output]
-        return Place(node.output, t.dtype, t.shape, 0, ordered_strides(t.shape, side.order, t.dtype.size, side.pitch))
+    def _place(self, value: str, side: Side) -> Place:
+        t = self.graph.types[value]
+        return Place(value, t.dtype, t.shape, 0, ordered_strides(t.shape, side.order, t.dtype.size, side.pitch))
 
     def _sides(self, node: Compute) -> list[Side]:
         constant = [o.value in self.graph.constants for o in node.operands[:2]]
@@ -144,7 +154,7 @@ class Chooser:
         for stationary in (first, 1 - first) if both else (first,):
             r = roles(node, stationary)
             found.append(self._side(node, r, rows_inside=False))
-            if r.rows and r.columns:
+            if r.rows and (r.columns or r.batch):
                 found.append(self._side(node, r, rows_inside=True))
         return found
 
@@ -157,7 +167,7 @@ class Chooser:
         if rows_inside:
             rows = list(ordered(r.rows, moving)) if moving else r.rows
             extent = prod(node.loops[i] for i in rows) * size
-            unit = line if extent > line else next(d for d in range(extent, line + 1) if line % d == 0)
+            unit = line if extent > line else _pitch(extent, line)
             return Side(r.stationary, (*r.batch, *columns, *rows), (len(rows), unit) if extent % unit else None)
         outer = ordered(sorted(r.batch + r.rows), moving) if moving else tuple(sorted(r.batch + r.rows))
         width = prod(node.loops[i] for i in columns)
@@ -185,24 +195,34 @@ class Chooser:
         batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
         kt, nt = -(-k // depth), -(-n // width)
         kk, nn = min(k, depth), min(n, width)
+        block, size = self._block(node, r, k, n, (depth, width))
+        batch = -(-batch // size)
+        inner, across = ([*block, *r.inner], [*block, *r.columns]) if size > 1 else (r.inner, r.columns)
         moving = self._strides(node, 1 - stationary, override)
         fixed = self._strides(node, stationary, override)
         rows = list(ordered(r.rows, moving)) if moving else r.rows
         columns = list(ordered(r.columns, fixed)) if fixed else r.columns
         long = min(m, LONG_ROWS)
-        a = self._fetches(node, moving, (rows, long), (r.inner, kk), dtype.size, matrix.ports["a"])
-        load = self._fetches(node, fixed, (r.inner, kk), (columns, nn), types[stationary].size, weights.ports["a"])
-        load = max(load, -(-kk * nn * types[stationary].size // weights.bytes_per_cycle))
+        a = self._fetches(node, moving, (rows, long), (inner, kk * size), dtype.size, matrix.ports["a"])
+        load = self._fetches(node, fixed, (inner, kk * size), (columns, nn), types[stationary].size, weights.ports["a"])
+        load = max(load, -(-kk * size * nn * types[stationary].size // weights.bytes_per_cycle))
         last = long * max(1, -(-self._epilogue(node) // matrix.alus))
         if node.output in override:
             strides = self._out_strides(node, override[node.output])
-            size = override[node.output].dtype.size
-            last = max(last, self._fetches(node, strides, (rows, long), (columns, nn), size, matrix.ports["out"]))
+            width = override[node.output].dtype.size
+            last = max(
+                last, self._fetches(node, strides, (rows, long), (across, nn * size), width, matrix.ports["out"])
+            )
         work = ((kt - 1) * max(a, long) + max(a, last)) * m // long
         constant = node.operands[stationary].value in self.graph.constants
         again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)
         busy = batch * nt * max(work, kt * load * again)
         return busy // min(matrix.instances, batch * nt * max(1, m // SHORT_ROWS)) + load
+
+    def _block(self, node: Compute, r: Roles, k: int, n: int, tile: tuple[int, int]) -> tuple[list[int], int]:
+        """The batch loop of which several products share a pass, and how many."""
+        loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
+        return ([loop], group(node.loops[loop], k, n, tile)) if loop >= 0 else ([], 1)
 
     def _out_strides(self, node: Compute, place: Place) -> list[int]:
         return [abs(place.strides[i]) if i < node.parallel else 0 for i in range(len(node.loops))]
@@ -226,6 +246,7 @@ class Chooser:
         if strides is None:
             return -(-first[1] * -(-second[1] * size // line) // ports)
         g1, g2 = (_nest(node, strides, loops) for loops, _ in (first, second))
+        second = (second[0], min(second[1], points(g2)))
         count = touches(Stream("u8" if size == 1 else "f32", 0, (), g1, g2), (0, first[1]), (0, second[1]), line)
         return -(-count // ports)
 
@@ -234,7 +255,30 @@ def _nest(node: Compute, strides: list[int], loops: list[int]) -> Nest:
     return tuple(Loop(node.loops[i], strides[i]) for i in loops)
 
 
-def steps(place: Place, loops: list[int], line: int) -> int:
+def _pitch(extent: int, line: int) -> int:
+    """Bytes that a short row is padded to, so that few rows together fill whole lines."""
+    if line // gcd(extent, line) <= FEW:
+        return extent
+    return next(d for d in range(extent, line + 1) if line % d == 0)
+
+
+def _kept(node: Compute, graph: Graph) -> str | None:
+    """The operand of a map that has the map's own shape, element by element: the map is stored as it is."""
+    shape = node.loops[: node.parallel]
+    same = Access.identity(len(shape))
+    for o in node.operands:
+        if o.value not in graph.constants and graph.types[o.value].shape == shape and o.access == same:
+            return o.value
+    return None
+
+
+def group(products: int, depth: int, columns: int, tile: tuple[int, int]) -> int:
+    """How many products of ``depth`` by ``columns`` one pass takes, evenly over as few passes as possible; 1 for none."""
+    most = min(tile[0] // max(1, depth), tile[1] // max(1, columns), BLOCKS, products)
+    return -(-products // -(-products // most)) if most > 1 else 1
+
+
+def steps(strides: list[int], extents: tuple[int, ...], loops: list[int], line: int) -> int:
     """How many neighbours along ``loops`` end on a line: pieces of so many never share one."""
-    pitch = min((abs(place.strides[i]) for i in loops if place.shape[i] > 1), default=0)
+    pitch = min((strides[i] for i in loops if extents[i] > 1), default=0)
     return line // gcd(pitch, line) if pitch else 1

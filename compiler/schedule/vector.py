@@ -9,8 +9,8 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.ir.access import Access
-from compiler.ir.expr import FREE
 from compiler.isa.instruction import Instruction, Op
+from compiler.isa.table import time
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
@@ -27,10 +27,18 @@ FIELDS = ("a", "b", "c", "d")
 
 def emit(node: Compute, tiler: Tiler) -> None:
     """Make the tiles of a map or a reduction."""
-    target = tiler.target
+    whole = _whole(node, tiler)
+    values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
+    for start, count in pieces(whole.count1, _size(node, whole.count1, whole.count2, tiler)):
+        instruction = whole._replace(start1=start, count1=count)
+        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
+
+
+def _whole(node: Compute, tiler: Tiler) -> Instruction:
+    """The whole operation as one instruction, of which pieces are taken."""
     order = tiler.storage_order(node.output, list(range(node.parallel)))
     inner = list(range(node.parallel, len(node.loops)))
-    _check(node, target.vector.tile)
+    _check(node, tiler.target.vector.tile)
     body = set(args_of(node.expr))
     groups: Groups = ((), tuple(order), tuple(inner))
     flat: Groups = ((), tuple(order), ())
@@ -45,28 +53,25 @@ def emit(node: Compute, tiler: Tiler) -> None:
     if not (node.reducer and node.expr.is_identity and node.expr.steps[0].imm == 0):
         pre = tiler.space.pool.program(program(node.expr, positions, loops))
     post = tiler.space.pool.program(program(node.post, positions, loops)) if node.post else 0
-    fields = dict(zip(FIELDS, references, strict=False))
-    values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
-    depth = prod(node.loops[i] for i in inner)
-    points = prod(node.loops[i] for i in order)
-    for start, count in pieces(points, _size(node, points, depth, tiler)):
-        instruction = Instruction(
-            Op.VECTOR, 0, source=tiler.source, out=out, pre=pre, post=post,
-            reducer=_reducer(node),
-            start1=start, count1=count, count2=depth, **fields,
-        )  # fmt: skip
-        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
+    return Instruction(
+        Op.VECTOR, 0, source=tiler.source, out=out, pre=pre, post=post, reducer=_reducer(node),
+        count1=prod(node.loops[i] for i in order), count2=prod(node.loops[i] for i in inner),
+        **dict(zip(FIELDS, references, strict=False)),
+    )  # fmt: skip
 
 
-def cycles(node: Compute, tiler: Tiler) -> int | None:
-    """About how long the vector unit takes for a contraction; None when it cannot take it."""
+def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
+    """How long the vector unit takes for a contraction; None when it cannot take it, or takes more than ``enough``."""
     target = tiler.target
     if len(node.operands) > VECTOR_OPERANDS or node.reduction > target.vector.tile:
         return None
-    body = -(-node.points // target.vector.lanes) * node.reduction
-    after = sum(target.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE) if node.post else 0
-    tail = -(-node.points // target.vector.lanes) * -(-after // target.vector.alus)
-    return (body + tail) // target.vector.instances + target.vector.latency
+    least = -(-node.points // target.vector.lanes) * node.reduction
+    if least // target.vector.instances > enough:
+        return None
+    whole = _whole(node, tiler)
+    count = min(whole.count1, _size(node, whole.count1, whole.count2, tiler))
+    beats = time(target, tiler.space.pool, whole._replace(count1=count)).beats
+    return beats * -(-whole.count1 // count) // target.vector.instances + target.vector.latency
 
 
 def _reducer(node: Compute) -> int:

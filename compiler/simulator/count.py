@@ -41,7 +41,7 @@ class Tally:
     def product(self, p: Prepared, a: Array, weights: Array, sums: Array, post: Program | None) -> None:
         """A matrix product of ``a`` and ``weights`` into ``sums``, with its epilogue."""
         rows, columns = self.target.matrix.tiles[p.reads["a"].stream.dtype]
-        macs = sums.size * weights.shape[0]
+        macs = sums.size * weights.shape[0] // max(1, p.i.blocks)
         alu = sums.size * _arithmetic(post)
         self.executed += sums.shape[0] * columns * (2 * rows + _arithmetic(post))
         if not p.i.flags & Flag.EXTRA:

@@ -28,11 +28,13 @@ from compiler.targets import Target
 
 @dataclass
 class Slot:
-    """A weight slot: its tile, when it is loaded, until when products read it."""
+    """A weight slot: its tile, when it is loaded, its blocks and the rows of a run, until when products read it."""
 
     tile: Array
     dtype: str
     ready: int
+    blocks: int
+    run: int
     read_end: int = 0
 
 
@@ -136,7 +138,7 @@ class Processor:
             raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {old.ready}")
         piece = p.reads["a"]
         tile = np.array(np.broadcast_to(piece.read(self.memory.data), (i.count1, i.count2)))
-        self.slots[key] = Slot(tile, piece.stream.dtype, cycle + p.timing.end)
+        self.slots[key] = Slot(tile, piece.stream.dtype, cycle + p.timing.end, i.blocks, i.start3)
 
     def _matmul(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         i = p.i
@@ -145,7 +147,7 @@ class Processor:
         a = np.broadcast_to(p.reads["a"].read(self.memory.data), (i.count1, i.count2))
         open_sums = self.sums.setdefault(i.unit, {})
         before = self._accumulated(p, open_sums)
-        sums = meaning.matmul(i, Inputs({"a": a}, accumulated=before, weights=slot.tile))
+        sums = meaning.matmul(i, Inputs({"a": a}, accumulated=before, weights=slot.tile, run=slot.run))
         assert sums is not None
         last = bool(i.flags & Flag.LAST)
         post = self._program(i.post) if last else None
@@ -164,7 +166,9 @@ class Processor:
             raise HazardError(f"slot {i.slot} holds no weights")
         if slot.ready > cycle:
             raise HazardError(f"the weights of slot {i.slot} arrive at cycle {slot.ready}")
-        if slot.tile.shape != (i.count2, i.count3):
+        if slot.blocks != i.blocks:
+            raise HazardError(f"slot {i.slot} holds {slot.blocks} blocks, the product needs {i.blocks}")
+        if slot.tile.shape != (i.count2, i.count3 // max(1, i.blocks)):
             raise HazardError(
                 f"slot {i.slot} holds {slot.tile.shape} weights, the product needs {(i.count2, i.count3)}"
             )

@@ -147,7 +147,7 @@ def _with(binary: Binary, n: int, **fields: int) -> Binary:
     [
         ({"opcode": 99}, "there is no operation 99"),
         ({"row": 5}, "RECV does not use row"),
-        ({"reserved": 1}, "does not use reserved"),
+        ({"blocks": 2}, "does not use blocks"),
         ({"out": 77}, "not in streams"),
         ({"out": 0}, "RECV needs out"),
         ({"source": 9}, "source operation"),

@@ -46,7 +46,7 @@ def convolutions() -> bytes:
         n("Conv", ["p", "v"], ["c2"], pads=[1, 1, 1, 1]), n("Add", ["c2", "p"], ["s"]),
         n("GlobalAveragePool", ["s"], ["y"]),
     ]  # fmt: skip
-    return _model(nodes, (1, 2, 6, 6), _weights(2, w=(4, 2, 3, 3), b=(4,), v=(4, 4, 3, 3)))
+    return _model(nodes, (1, 2, 8, 8), _weights(2, w=(6, 2, 3, 3), b=(6,), v=(6, 6, 3, 3)))
 
 
 def attention() -> bytes:

@@ -138,7 +138,7 @@ class Oracle:
             raise _Broken("no such unit")
         if i.opcode in (Op.LOADW, Op.MATMUL):
             tile = self.m.matrix.tiles.get(self._stream(i.a).dtype)
-            k, n = (i.count1, i.count2) if i.opcode == Op.LOADW else (i.count2, i.count3)
+            k, n = (i.count1, i.count2 * max(1, i.blocks)) if i.opcode == Op.LOADW else (i.count2, i.count3)
             if tile is None or k > tile[0] or n > tile[1] or i.slot >= self.m.matrix.slots:
                 raise _Broken("not a tile of the plane")
             if i.opcode == Op.MATMUL and i.row + i.count1 > self.m.matrix.accumulator_rows:
@@ -293,7 +293,8 @@ class Oracle:
         found = []
         if e.at < load.at + load.latency + load.beats:
             found.append(f"{e.number}: weights have not arrived")
-        if (load.i.count1, load.i.count2) != (i.count2, i.count3):
+        columns = load.i.count2 * max(1, load.i.blocks)
+        if (load.i.count1, columns, load.i.blocks) != (i.count2, i.count3, i.blocks):
             found.append(f"{e.number}: weights of another shape")
         mine, theirs = self._stream(i.a).dtype, self._stream(load.i.a).dtype
         if mine != theirs and {mine, theirs} != {"i8", "u8"}:

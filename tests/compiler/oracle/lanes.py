@@ -121,7 +121,7 @@ class Lanes:
         self.memory[: len(binary.constants)] = binary.constants
         for state in binary.states:
             self.memory[state.base : state.base + len(state.initial)] = state.initial
-        self.slots: dict[tuple[int, int], list[list[Number]]] = {}
+        self.slots: dict[tuple[int, int], list[list[Number | None]]] = {}
         self.sums: dict[tuple[int, int], list[list[Number]]] = {}
 
     def run(self, inputs: dict[str, bytes]) -> dict[str, bytes]:
@@ -169,7 +169,13 @@ class Lanes:
         return (at + (point(inner.g2, column) if inner else ())).__getitem__
 
     def _loadw(self, i: Instruction) -> None:
-        self.slots[i.unit, i.slot] = self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))
+        tile: list[list[Number | None]] = []
+        for r, weights in enumerate(self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))):
+            block = r // i.start3 % i.blocks if i.blocks else 0
+            row: list[Number | None] = [None] * (i.count2 * max(1, i.blocks))  # cells that are off
+            row[block * i.count2 : (block + 1) * i.count2] = weights
+            tile.append(row)
+        self.slots[i.unit, i.slot] = tile
 
     def _matmul(self, i: Instruction) -> None:
         a = self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))
@@ -180,7 +186,10 @@ class Lanes:
         for t, row in enumerate(a):
             for n in range(i.count3):
                 for k, value in enumerate(row):
-                    product = rounded(value * weights[k][n], dtype)
+                    weight = weights[k][n]
+                    if weight is None:
+                        continue
+                    product = rounded(value * weight, dtype)
                     sums[t][n] = rounded(sums[t][n] + product, dtype)
         self.sums[i.unit, i.row] = sums
         if i.flags & 2:

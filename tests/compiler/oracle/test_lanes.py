@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler import targets
 from compiler.isa.binary import Binary
+from compiler.isa.counting import counts
 from compiler.isa.element import NUMPY
 from compiler.isa.instruction import Flag, Op
 from compiler.isa.stream import Guard, Loop, Stream
@@ -64,6 +66,46 @@ def test_a_product_of_any_type_and_size_gives_the_same_bits(
     b.add(Op.SEND, a=sy, port=b.port("y", TYPES[dtype], (m, n), output=True), count1=m, count2=n)
     fast, slow = _both(b.build(), [{"x": x}])
     np.testing.assert_array_equal(fast[0]["y"], slow[0]["y"])
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(sorted(TYPES)), st.integers(1, 4), st.integers(2, 4), st.tuples(*[st.integers(1, 3)] * 3),
+    st.booleans(), st.integers(0, 9),
+)  # fmt: skip
+def test_blocks_on_the_diagonal_multiply_only_their_own_rows(
+    dtype: str, m: int, blocks: int, size: tuple[int, int, int], infinite: bool, seed: int
+) -> None:
+    outer, run, n = size
+    k = outer * blocks * run
+    rng = np.random.default_rng(seed)
+    arrays = [
+        rng.integers(0, 100, shape) if dtype[0] in "iu" else rng.standard_normal(shape) for shape in ((k, n), (m, k))
+    ]
+    w, x = (a.astype(NUMPY[dtype]) for a in arrays)
+    if infinite and dtype[0] == "f":
+        x[0, 0] = np.inf
+    b = Builder()
+    at_w = b.constant(w)
+    at_x, at_y = b.place(x.nbytes), b.place(m * n * blocks * 4)
+    sx, sy = b.stream(row_major(dtype, at_x, m, k)), b.stream(row_major(TYPES[dtype], at_y, m, n * blocks))
+    b.add(Op.RECV, out=sx, port=b.port("x", dtype, (m, k)), count1=m, count2=k)
+    b.add(Op.LOADW, a=b.stream(row_major(dtype, at_w, k, n)), blocks=blocks, start3=run, count1=k, count2=n)
+    both = Flag.FIRST | Flag.LAST
+    b.add(Op.MATMUL, flags=both, blocks=blocks, a=sx, out=sy, count1=m, count2=k, count3=n * blocks)
+    b.add(
+        Op.SEND, a=sy, port=b.port("y", TYPES[dtype], (m, n * blocks), output=True), count1=m, count2=n * blocks
+    )  # fmt: skip
+    binary = b.build()
+    fast, slow = _both(binary, [{"x": x}])
+    np.testing.assert_array_equal(fast[0]["y"], slow[0]["y"])
+    with np.errstate(invalid="ignore"):
+        apart = [x[:, (np.arange(k) // run) % blocks == j] for j in range(blocks)]
+        lonely = np.isfinite(np.stack([a.astype("f8").sum(axis=1) for a in apart], axis=1))
+    if dtype[0] == "f":
+        assert (np.isfinite(fast[0]["y"]).reshape(m, blocks, n).all(axis=2) == lonely).all()
+    counted = sum(counts(targets.load("lpu"), binary, i).operations for i in binary.rows)
+    assert counted == 2 * m * k * n
 
 
 @settings(deadline=None, max_examples=60)
