@@ -45,13 +45,8 @@ def transaction_post(
         raise ValueError(f"{kind} {subject} does not balance: {moved}")
     chain = chain_lock(organisation_id)
     content = _content(kind, idempotency_key, subject, currency, moved, detail)
-    known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
+    known = _known(organisation_id, idempotency_key, content)
     if known is not None:
-        if _content_of(known) != content:
-            raise Problem(
-                409, "Key used twice", f"The key {idempotency_key!r} already stands for another posting.",
-                kind="idempotency-conflict",
-            )  # fmt: skip
         return known, False
     posted = Transaction.objects.create(
         organisation_id=organisation_id,
@@ -64,6 +59,22 @@ def transaction_post(
         previous_hash=chain.hash,
         hash=hash_of(chain.hash, organisation_id, chain.sequence + 1, now, content),
     )
+    _chain(chain, posted, currency, moved)
+    return posted, True
+
+
+def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any]) -> Transaction | None:
+    """The transaction that the key stands for already. Raises Problem(409) when that says something else."""
+    known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
+    if known is not None and _content_of(known) != content:
+        detail = f"The key {idempotency_key!r} already stands for another posting."
+        raise Problem(409, "Key used twice", detail, kind="idempotency-conflict")
+    return known
+
+
+def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
+    """What follows from a new transaction: its entries, the chain's new head, and word for others in the outbox."""
+    organisation_id = posted.organisation_id
     Entry.objects.bulk_create(
         Entry(transaction=posted, account=_account(organisation_id, account, currency), amount=amount)
         for account, amount in sorted(moved.items())
@@ -72,11 +83,10 @@ def transaction_post(
     chain.save(update_fields=["sequence", "hash"])
     OutboxRow.objects.create(
         organisation_id=organisation_id,
-        topic=f"ledger.{kind}",
-        payload={"transaction": str(posted.id), "sequence": posted.sequence, "subject": subject},
-        created_at=now,
+        topic=f"ledger.{posted.kind}",
+        payload={"transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject},
+        created_at=posted.at,
     )
-    return posted, True
 
 
 def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, content: dict[str, Any]) -> str:

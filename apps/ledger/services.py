@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,8 @@ from apps.accounts.problems import Problem
 from apps.ledger.models import AccountKind, Cap, Hold, HoldState, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import spending
-from apps.pricing.rating import Rating, amount_text, decimal_text, digest_of, exact_sum
+from apps.ledger.usage import Usage, stamp
+from apps.pricing.rating import amount_text, decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 
 
@@ -96,81 +97,39 @@ def hold_release(*, contract_id: UUID, now: datetime) -> Hold:
 
 
 @transaction.atomic
-def usage_post(
-    *,
-    organisation_id: UUID,
-    contract_id: UUID,
-    lease_id: UUID | None,
-    idempotency_key: str,
-    quantity: int,
-    operations: int,
-    cycles: int,
-    program_digest: str,
-    project_id: UUID | None,
-    model_name: str,
-    rating: Rating,
-    amount: Decimal,
-    occurred_from: datetime,
-    occurred_to: datetime,
-    now: datetime,
-) -> tuple[UsageRow, bool]:
+def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
     """Record what a lease used and post its price against the contract's hold. Returns (row, whether it is new).
 
-    The same key with the same payload is a no-op, with another payload a conflict (409). An amount above what is held
+    The same key with the same content is a no-op, with another content a conflict (409). An amount above what is held
     is refused: what was not set aside is never charged.
     """
-    if amount != rating.amount or quantity != rating.executions:
-        raise ValueError("a usage row says what its rating says")
-    payload = {
-        "contract": str(contract_id), "lease": str(lease_id), "quantity": quantity, "operations": operations,
-        "cycles": cycles, "program": program_digest, "project": str(project_id), "model": model_name,
-        "rating": rating.to_json(), "from": _stamp(occurred_from), "to": _stamp(occurred_to),
-    }  # fmt: skip
-    digest = digest_of(payload)
-    hold = _hold_lock(organisation_id, contract_id)
-    chain_lock(organisation_id)
-    known = UsageRow.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
+    hold = _hold_lock(usage.organisation_id, usage.contract_id)
+    chain_lock(usage.organisation_id)
+    known = _usage_known(usage)
     if known is not None:
-        if known.payload_digest != digest:
-            raise Problem(
-                409, "Usage conflict", f"The usage {idempotency_key!r} was already recorded with another content.",
-                kind="usage-conflict",
-            )  # fmt: skip
         return known, False
-    _hold_consume(hold, amount, rating.currency, now)
+    _hold_consume(hold, usage.rating.amount, usage.rating.currency, now)
     posted, _ = transaction_post(
-        organisation_id=organisation_id,
+        organisation_id=usage.organisation_id,
         kind="usage",
-        idempotency_key=f"usage:{idempotency_key}",
-        subject=f"contract {contract_id}",
-        currency=rating.currency,
-        amounts=_usage_entries(amount, unused=rating.unused),
-        detail={"usage": digest, "hold": str(hold.id)},
+        idempotency_key=f"usage:{usage.idempotency_key}",
+        subject=f"contract {usage.contract_id}",
+        currency=usage.rating.currency,
+        amounts=_usage_entries(usage.rating.amount, unused=usage.rating.unused),
+        detail={"usage": usage.digest, "hold": str(hold.id)},
         now=now,
     )
-    row = UsageRow.objects.create(
-        organisation_id=organisation_id,
-        contract_id=contract_id,
-        lease_id=lease_id,
-        idempotency_key=idempotency_key,
-        payload_digest=digest,
-        quantity=quantity,
-        operations=operations,
-        cycles=cycles,
-        billed_operations=rating.billed_operations,
-        program_digest=program_digest,
-        project_id=project_id,
-        model_name=model_name,
-        klass=rating.terms.klass,
-        rating=rating.to_json(),
-        amount=amount,
-        currency=rating.currency,
-        occurred_from=occurred_from,
-        occurred_to=occurred_to,
-        created_at=now,
-        transaction=posted,
-    )
-    return row, True
+    return UsageRow.objects.create(**usage.columns(), created_at=now, transaction=posted), True
+
+
+def _usage_known(usage: Usage) -> UsageRow | None:
+    """The row that the key stands for already. Raises Problem(409) when that says something else."""
+    rows = UsageRow.objects.filter(organisation_id=usage.organisation_id, idempotency_key=usage.idempotency_key)
+    known = rows.first()
+    if known is not None and known.payload_digest != usage.digest:
+        detail = f"The usage {usage.idempotency_key!r} was already recorded with another content."
+        raise Problem(409, "Usage conflict", detail, kind="usage-conflict")
+    return known
 
 
 @transaction.atomic
@@ -231,10 +190,6 @@ def _usage_entries(amount: Decimal, *, unused: bool) -> dict[AccountKind, Decima
     }
 
 
-def _stamp(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="microseconds")
-
-
 def detail_of(row: UsageRow) -> dict[str, Any]:
     """A usage row for machines."""
     return {
@@ -251,7 +206,7 @@ def detail_of(row: UsageRow) -> dict[str, Any]:
         "billed_operations": int(row.billed_operations),
         "amount": decimal_text(row.amount),
         "currency": row.currency,
-        "occurred_from": _stamp(row.occurred_from),
-        "occurred_to": _stamp(row.occurred_to),
+        "occurred_from": stamp(row.occurred_from),
+        "occurred_to": stamp(row.occurred_to),
         "rating": row.rating,
     }

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 from apps.accounts.models import Organisation
 from apps.ledger.models import Hold, UsageRow
 from apps.ledger.services import hold_place, usage_post
+from apps.ledger.usage import Usage
 from apps.pricing.rating import Counts, Rating, Terms, rate
 from tests.pricing.rating.books import book
 
@@ -40,12 +41,12 @@ def used(hold: Hold, executions: int = 1, *, key: str | None = None, **changes: 
     priced = rating(executions)
     given: dict[str, Any] = {
         "organisation_id": hold.organisation_id, "contract_id": hold.contract_id, "lease_id": None,
-        "idempotency_key": key or f"lease:{uuid4()}", "quantity": executions,
-        "operations": priced.counted_operations, "cycles": COUNTS.cycles * executions, "program_digest": "ab" * 32,
-        "project_id": None, "model_name": "squeezenet", "rating": priced, "amount": priced.amount,
-        "occurred_from": NOW, "occurred_to": NOW + timedelta(seconds=1), "now": NOW,
+        "idempotency_key": key or f"lease:{uuid4()}", "operations": priced.counted_operations,
+        "cycles": COUNTS.cycles * executions, "program_digest": "ab" * 32, "project_id": None,
+        "model_name": "squeezenet", "rating": priced, "occurred_from": NOW, "occurred_to": NOW + timedelta(seconds=1),
     }  # fmt: skip
-    return usage_post(**{**given, **changes})
+    now = changes.pop("now", NOW)
+    return usage_post(Usage(**{**given, **changes}), now=now)
 
 
 def balance(balances: dict[tuple[str, str], Decimal], kind: str) -> Decimal:

@@ -11,6 +11,7 @@ from django.db import connection
 from apps.accounts.problems import Problem
 from apps.ledger.models import Hold, UsageRow
 from apps.ledger.services import usage_post
+from apps.ledger.usage import Usage
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
 from apps.sales.facts import ProgramFacts
@@ -52,13 +53,13 @@ def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int
         contract=contract, program_digest=facts.digest, executions=executions, first_instant=now, now=now
     )
     lease = uuid4()
-    row, _ = usage_post(
+    usage = Usage(
         organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=lease,
-        idempotency_key=f"lease:{lease}", quantity=executions, operations=facts.operations * executions,
+        idempotency_key=f"lease:{lease}", operations=facts.operations * executions,
         cycles=facts.cycles * executions, program_digest=facts.digest, project_id=None, model_name=facts.model,
-        rating=rating, amount=rating.amount, occurred_from=now, occurred_to=now + timedelta(seconds=1), now=now,
+        rating=rating, occurred_from=now, occurred_to=now + timedelta(seconds=1),
     )  # fmt: skip
-    return row
+    return usage_post(usage, now=now)[0]
 
 
 def _digest(contract: Contract) -> str:

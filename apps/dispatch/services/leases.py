@@ -21,6 +21,7 @@ from apps.dispatch import contracts
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
 from apps.fleet.models import HOST_SILENT_AFTER, WorkerHost
 from apps.ledger.services import usage_post
+from apps.ledger.usage import Usage
 from apps.sales.services import contract_lease_rate
 from compiler.isa.resources import Resources
 
@@ -226,23 +227,21 @@ def _usage_post(*, lease: Lease, job: Job, now: datetime) -> None:
         now=now,
     )
     model = program.model_version.model
-    _, is_new = usage_post(
+    usage = Usage(
         organisation_id=job.organisation_id,
         contract_id=job.contract_id,
         lease_id=lease.pk,
         idempotency_key=f"lease:{lease.pk}",
-        quantity=lease.count,
         operations=rating.counted_operations,
         cycles=contracts.counts_of(program).cycles * lease.count,
         program_digest=program.digest,
         project_id=model.project_id,
         model_name=model.name,
         rating=rating,
-        amount=rating.amount,
         occurred_from=lease.device_from,
         occurred_to=lease.device_to,
-        now=now,
     )
+    _, is_new = usage_post(usage, now=now)
     if not is_new:
         raise Problem(409, "Already billed", f"Lease {lease.pk} was billed before it was completed.")
 

@@ -12,6 +12,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.services import hold_release, usage_post
+from apps.ledger.usage import Usage
 from apps.pricing.rating import Rating, Terms, rate
 from apps.pricing.selectors import book_of_digest
 from apps.sales.facts import ProgramFacts, project_uuid
@@ -136,23 +137,21 @@ def _unused_charge(contract: Contract, program_digest: str, executions: int, now
     )
     if rating.amount == 0:
         return
-    usage_post(
+    usage = Usage(
         organisation_id=contract.organisation_id,
         contract_id=contract.id,
         lease_id=None,
         idempotency_key=f"unused:{contract.id}:{program_digest}",
-        quantity=executions,
         operations=rating.counted_operations,
         cycles=facts.cycles * executions,
         program_digest=program_digest,
         project_id=project_uuid(facts),
         model_name=facts.model,
         rating=rating,
-        amount=rating.amount,
         occurred_from=contract.starts_at,
         occurred_to=max(contract.starts_at, min(now, contract.ends_at)),
-        now=now,
     )
+    usage_post(usage, now=now)
 
 
 def _line_lock(contract: Contract, program_digest: str) -> ContractLine:
