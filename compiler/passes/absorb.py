@@ -28,7 +28,7 @@ def absorb(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         if isinstance(node, Compute) and node.is_contraction and node.post is not None and node.expr.dtype.is_float:
-            while (simpler := _simplified(node, work)) is not None:
+            while node.post is not None and (simpler := _simplified(node, work)) is not None:
                 node = simpler
         nodes.append(node)
     return dead_code(replace(graph, nodes=tuple(nodes), constants=work.constants, types=work.types))

@@ -98,6 +98,25 @@ graph "conv_bn_relu" {
     same(graph, done, 3)
 
 
+def test_a_factor_that_is_all_there_is_behind_a_product_disappears_into_its_weights():
+    graph = verify(
+        parse("""
+graph "g" {
+  input "x" f32[1,2]
+  const "w" f32[2,2] = [1.0, 2.0, 3.0, 4.0]
+  value "y" f32[1,2] = compute "dot" of ["dot"] over [1, 2] reduce sum over [2]
+    read "x" [l0, l2] read "w" [l2, l1] expr (arg 0 : f32; arg 1 : f32; mul 0 1 : f32)
+    post (arg -1 : f32; const 0.25 : f32; mul 0 1 : f32)
+  output "y"
+}
+""")
+    )
+    small = verify(absorb(graph))
+    assert sum(node.operations for node in small.nodes) == 1 * 2 * 2 * 2
+    feed = {"x": np.array([[3.0, 5.0]], np.float32)}
+    np.testing.assert_array_equal(run(small, feed)["y"], run(graph, feed)["y"])
+
+
 def test_a_split_into_heads_and_a_transpose_are_read_in_place():
     graph = parse("""
 graph "heads" {
