@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come bac
         if arguments[0] == "lock":
             install.lock()
             return 0
-        seconds = install.everything()
+        seconds = install.everything(pages=arguments[0] != "worker")
     except install.SetupError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -43,14 +43,15 @@ class SetupError(Exception):
     """Set-up cannot go on; the message is one sentence that says what to do."""
 
 
-def everything() -> float:
-    """Virtual environment, packages, browser files; returns the seconds it took."""
+def everything(*, pages: bool = True) -> float:
+    """Virtual environment, packages and, unless this machine serves no `pages`, browser files; returns the seconds."""
     started = time.monotonic()
     with _one_at_a_time():
         _virtual_environment()
         _packages()
-        _node_modules()
-        vendor_files()
+        if pages:
+            _node_modules()
+            vendor_files()
     return time.monotonic() - started
 
 

@@ -95,6 +95,28 @@ def test_a_worker_of_another_host_is_told_what_it_needs(monkeypatch: pytest.Monk
         stack.worker(["--pool", "a"])
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("DATABASE_URL", "mysql://here/takt", "DATABASE_URL must name a PostgreSQL server"),
+        (
+            "DATABASE_URL",
+            "postgres://takt@127.0.0.1:1/takt",
+            "The database that DATABASE_URL names cannot be used: connection",
+        ),
+        ("STORAGE_URL", "ftp://here", "STORAGE_URL must be file"),
+    ],
+)
+def test_an_address_that_is_wrong_is_one_sentence(name: str, value: str, said: str) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "manage.py", "worker", "--pool", "lpu-a"],
+        cwd=ROOT, env={**os.environ, name: value}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert outcome.returncode == 1
+    assert outcome.stderr.startswith(said)
+    assert len(outcome.stderr.strip().splitlines()) == 1
+
+
 def test_an_icon_that_does_not_exist_is_named() -> None:
     with pytest.raises(install.SetupError, match="no-such-icon"):
         install._icons(["upload", "no-such-icon"])
