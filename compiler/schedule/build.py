@@ -16,6 +16,7 @@ from compiler.schedule.depend import dependencies
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
+from compiler.schedule.relay import relay
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from compiler.schedule.tile import Tile
     from compiler.schedule.tiler import Tiler
     from compiler.targets import Target
+
+RELAYS = 2  # rounds of copies for the sake of the interval
 
 
 @dataclass
@@ -67,7 +70,7 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
 
     if branches.guarded(legal):
         return _branched(branches.schedule(legal, tiler, nodes, data, stretch), tiler, names, nodes, on_stage)
-    best = order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space)
+    best = _repeated(order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space), tiler)
     tiles, needs, done = best.tiles, best.needs, best.done
     on_stage("memory")
     lives = _lifetimes(tiler.space, done)
@@ -77,6 +80,23 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
         legal, target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
         best.interval, names, nodes, needs,
     )  # fmt: skip
+
+
+def _repeated(best: order.Attempt, tiler: Tiler) -> order.Attempt:
+    """A shorter interval, where buffers that live long forbid one: values are handed on to copies."""
+    for _ in range(RELAYS):
+        wanted = best.least + best.least // 8
+        if best.interval <= wanted:
+            break
+        due = relay(tiler, best.once, best.lives, wanted)
+        if not due:
+            break
+        data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
+        again = order.schedule(tiler.tiles, data, tiler.chains, tiler.target, tiler.space, due=due)
+        if again.cost >= best.cost:
+            break
+        best = again
+    return best
 
 
 def _branched(
@@ -111,7 +131,7 @@ def _lifetimes(space: Space, done: order.Schedule) -> list[Lifetime]:
         if b.kind != "arena" or not b.size:
             continue
         lines = slice(b.first_line, b.first_line + b.size // space.machine.line_bytes)
-        start = int(done.first[lines].min())
+        start = int(done.first[lines].min(initial=np.iinfo(np.int64).max))
         if start == np.iinfo(np.int64).max:
             continue
         end = max(int(done.ready[lines].max()), int(done.read_end[lines].max()))

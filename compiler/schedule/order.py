@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +51,24 @@ class Needs:
 @dataclass
 class Attempt:
     """A finished schedule: the tiles that are left, on their units, what they wait for, when they start, and after how
-    many cycles the next inference may begin."""
+    many cycles the next inference may begin.
+
+    ``least``: cycles that the busiest unit works. ``once``, ``lives``: starts of the tiles that were given (-1: dropped) and
+    first and last cycle of every buffer, in the shortest schedule that is not repeated.
+    """
 
     tiles: list[Tile]
     needs: Needs
     done: Schedule
     interval: int
+    least: int
+    once: list[int]
+    lives: dict[str, tuple[int, int]]
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Latency and interval, the interval alone when it is far from what is possible."""
+        return max(0, self.interval - 2 * self.least), self.done.latency + self.interval
 
 
 def schedule(
@@ -65,22 +78,30 @@ def schedule(
     machine: Machine,
     space: Space,
     repeat: bool = True,
+    due: Mapping[int, int] | None = None,
 ) -> Attempt:
-    """The best schedule found with a counted number of attempts. ``repeat``: also look for a period below the latency."""
+    """The best schedule found with a counted number of attempts. ``repeat``: also look for a period below the latency;
+    ``due``: cycles from which on tiles may start that could wait longer."""
     given = problem(tiles, data, chains, space)
-    placed = _improved(given, machine, [_jobs(rank, given) for rank in rankings(tiles, data, chains)])
-    interval = max(1, placed.latency)
+    release = [(due or {}).get(n, 0) for n in range(len(tiles))]
+    once = _improved(given, machine, [_jobs(rank, given) for rank in rankings(tiles, data, chains)], release)
+    placed, interval, least = once, max(1, once.latency), _busiest(given, machine, once)
     if repeat:
-        placed, interval = _repeated(given, machine, placed)
-    return _attempt(tiles, given, placed, interval, space.lines)
+        placed, interval = _repeated(given, machine, once, least, due or {})
+    lives = {name: (once.first[b], once.last[b]) for b, name in enumerate(given.names) if once.first[b] <= once.last[b]}
+    left, needs = _kept(tiles, given, placed)
+    done = _done(left, [cycle for cycle in placed.start if cycle >= 0], placed.latency, space.lines)
+    return Attempt(left, needs, done, interval, least, once.start, lives)
 
 
-def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Placement:
+def _improved(given: Problem, machine: Machine, ranks: list[list[int]], release: list[int]) -> Placement:
     """Forward passes, each in the order of the latest starts that the one before leaves."""
-    best = min((Insertion(given, machine, rank).run() for rank in ranks), key=lambda placed: placed.latency)
+    best = min(
+        (Insertion(given, machine, rank, ONCE, release).run() for rank in ranks), key=lambda placed: placed.latency
+    )
     placed, failed = best, 0
     for _ in range(ROUNDS):
-        placed = Insertion(given, machine, _urgency(given, latest(given, placed))).run()
+        placed = Insertion(given, machine, _urgency(given, latest(given, placed)), ONCE, release).run()
         if placed.latency < best.latency:
             best, failed = placed, 0
         else:
@@ -90,11 +111,14 @@ def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Place
     return best
 
 
-def _repeated(given: Problem, machine: Machine, once: Placement) -> tuple[Placement, int]:
+def _repeated(
+    given: Problem, machine: Machine, once: Placement, least: int, due: Mapping[int, int]
+) -> tuple[Placement, int]:
     """The same order for a short period: what the period costs in latency is weighed against what it gains."""
-    late = latest(given, once)
+    late = latest(given, once, pinned=True)
     rank = _urgency(given, late)
-    least = _busiest(given, machine, once)
+    for n, cycle in due.items():
+        late[n] = min(late[n], cycle)
     best, period = once, max(once.latency, 1)
     wanted = least
     for _ in range(PERIODS):
@@ -139,7 +163,7 @@ def _urgency(given: Problem, late: list[int]) -> list[int]:
     return _jobs([(start if start >= 0 else ONCE, n) for n, start in enumerate(late)], given)
 
 
-def _attempt(tiles: list[Tile], given: Problem, placed: Placement, interval: int, lines: int) -> Attempt:
+def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Tile], Needs]:
     """Tiles on their units, without the LOADWs whose weights are there already."""
     keep = [n for n in range(len(tiles)) if placed.start[n] >= 0]
     number = {old: new for new, old in enumerate(keep)}
@@ -150,10 +174,8 @@ def _attempt(tiles: list[Tile], given: Problem, placed: Placement, interval: int
         if n in placed.slot:
             instruction = instruction._replace(slot=placed.slot[n], row=instruction.row + placed.row.get(n, 0))
         left.append(replace(tiles[n], instruction=instruction, unit=(tiles[n].unit[0], placed.instance[n])))
-    needs = Needs(
-        [sorted({number[b] for b in given.data[n]}) for n in keep], [[number[b] for b in tiles[n].after] for n in keep]
-    )
-    return Attempt(left, needs, _done(left, [placed.start[n] for n in keep], placed.latency, lines), interval)
+    data = [sorted({number[b] for b in given.data[n]}) for n in keep]
+    return left, Needs(data, [[number[b] for b in tiles[n].after] for n in keep])
 
 
 def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Schedule:

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from compiler.schedule.problem import Problem
 
 
-def latest(p: Problem, placed: Placement) -> list[int]:
-    """By tile its latest start; tiles that were dropped have -1."""
+def latest(p: Problem, placed: Placement, pinned: bool = False) -> list[int]:
+    """By tile its latest start; tiles that were dropped have -1. ``pinned``: what nobody waits for stays where it is, so
+    that what it reads is not kept longer."""
     start = placed.start
     order = sorted((n for n in range(len(start)) if start[n] >= 0), key=lambda n: (-start[n], -n))
     late = [-1] * len(start)
     limits = _limits(p, placed)
     for n in order:
-        bound = placed.latency - p.end[n]
+        bound = start[n] if pinned and not p.users[n] else placed.latency - p.end[n]
         end = p.end[n]
         for user in p.users[n]:
             if start[user] >= 0 and late[user] - end < bound:
