@@ -9,6 +9,9 @@ buffer connects any more is searched apart, and states that failed are remembere
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -48,11 +51,23 @@ def search(sizes: list[int], live: Mask, weights: Vector, capacity: int, budget:
         if steps >= budget:
             break
         state = _Attempt(problem, problem.order(*attempt), min(share, budget - steps))
-        offsets = state.run()
+        with _deep(len(sizes)):
+            offsets = state.run()
         steps += state.steps
         if offsets is not None:
             return Found([int(o) * problem.unit for o in offsets], steps)
     return Found(None, steps)
+
+
+@contextmanager
+def _deep(levels: int) -> Iterator[None]:
+    """Room for a search that is as deep as there are buffers."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + 4 * levels)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _attempts() -> list[tuple[tuple[str, int], int]]:

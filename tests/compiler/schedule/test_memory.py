@@ -97,3 +97,11 @@ def test_a_search_stops_when_its_steps_are_spent():
     sizes = [b.size for b in TIGHT]
     assert search(sizes, live, lengths, live_bound(TIGHT), 2) == (None, 2)
     assert plan(TIGHT).arena == live_bound(TIGHT) == 20 * LINE
+
+
+def test_a_search_is_as_deep_as_there_are_buffers():
+    long = [Lifetime(f"b{n}", LINE, 0, 10) for n in range(600)]
+    live, lengths = sections(long, None)
+    found = search([b.size for b in long], live, lengths, 600 * LINE, 600)
+    assert found.offsets is not None
+    assert sorted(found.offsets) == [n * LINE for n in range(600)]
