@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,9 +61,9 @@ class Attempt:
     needs: Needs
     done: Schedule
     interval: int
-    least: int
-    once: list[int]
-    lives: dict[str, tuple[int, int]]
+    least: int = 0
+    once: list[int] = field(default_factory=list)
+    lives: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def cost(self) -> tuple[int, int]:
