@@ -10,8 +10,8 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 from compiler.errors import ModelError
 from compiler.frontend import bounded
 from compiler.frontend.limits import DEFAULT, Limits
-from compiler.frontend.op import Op, tupled
-from compiler.frontend.operators import RULES
+from compiler.frontend.op import Op, Rule, tupled
+from compiler.frontend.operators import MICROSOFT, RULES
 from compiler.frontend.tensors import ELEMENT_TYPES, tensor_array
 from compiler.ir.builder import Builder
 from compiler.ir.types import TensorType
@@ -59,7 +59,9 @@ class Lowering:
         remedy = _REMEDY.get(domain, "Replace it by other operators, or tell us that you need it.")
         return ModelError(f"{title} {reason} ({len(names)} x: {shown}). {remedy}", node=names[0][: self.limits.text])
 
-    def _rule(self, node: NodeProto) -> object | None:
+    def _rule(self, node: NodeProto) -> Rule | None:
+        if node.domain == "com.microsoft":
+            return MICROSOFT.get(node.op_type)
         return RULES.get(node.op_type) if node.domain in _DOMAINS else None
 
     def _body(self, node: NodeProto) -> FunctionProto | None:
@@ -203,7 +205,7 @@ class Lowering:
         self._collect(lambda: self._apply(node, name, inputs, scope), name)
 
     def _apply(self, node: NodeProto, name: str, inputs: list[str | None], scope: dict[str, str | None]) -> None:
-        rule = RULES.get(node.op_type) if node.domain in _DOMAINS else None
+        rule = self._rule(node)
         attributes = {a.name: a for a in node.attribute}
         if (_domain(node.domain), node.op_type) in self.functions or rule is None:
             function = self._body(node) or self._specialised(node, inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -40,6 +40,16 @@ FOLD_TOTAL = (
 )  # points that all other folding of one model may evaluate: a hostile model folds no longer than this
 
 
+@dataclass(frozen=True)
+class Dequantised:
+    """What a float value was before: ``(value - zero) * scale`` with one scale, or one for each place along ``axis``."""
+
+    value: str
+    scale: str
+    zero: str | None
+    axis: int | None
+
+
 class Builder:
     """A graph in the making. Methods return the name of the value they define."""
 
@@ -52,6 +62,7 @@ class Builder:
         self.source: tuple[str, ...] = ()
         self.guard: Guard | None = None  # of every node that is added
         self.guards: dict[str, Guard] = {}  # values that a guarded node defines
+        self.dequantised: dict[str, Dequantised] = {}  # float values of which the codes are known
         self._max_bytes, self._max_nodes = max_bytes, max_nodes
         self.lengths: dict[
             str, tuple[int, str]

@@ -20,7 +20,7 @@ from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import stored_array
 from compiler.precision.error import decibels, powers
-from compiler.precision.feeds import seeded
+from compiler.precision.feeds import affordable, seeded
 from compiler.precision.plan import (
     ROW,
     STATIC,
@@ -52,10 +52,11 @@ def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> t
     if not given:
         raise ModelError("the calibration holds no feed; give at least one, or none at all for seeded ones")
     watch = _Watch(graph)
+    measured = affordable(graph)
     state: dict[str, Array] = {}
     outputs = []
     for number, feed in enumerate(given):
-        watch.measuring = number == 0
+        watch.measuring = number < measured
         for name in graph.inputs:
             watch.range(name, feed[name])
         try:
@@ -101,17 +102,21 @@ class _Watch:
         if not (self.measuring and isinstance(node, Compute) and is_float_contraction(node)):
             return
         if factors(node, self.graph)[1] is not None:
-            self.loss[node.output] = losses(node, self.graph, values)
+            found = losses(node, self.graph, values, self.ranges)
+            before = self.loss.get(node.output, found)
+            self.loss[node.output] = {mode: min(value, before[mode]) for mode, value in found.items()}
 
 
-def losses(node: Compute, graph: Graph, values: Mapping[str, Array]) -> dict[str, float]:
-    """Signal-to-noise ratio of one contraction by mode, its own result in floats, inputs as they are."""
+def losses(node: Compute, graph: Graph, values: Mapping[str, Array], ranges: Mapping[str, Range]) -> dict[str, float]:
+    """Signal-to-noise ratio of one contraction by mode, its own result in floats, inputs as they are.
+
+    ``ranges``: over this feed and those before it, so that a quiet feed is measured with the scale that a loud one asks for.
+    """
     moving, _ = factors(node, graph)
     operand = node.operands[moving]
-    x = values[operand.value]
     found = {}
     if operand.fill in (None, 0.0):
-        kind = encoding(float(x.min(initial=0.0)), float(x.max(initial=0.0)), plain_zero=not correctable(node, graph))
+        kind = encoding(*ranges.get(operand.value, (0.0, 0.0)), plain_zero=not correctable(node, graph))
         found[STATIC] = _loss(node, graph, values, Plan({operand.value: kind}, {node.output: STATIC}))
     if row_dims(node, graph) is not None:
         found[ROW] = _loss(node, graph, values, Plan({}, {node.output: ROW}))

@@ -6,10 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from compiler.ir.graph import Compute, Graph, reads_of
 from compiler.passes import dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
+from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import Encoding
 from compiler.precision.plan import (
     FLOAT,
@@ -54,7 +56,8 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
 
     By constant weights: codes with one scale per tensor where that loses little of the operation's own result, else codes
     with one scale per row (where rows are apart), else float16. Two factors that both come at run time are multiplied in float16:
-    their codes would need scales measured on both sides for products that seldom fill a plane.
+    their codes would need scales measured on both sides for products that seldom fill a plane. Rows of tokens have their own
+    scales at once when the feeds were made up: how large a token's features become depends on the text.
     """
     modes = {}
     for node in graph.nodes:
@@ -62,9 +65,19 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
             continue
         half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
         loss = calibration.loss.get(node.output, {}) if factors(node, graph)[1] is not None else {}
-        good = [mode for mode in (STATIC, ROW) if loss.get(mode, -999.0) >= calibration.limit]
+        order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
+        good = [mode for mode in order if loss.get(mode, -999.0) >= calibration.limit]
         modes[node.output] = good[0] if good else HALF if half else FLOAT
     return modes
+
+
+def has_token_rows(node: Compute, graph: Graph) -> bool:
+    """Whether the moving factor is several rows whose last dimensions are reduced, as a transformer's features are."""
+    dims = row_dims(node, graph)
+    shape = graph.types[node.operands[factors(node, graph)[0]].value].shape
+    return (
+        dims is not None and dims == tuple(range(len(shape) - len(dims), len(shape))) and prod(shape[: -len(dims)]) > 1
+    )
 
 
 def wire(graph: Graph, plan: Plan) -> str:

@@ -93,7 +93,7 @@ def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
         return term
     if isinstance(storage, DType):
         return term.cast(storage)
-    plain = _codes(term * storage.inverse, storage, leaf)
+    plain = _codes(_unclipped(term, storage, storage.inverse) * storage.inverse, storage, leaf)
     inner = _scaled(term, storage.inverse, leaf)
     if inner is None:
         return plain
@@ -102,7 +102,7 @@ def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
 
 
 def _codes(term: Term, storage: Encoding, leaf: Scaled) -> Term:
-    term = _unclipped(term, storage)
+    term = _unclipped(term, storage, 1.0)
     if storage.zero:
         term = _shifted(term, float(storage.zero), leaf)
     return term.nearest(storage.dtype)
@@ -118,15 +118,15 @@ def _shifted(term: Term, addend: float, leaf: Scaled) -> Term:
     return term + addend
 
 
-def _unclipped(term: Term, storage: Encoding) -> Term:
-    """Without clips at or beyond what the codes can say."""
+def _unclipped(term: Term, storage: Encoding, factor: float) -> Term:
+    """Without clips that, times ``factor``, lie at or beyond what the codes can say."""
     low, high = storage.limits
     while term.name in ("max", "min"):
         bounds = [a for a in term.args if a.name == "const" and a.imm is not None]
         if len(bounds) != 1:
             return term
         rest = term.args[1] if term.args[0] is bounds[0] else term.args[0]
-        at = float(bounds[0].imm or 0) + storage.zero
+        at = float(np.float32(bounds[0].imm or 0) * np.float32(factor)) + storage.zero
         if not (at < low + 0.5 if term.name == "max" else at > high - 0.5):
             return term
         term = rest

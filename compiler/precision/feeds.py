@@ -13,15 +13,20 @@ from compiler.ir.types import TensorType
 Array = np.ndarray[Any, Any]
 WORK = 1 << 32  # operations that calibrating on seeded feeds may take, about; at least one feed
 MOST = 8
+PATCH = 8  # elements of a patch of one brightness along either side
 
 
 def seeded(graph: Graph, count: int | None = None) -> list[dict[str, Array]]:
     """``count`` feeds (default: as many as a counted budget of operations allows), the same on every machine."""
-    if count is None:
-        work = sum(n.operations for n in graph.nodes if isinstance(n, Compute))
-        count = max(1, min(MOST, WORK // max(work, 1)))
+    count = affordable(graph) if count is None else count
     limits = index_limits(graph)
     return [_feed(graph, limits, np.random.default_rng([20260101, n])) for n in range(count)]
+
+
+def affordable(graph: Graph) -> int:
+    """Feeds for which a counted budget of operations suffices: at least one."""
+    work = sum(n.operations for n in graph.nodes if isinstance(n, Compute))
+    return max(1, min(MOST, WORK // max(work, 1)))
 
 
 def _feed(graph: Graph, limits: dict[str, int], rng: np.random.Generator) -> dict[str, Array]:
@@ -29,15 +34,34 @@ def _feed(graph: Graph, limits: dict[str, int], rng: np.random.Generator) -> dic
 
 
 def _values(kind: TensorType, limit: int | None, rng: np.random.Generator) -> Array:
-    """Sums of twelve uniform numbers less six (nearly normal, and made of additions alone), or whole numbers below a limit."""
+    """Floats of about unit size, or whole numbers below a limit with a tail that repeats one of them, as padding does."""
     if kind.dtype.is_float:
-        total = np.zeros(kind.shape)
-        for _ in range(12):
-            total += rng.random(kind.shape)
-        return np.asarray(total - 6.0, kind.dtype.numpy)
-    if limit is not None:
-        return rng.integers(0, max(limit, 1), kind.shape).astype(kind.dtype.numpy)
-    return np.ones(kind.shape, kind.dtype.numpy)
+        return np.asarray(_floats(kind.shape, rng), kind.dtype.numpy)
+    if limit is None:
+        return np.ones(kind.shape, kind.dtype.numpy)
+    ids = rng.integers(0, max(limit, 1), kind.shape)
+    if ids.ndim and ids.shape[-1] > 1:
+        ids[..., ids.shape[-1] * 3 // 4 :] = ids.reshape(-1)[0]
+    return ids.astype(kind.dtype.numpy)
+
+
+def _floats(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Nearly normal noise (sums of twelve uniform numbers, so that only additions make it).
+
+    Pictures are noise on one side and patches of one brightness on the other: neighbours that agree drive activations
+    further than noise does.
+    """
+    total = np.zeros(shape)
+    for _ in range(12):
+        total += rng.random(shape)
+    x = total - 6.0
+    if len(shape) < 4 or min(shape[-2:]) < 2 * PATCH:
+        return x
+    height, width = shape[-2:]
+    coarse = rng.random((shape[0], 1, -(-height // PATCH), -(-width // PATCH))) * 4.0 - 2.0
+    patches = coarse.repeat(PATCH, axis=2).repeat(PATCH, axis=3)[..., :height, :width]
+    patches = np.broadcast_to(patches.reshape(shape[0], *[1] * (len(shape) - 3), height, width), shape)
+    return np.concatenate((x[..., : width // 2], patches[..., width // 2 :]), axis=-1)
 
 
 def index_limits(graph: Graph) -> dict[str, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Operand, Reshape, View, operands_of, reads_of
 from compiler.ir.types import DType
 from compiler.precision.encoding import Encoding, Storage
 
@@ -65,6 +65,8 @@ def moved(node: Node) -> tuple[str, ...]:
         return (node.input,)
     if isinstance(node, Join):
         return node.parts
+    if isinstance(node, Merge):
+        return tuple(value for _, value in node.parts)
     if isinstance(node, Gather):
         return (node.data.value,)
     if isinstance(node, Compute) and is_largest(node):

@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, View
+from compiler.ir.graph import Compute, Gather, Graph, Guard, Join, Merge, Node, Operand, View
 from compiler.ir.terms import Term, arg, expression, term_of
 from compiler.ir.types import DType, TensorType
 from compiler.precision.encoding import Encoding, Storage, reading, stored_array, stored_dtype, stored_fill, storing
@@ -29,6 +29,7 @@ class Rewriter:
     types: dict[str, TensorType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
     copies: dict[tuple[object, ...], str] = field(default_factory=dict)
+    guard: Guard | None = None  # of the node that is rewritten, and so of all that it becomes
 
     def __post_init__(self) -> None:
         self.types = dict(self.graph.types)
@@ -62,14 +63,14 @@ class Rewriter:
 
     def emit(self, node: Node, kind: TensorType) -> str:
         self.types[node.output] = kind
-        self.nodes.append(node)
+        self.nodes.append(replace(node, guard=self.guard))
         return node.output
 
     def kept_as(self, value: str, wanted: Storage, source: tuple[str, ...]) -> str:
         """The value in a storage: itself, a constant made anew, or a copy that a map computes."""
         if self.storage(value) == wanted or self.graph.types[value].dtype != DType.F32:
             return value
-        key = (value, wanted)
+        key = (value, wanted, self.guard)
         if key not in self.copies:
             self.copies[key] = self._copy(value, wanted, source)
         return self.copies[key]
@@ -94,6 +95,7 @@ class Rewriter:
         """Append what the node becomes."""
         from compiler.precision.contraction import contraction
 
+        self.guard = node.guard
         if isinstance(node, Compute):
             mode = self.plan.modes.get(node.output, FLOAT)
             if mode == FLOAT and is_largest(node) and self.storage(node.output) is not None:
@@ -115,6 +117,8 @@ class Rewriter:
             return replace(node, operand=replace(node.operand, fill=stored_fill(node.operand.fill, storage)))
         if isinstance(node, Join):
             return replace(node, parts=tuple(self.kept_as(p, storage, node.source) for p in node.parts))
+        if isinstance(node, Merge):
+            return replace(node, parts=tuple((g, self.kept_as(v, storage, node.source)) for g, v in node.parts))
         if isinstance(node, Gather):
             data = replace(node.data, value=self.kept_as(node.data.value, storage, node.source))
             return replace(node, data=data)

@@ -9,9 +9,12 @@ from compiler.frontend.operators import (
     contraction,
     control,
     counting,
+    dequantised,
     elementwise,
     indexing,
     layout,
+    microsoft,
+    microsoft_codes,
     ordering,
     quantised,
     recurrent,
@@ -37,8 +40,12 @@ RULES: dict[str, Rule] = {
     **sampling.TABLE,
     **signal.TABLE,
     **quantised.TABLE,
+    **dequantised.TABLE,
     **recurrent.TABLE,
     **control.TABLE,
     **counting.TABLE,
     **attention.TABLE,
 }
+
+MICROSOFT: dict[str, Rule] = {**microsoft.TABLE, **microsoft_codes.TABLE}
+"""Operators of the domain ``com.microsoft`` that optimised and quantised models carry."""

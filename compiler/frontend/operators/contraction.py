@@ -115,9 +115,19 @@ def _einsum_one(op: Op, value: str, word: str, out: str) -> str:
 
 
 def convolve(
-    op: Op, data: str, weights: str, bias: str | None, w: Window, groups: int, dtype: DType | None = None
+    op: Op,
+    data: str,
+    weights: str,
+    bias: str | None,
+    w: Window,
+    groups: int,
+    dtype: DType | None = None,
+    fill: int = 0,
 ) -> str:
-    """A convolution of any rank: reduction over the window first and channels innermost, as activations are stored."""
+    """A convolution of any rank: reduction over the window first and channels innermost, as activations are stored.
+
+    ``dtype``: of the sums, if not what the data's type adds up in; ``fill``: what codes read outside.
+    """
     x, k = op.b.shape(data), op.b.shape(weights)
     spatial = len(w.kernel)
     op.need(
@@ -138,12 +148,12 @@ def convolve(
     group = {"l1": inner} if groups > 1 else {}
     positions = [row(**{f"l{n + j}": w.strides[j], f"l{n + spatial + j}": w.dilations[j]}) for j in range(spatial)]
     reads = Access((0, 0, *(-p for p in w.before)), (row(l0=1), row(**group, **channel), *positions))
-    fill = None if reads.stays_inside(x, loops) else (0.0 if op.b.dtype(data).is_float else 0)
+    outside = 0.0 if op.b.dtype(data).is_float else fill
     out_row = row(l1=outer, l2=1) if grouped else row(l1=1)
     taps = Access(
         (0,) * len(k), (out_row, row(**channel), *(row(**{f"l{n + spatial + j}": 1}) for j in range(spatial)))
     )
-    operands = [Operand(data, reads, fill), Operand(weights, taps)]
+    operands = [Operand(data, reads, None if reads.stays_inside(x, loops) else outside), Operand(weights, taps)]
     kind = dtype or summed(op.b.dtype(data))
     post = None
     if bias is not None:

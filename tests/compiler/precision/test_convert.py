@@ -27,7 +27,7 @@ def weight(name, *shape):
 
 @cache
 def network():
-    """Every way of storing at once: strides and pads, a residual sum, a pool, h-swish, a depthwise layer, a join, a dense layer."""
+    """Every way of storing at once: strides, pads, a residual sum, a pool, h-swish, a depthwise layer, a join, a dense layer."""
     node = helper.make_node
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], strides=[2, 2]),
@@ -114,9 +114,10 @@ def test_without_feeds_seeded_ones_are_made_and_the_report_says_so():
     program = compiler.compile(compiler.load(network()), precision="int8")
     accuracy = program.report()["accuracy"]
     assert (accuracy["calibration"], accuracy["feeds"]) == ("seeded feeds", 8)
-    assert "accuracy" not in compiler.compile(compiler.load(network())).report() or not compiler.compile(
-        compiler.load(network())
-    ).report()["accuracy"]
+    assert (
+        "accuracy" not in compiler.compile(compiler.load(network())).report()
+        or not compiler.compile(compiler.load(network())).report()["accuracy"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,188 @@
+"""Operators of ``com.microsoft`` on codes: those that quantised models carry.
+
+Their meaning is that of ONNX Runtime's contrib operators (its document ContribOperators).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.frontend.op import Op, Rule
+from compiler.frontend.operators.codes import Codes, multiply, requantised
+from compiler.frontend.operators.microsoft import attend, derived, single
+from compiler.frontend.operators.quantised import TABLE as STANDARD
+from compiler.frontend.operators.quantised import dequantise, dynamic, factor, flat, quantise
+from compiler.ir.types import DType
+
+BITS = (2, 4, 8)
+
+
+def _floats(op: Op, i: int) -> str:
+    """Codes, scale and zero point from input i on, as floats."""
+    zero = flat(op, i + 2) if op.has(i + 2) else None
+    return dequantise(op, op.x(i), flat(op, i + 1), zero, DType.F32)
+
+
+def _codes(op: Op, value: str, i: int, dtype: DType) -> str:
+    """A float value as codes with the scale and zero point from input i on."""
+    return quantise(op, value, flat(op, i), flat(op, i + 1) if op.has(i + 1) else None, dtype)
+
+
+def _binary(name: str) -> Rule:
+    def rule(op: Op) -> str:
+        done = op.point(lambda a, b: a.op(name, b), _floats(op, 0), _floats(op, 3))
+        return _codes(op, done, 6, op.dtype(0))
+
+    return rule
+
+
+def _unary(kind: str) -> Rule:
+    """A standard operator between codes: input, its scale and zero point, the output's scale and zero point."""
+
+    def rule(op: Op) -> str:
+        return _codes(op, single(derived(op, kind, _floats(op, 0))), 3, op.dtype(0))
+
+    return rule
+
+
+def _pool(kind: str) -> Rule:
+    def rule(op: Op) -> str:
+        value, last = _floats(op, 0), bool(op.whole("channels_last", 0))
+        rank = op.rank()
+        if last:
+            value = op.transpose(value, (0, rank - 1, *range(1, rank - 1)))
+        done = single(derived(op, kind, value))
+        if last:
+            done = op.transpose(done, (0, *range(2, rank), 1))
+        return _codes(op, done, 3, op.dtype(0))
+
+    return rule
+
+
+def _concat(op: Op) -> str:
+    """Parts brought to the output's scale; those that have it already stay as they are."""
+    parts = []
+    dtype = op.dtype(2)
+    for i in range(2, len(op.inputs), 3):
+        known = [op.b.known(op.x(j)) for j in (i + 1, i + 2, 0, 1)]
+        same = all(a is not None for a in known) and all(
+            np.array_equal(np.reshape(a, -1), np.reshape(b, -1))
+            for a, b in zip(known[:2], known[2:], strict=True)
+            if a is not None and b is not None
+        )
+        parts.append(op.x(i) if same else _codes(op, _floats(op, i), 0, dtype))
+    axis = op.axis(op.whole("axis"), op.rank(2))
+    return op.b.join(parts, axis)
+
+
+def _where(op: Op) -> str:
+    done = single(derived(op, "Where", op.x(0), _floats(op, 1), _floats(op, 4)))
+    return _codes(op, done, 7, op.dtype(1))
+
+
+def _softmax(op: Op) -> str:
+    opset = op.whole("opset", 13)
+    axis = op.axis(op.whole("axis", -1 if opset >= 13 else 1), op.rank())
+    op.need(
+        opset >= 13 or axis == op.rank() - 1, "works on a flattened matrix. Export it with operator set 13 or later."
+    )
+    done = single(derived(op, "Softmax", _floats(op, 0), axis=axis))
+    return _codes(op, done, 3, op.dtype(0))
+
+
+def _leaky(op: Op) -> str:
+    alpha = op.real("alpha", 0.01)
+    done = op.point(lambda x: x.op("max", 0.0) + x.op("min", 0.0) * alpha, _floats(op, 0))
+    return _codes(op, done, 3, op.dtype(0))
+
+
+def _dynamic_matmul(op: Op) -> str:
+    codes, scale, zero = dynamic(op)
+    return _as_floats(op, Codes(codes, zero), scale, Codes(op.x(1), op.optional(3)), op.x(2), op.optional(4))
+
+
+def _integer_matmul(op: Op) -> str:
+    left, right = Codes(op.x(0), op.optional(4)), Codes(op.x(1), op.optional(5))
+    return _as_floats(op, left, flat(op, 2), right, op.x(3), op.optional(6))
+
+
+def _as_floats(op: Op, left: Codes, a: str, right: Codes, b: str, bias: str | None) -> str:
+    """A product of codes times both scales, with a bias in floats."""
+    total = multiply(op, left, right)
+    scale = op.point(lambda p, q: p * q, a, op.b.reshape(b, ()) if op.b.shape(b) == (1,) else b)
+    if bias is None:
+        return op.point(lambda t, s: t.scaled(s), total, scale)
+    return op.point(lambda t, s, c: t.scaled(s) + c, total, scale, bias)
+
+
+def _qgemm(op: Op) -> str:
+    """``alpha`` times the product plus 32-bit ``C``; floats when no scale of the result is given."""
+    op.need(op.rank(0) == op.rank(3) == 2, "multiplies two matrices.")
+    sides = []
+    for i, name in ((0, "transA"), (3, "transB")):
+        sides.append(op.transpose(op.x(i), (1, 0)) if op.whole(name, 0) else op.x(i))
+    total = multiply(op, Codes(sides[0], op.optional(2)), Codes(sides[1], op.optional(5)))
+    if op.has(6):
+        total = op.point(lambda t, c: t + c.cast(DType.I32), total, op.x(6))
+    alpha = op.real("alpha", 1.0)
+    scale = op.point(lambda p, q: p * q * alpha, flat(op, 1), flat(op, 4))
+    if not op.has(7):
+        return op.point(lambda t, s: t.scaled(s), total, scale)
+    scale = factor(op, scale, op.const(1.0, DType.F32), flat(op, 7))
+    zero = flat(op, 8) if op.has(8) else None
+    return requantised(op, total, scale, zero, op.dtype(8) if zero else op.dtype(0))
+
+
+def _qattention(op: Op) -> str:
+    op.need(not op.has(8), "keeps past keys and values.")
+    total = multiply(op, Codes(op.x(0), op.optional(6)), Codes(op.x(1), op.optional(7)))
+    scale = op.point(lambda p, q: p * q, flat(op, 3), flat(op, 4))
+    projected = op.point(lambda t, s, b: t.scaled(s) + b, total, scale, op.x(2))
+    hidden = op.shape(1)[1]
+    return attend(op, projected, [hidden // 3] * 3, op.optional(5), None)
+
+
+def _matmul_nbits(op: Op) -> str:
+    """Weights of few bits, in blocks along the depth, unpacked while compiling."""
+    columns, depth, bits, block = (op.whole(n) for n in ("N", "K", "bits", "block_size"))
+    op.need(bits in BITS and block > 0 and min(columns, depth) > 0, f"has weights of {bits} bits in blocks of {block}.")
+    blocks = -(-depth // block)
+    order = np.arange(depth) // block if not op.has(4) else op.known(4, "the group of each row")[:depth]
+    packed = op.known(1, "the weight").reshape(columns, -1)
+    op.need(packed.size * 8 >= columns * blocks * block * bits, "has fewer weights than its size says.")
+    weights = _unpacked(packed, bits).reshape(columns, -1)[:, : blocks * block][:, :depth]
+    scales = op.known(2, "the scale").astype(np.float32).reshape(columns, blocks)
+    zeros = np.full((columns, blocks), 1 << (bits - 1), np.float32)
+    if op.has(3):
+        given = op.known(3, "the zero point")
+        whole = given if given.dtype.kind == "f" else _unpacked(given.reshape(columns, -1), bits)
+        zeros = whole.reshape(columns, -1)[:, :blocks].astype(np.float32)
+    matrix = (weights.astype(np.float32) - zeros[:, order]) * scales[:, order]
+    kept = op.b.constant(np.ascontiguousarray(matrix.T).astype(op.dtype().numpy))
+    done = single(derived(op, "MatMul", op.x(0), kept))
+    return op.point(lambda x, c: x + c, done, op.x(5)) if op.has(5) else done
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of 2, 4 or 8 bits, the lowest first in each byte."""
+    parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
+
+
+def _qconv(op: Op) -> str:
+    if not op.whole("channels_last", 0):
+        return single(STANDARD["QLinearConv"](op))
+    rank = op.rank()
+    turned = op.transpose(op.x(), (0, rank - 1, *range(1, rank - 1)))
+    done = single(derived(op, "QLinearConv", turned, *op.inputs[1:]))
+    return op.transpose(done, (0, *range(2, rank), 1))
+
+
+TABLE: dict[str, Rule] = {
+    "QuantizeLinear": STANDARD["QuantizeLinear"], "DequantizeLinear": STANDARD["DequantizeLinear"],
+    "QLinearAdd": _binary("add"), "QLinearMul": _binary("mul"), "QLinearSigmoid": _unary("Sigmoid"),
+    "QLinearLeakyRelu": _leaky, "QLinearSoftmax": _softmax, "QLinearConcat": _concat, "QLinearWhere": _where,
+    "QLinearAveragePool": _pool("AveragePool"), "QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
+    "QLinearConv": _qconv, "DynamicQuantizeMatMul": _dynamic_matmul, "MatMulIntegerToFloat": _integer_matmul,
+    "QGemm": _qgemm, "QAttention": _qattention, "MatMulNBits": _matmul_nbits,
+}  # fmt: skip
