@@ -139,7 +139,7 @@ class Piece:
             return slice(low // self.line_bytes, (high - 1) // self.line_bytes + 1)
         begin = ((first + self.origin)[:, None] + starts) // self.line_bytes
         last = ((first + (self.origin - 1))[:, None] + ends) // self.line_bytes
-        return _marked(begin.ravel(), last.ravel())
+        return marked(begin.ravel(), last.ravel())
 
     def _masked_lines(self) -> Lines:
         assert self.inside is not None
@@ -150,7 +150,7 @@ class Piece:
         if low < 0 or high > self.limit:
             raise OutsideError(f"bytes {low} to {high} of {self.limit}")
         line = address // self.line_bytes
-        return _marked(line, line)
+        return marked(line, line)
 
     def _view(self, memory: Array, dtype: np.dtype[Any]) -> Array | None:
         """The piece as a strided view of memory; None when it is not one."""
@@ -237,7 +237,7 @@ def _runs(nest: Nest, start: int, count: int, size: int) -> tuple[Array, Array]:
     return starts, ends
 
 
-def _marked(first: Array, last: Array) -> Lines:
+def marked(first: Array, last: Array) -> Lines:
     """All lines of the closed intervals ``first`` ... ``last``: a slice when there are no gaps."""
     low, high = int(first.min()), int(last.max())
     count = high - low + 2

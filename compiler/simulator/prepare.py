@@ -13,7 +13,7 @@ from compiler.isa.limits import exceeds
 from compiler.isa.stream import GatherAxis
 from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, moved_by_data, time
 from compiler.simulator.fault import SimulationError
-from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, offsets, taken
+from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, marked, offsets, taken
 from compiler.targets import Target
 
 
@@ -148,17 +148,31 @@ class Preparation:
         return taken(stream.g1, *access.rows) * taken(stream.g2, *access.inner) * stream.size
 
     def _reachable(self, i: Instruction, piece: Piece) -> Lines:
-        """All lines that any index could name; ``OutsideError`` when one lies outside memory."""
-        size = piece.dtype.itemsize
+        """The lines of every address that an index could name; ``OutsideError`` when one lies outside memory."""
         first, second = offsets(piece.stream.g1, *piece.rows), offsets(piece.stream.g2, *piece.inner)
-        low = piece.origin + int(first.min()) + int(second.min())
-        high = piece.origin + int(first.max()) + int(second.max()) + size
-        for axis in self._axes(i):
+        begin = np.unique(first[:, None] + second) + piece.origin
+        end = begin + piece.dtype.itemsize
+        for axis in sorted(self._axes(i), key=lambda axis: abs(axis.stride)):
+            begin, end = _joined(begin, end, piece.line_bytes)
             reach = (axis.extent - 1) * axis.stride
-            low, high = low + min(0, reach), high + max(0, reach)
-        if low < 0 or high > piece.limit:
-            raise OutsideError(f"bytes {low} to {high} of {piece.limit}")
-        return slice(low // piece.line_bytes, (high - 1) // piece.line_bytes + 1)
+            if abs(axis.stride) <= piece.line_bytes:  # no line lies between two coordinates
+                begin, end = begin + min(0, reach), end + max(0, reach)
+            else:
+                moved = np.arange(axis.extent, dtype=np.int64)[:, None] * axis.stride
+                begin, end = (begin + moved).ravel(), (end + moved).ravel()
+        begin, end = _joined(begin, end, piece.line_bytes)
+        if begin[0] < 0 or end.max() > piece.limit:
+            raise OutsideError(f"bytes {begin[0]} to {end.max()} of {piece.limit}")
+        return marked(begin // piece.line_bytes, (end - 1) // piece.line_bytes)
+
+
+def _joined(begin: Array, end: Array, gap: int) -> tuple[Array, Array]:
+    """Runs of bytes in order, those less than ``gap`` apart as one: then no whole line lies between two."""
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    starts = np.flatnonzero(np.concatenate(([True], begin[1:] - end[:-1] >= gap)))
+    ends = np.concatenate((starts[1:], [len(begin)])) - 1
+    return begin[starts], end[ends]
 
 
 def gathered_places(piece: Piece, axes: tuple[GatherAxis, ...], values: list[Array]) -> Array | str:
@@ -166,7 +180,9 @@ def gathered_places(piece: Piece, axes: tuple[GatherAxis, ...], values: list[Arr
     stream = piece.stream
     places = offsets(stream.g1, *piece.rows)[:, None] + offsets(stream.g2, *piece.inner) + piece.origin
     for axis, value in zip(axes, values, strict=True):
-        small = np.minimum(value, 1 << 62) if value.dtype == np.uint64 else value  # what no int64 holds is outside anyway
+        small = (
+            np.minimum(value, 1 << 62) if value.dtype == np.uint64 else value
+        )  # what no int64 holds is outside anyway
         at = small.astype(np.int64) + axis.offset
         for nest, (start, count), shape, begin in (
             (stream.g0, (piece.g0, 1), (1, 1), 0),

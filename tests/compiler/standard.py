@@ -25,6 +25,7 @@ from compiler.ir.graph import Graph
 from compiler.ir.interpreter import InterpreterFault, run
 from compiler.ir.verifier import verify
 from compiler.passes import optimise
+from compiler.simulator import SimulationError
 
 Feeds = dict[str, np.ndarray]
 Execute = Callable[[Graph, Feeds], Feeds]
@@ -138,6 +139,8 @@ def outcome(case: Any, execute: Execute = interpret) -> Outcome:
             problem = _compare(graph, {n: a for n, a in given.items() if n in graph.inputs}, expected, case, execute)
             if problem:
                 return Outcome(name, operator, "wrong", problem, bound, left)
+    except SimulationError as error:
+        return Outcome(name, operator, "wrong", str(error))
     except ModelError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, InterpreterFault):
             return Outcome(name, operator, "wrong", repr(error.__cause__))

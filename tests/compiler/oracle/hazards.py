@@ -118,19 +118,17 @@ class Oracle:
         return e
 
     def _reach(self, i: Instruction, stream: Stream, rows: tuple[int, int], inner: tuple[int, int]) -> set[int]:
-        """Lines from the lowest to the highest address that the affine part and any coordinates can give."""
-        places = [
+        """Lines of every address that the affine part and any coordinates can give."""
+        places = {
             stream.base + sum(loop.stride * c for loop, c in zip(stream.loops, at, strict=True))
             for line in elements(stream, i.g0, rows, inner)
             for _, at in line
-        ]
-        low, high = min(places), max(places) + stream.size - 1
+        }
         for axis in self.b.gathers[i.gather - 1].axes:
-            far = [c * axis.stride for c in range(axis.extent)]
-            low, high = low + min(far), high + max(far)
-        if low < 0 or high >= self.b.memory.total:
+            places = {p + c * axis.stride for p in places for c in range(axis.extent)}
+        if min(places) < 0 or max(places) + stream.size > self.b.memory.total:
             raise _Broken("an index could leave memory")
-        return set(range(low // self.m.line_bytes, high // self.m.line_bytes + 1))
+        return {byte // self.m.line_bytes for p in places for byte in (p, p + stream.size - 1)}
 
     def _sizes(self, i: Instruction) -> None:
         unit = self.m.unit(CLASS[i.opcode])
