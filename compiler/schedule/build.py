@@ -119,8 +119,8 @@ def _require_units(tiles: list[Tile], target: Target, names: list[str]) -> None:
     for tile in tiles:
         if not target.unit(tile.unit[0]).instances:
             raise ModelError(
-                f"operation {names[tile.instruction.source]!r} needs the unit {tile.unit[0]!r}, which {target.name} does not "
-                "have; choose another target"
+                f"it needs the unit {tile.unit[0]!r}, which the processor does not have; choose another target",
+                node=names[tile.instruction.source],
             )
 
 

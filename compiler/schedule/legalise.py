@@ -12,6 +12,7 @@ from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
 from compiler.ir.graph import Compute, Graph, Node, Operand
 from compiler.ir.types import TensorType
+from compiler.schedule.sides import fits_plane
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -36,15 +37,15 @@ def legalise(graph: Graph, machine: Machine) -> Graph:
     parts = _Parts([], dict(graph.types))
     for node in graph.nodes:
         if isinstance(node, Compute):
-            _compute(node, machine, parts)
+            _compute(node, graph, machine, parts)
         else:
             parts.nodes.append(node)
     return graph.with_nodes(tuple(parts.nodes), types=parts.types)
 
 
-def _compute(node: Compute, machine: Machine, parts: _Parts) -> None:
+def _compute(node: Compute, graph: Graph, machine: Machine, parts: _Parts) -> None:
     node = _compact(node)
-    if node.reducer and node.post and _split_needed(node, machine):
+    if node.reducer and node.post and (_split_needed(node, machine) or _only_vector(node, graph, machine)):
         node = _split_post(node, parts)
     count = 0
     while len(node.operands) > VECTOR_OPERANDS + (1 if node.is_contraction else 0):
@@ -102,6 +103,13 @@ def _split_needed(node: Compute, machine: Machine) -> bool:
         return len(node.operands) > VECTOR_OPERANDS
     work = sum(machine.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE)
     return len(extra) > EPILOGUE_OPERANDS or 0 in extra or 1 in extra or work > EPILOGUE_PASSES * machine.matrix.alus
+
+
+def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
+    """Whether a contraction must go to the vector unit, with more operands than that has."""
+    if not node.is_contraction or len(node.operands) <= VECTOR_OPERANDS:
+        return False
+    return not fits_plane(node, graph, machine)
 
 
 def _split_post(node: Compute, parts: _Parts) -> Compute:

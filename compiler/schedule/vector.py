@@ -83,6 +83,10 @@ def _reducer(node: Compute) -> int:
 
 
 def _check(node: Compute, tile: int) -> None:
+    if not tile:
+        raise ModelError(
+            "it needs the unit 'vector', which the processor does not have; choose another target", node=node.name
+        )
     if len(node.operands) > VECTOR_OPERANDS:
         raise ModelError(
             f"an expression of {len(node.operands)} operands does not fit the vector unit, which takes "

@@ -29,7 +29,7 @@ def same(a, b):
 
 def check_program(graph, name, feeds, extent=None):
     """Results, counters, rows, memory and bytes of a graph compiled for one target; answers (plan, binary)."""
-    target = targets.load(name)
+    target = targets.resolve(name)
     plan, binary = binary_of(graph, target, extent)
     data = binary.to_bytes()
     assert Binary.from_bytes(data) == binary

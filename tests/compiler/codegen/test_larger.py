@@ -49,7 +49,7 @@ def feeds(graph, seed):
 
 @settings(max_examples=8, deadline=None)
 @given(
-    st.integers(1, 260), st.integers(1, 380), st.integers(1, 380), st.integers(1, 200), st.sampled_from(targets.names())
+    st.integers(1, 260), st.integers(1, 380), st.integers(1, 380), st.integers(1, 200), st.sampled_from(["lpu", "lpu2"])
 )
 def test_products_of_many_tiles_are_exact_and_cost_what_was_said(m, k, n, last, target):
     graph = two_products(m, k, n, last)

@@ -21,7 +21,7 @@ def test_no_order_beats_the_bound_and_ours_is_one_of_the_orders(graph):
     assert bound <= best <= ours
 
 
-@pytest.mark.parametrize("target", targets.names())
+@pytest.mark.parametrize("target", ["lpu", "lpu2"])
 def test_the_same_holds_where_tiles_compete_for_units(target):
     rng = np.random.default_rng(3)
     for _ in range(5):

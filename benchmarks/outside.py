@@ -1,0 +1,285 @@
+"""Outside checks: our cycles beside what others published. `python -m benchmarks.outside [--simulate] [PART ...]`
+
+Parts: ``scalesim`` and ``tpu`` (both when none is named).
+
+``scalesim``: SCALE-Sim's own ResNet-50 topology (54 layers) on a 256 x 256 weight-stationary array with resident weights,
+layer by layer, each apart from the others, in bytes. Its closed form without overlap, ceil(K/R) ceil(N/C) (2R + C + T - 2)
+- 1 cycles, comes to 438,375; a schedule that overlaps must be below it. It counts neither transfers to and from a host nor
+lines of memory, so here the links and the array's memory ports are as wide as any tensor. The file comes from ``--topology`` or
+``TAKT_SCALESIM``, else from ``../shared/data/scalesim/resnet50_topology.csv`` beside the checkout.
+
+``tpu``: MLP0 (5 layers, 20 M weights, batch 200) and LSTM0 (52 M weights, batch 64) of the first TPU's paper (ISCA 2017) on
+``systolic``, compiled from ONNX to int8 as any model is. Beside the published TOPS and the roofline's ceiling stands what
+we compute for back-to-back batches, how long every unit is busy, and what weight memory alone would take. Nothing is tuned:
+the paper gives sizes but no layers, so MLP0 is five 2,000 x 2,000 layers, and LSTM0 is twelve cells of 736 units (24
+matrices, 52.0 M weights) for one time step.
+
+Ends with status 1 when the total is not below the closed form, or a TOPS figure is further than a quarter from the
+published one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+import compiler
+from compiler import targets
+from compiler.ir.access import Access
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Graph, Operand
+from compiler.ir.terms import arg
+from compiler.ir.types import DType, TensorType
+from compiler.isa.machine import NO_EXTERNAL
+from compiler.program import Program
+from compiler.targets import Target
+
+ROOT = Path(__file__).resolve().parent.parent
+TOPOLOGY = ROOT.parent / "shared" / "data" / "scalesim" / "resnet50_topology.csv"
+CLOSED_FORM = 438_375
+WIDE = 1 << 20  # bytes per cycle of a link that is no part of what is compared
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row of the topology: a convolution whose output SCALE-Sim rounds up (what lies beyond the border is zero)."""
+
+    name: str
+    height: int
+    width: int
+    rows: int
+    columns: int
+    channels: int
+    filters: int
+    stride: int
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        return tuple(-(-(size - window) // self.stride) + 1 for size, window in self.windows)  # type: ignore[return-value]
+
+    @property
+    def windows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (self.height, self.rows), (self.width, self.columns)
+
+    @property
+    def closed_form(self) -> int:
+        """SCALE-Sim's cycles on 256 x 256."""
+        k, points = self.rows * self.columns * self.channels, self.pixels[0] * self.pixels[1]
+        return -(-k // 256) * -(-self.filters // 256) * (2 * 256 + 256 + points - 2) - 1
+
+    @property
+    def macs(self) -> int:
+        return self.pixels[0] * self.pixels[1] * self.rows * self.columns * self.channels * self.filters
+
+
+def topology(path: Path) -> list[Layer]:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [Layer(row[0], *map(int, row[1:8])) for row in rows if row and row[0].strip()]
+
+
+def layer_graph(layer: Layer) -> Graph:
+    """One layer in bytes, channels last: products summed in 32 bits, scaled per filter and rounded to bytes."""
+    b = Builder(layer.name)
+    rng = np.random.default_rng(1)
+    shape = (layer.rows, layer.columns, layer.channels, layer.filters)
+    x = b.input("x", TensorType(DType.I8, (layer.height, layer.width, layer.channels)))
+    w = b.constant(rng.integers(-127, 128, shape).astype(np.int8))
+    scale = b.constant(np.full(layer.filters, 1 / (127 * 8 * np.sqrt(np.prod(shape[:3]))), np.float32))
+    s = layer.stride
+    window = Access((0, 0, 0), ((s, 0, 0, 1, 0, 0), (0, s, 0, 0, 1, 0), (0, 0, 0, 0, 0, 1)))
+    weights = Access((0,) * 4, ((0, 0, 0, 1, 0, 0), (0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 1), (0, 0, 1, 0, 0, 0)))
+    sums = arg(0, DType.I8).widen("mul", arg(1, DType.I8), DType.I32)
+    post = (arg(-1, DType.I32).cast(DType.F32) * arg(2, DType.F32)).op("round").cast(DType.I8)
+    per_filter = Access((0,), ((0, 0, 1, 0, 0, 0),))
+    border = 0 if any((size - w) % layer.stride for size, w in layer.windows) else None
+    operands = [Operand(x, window, border), Operand(w, weights), Operand(scale, per_filter)]
+    loops = (*layer.pixels, layer.filters, *shape[:3])
+    b.source = (layer.name,)
+    y = b.compute(loops, operands, sums, parallel=3, reducer="sum", post=post)
+    return b.finish({"y": y}, {}, {})
+
+
+def resident(target: Target) -> Target:
+    """The array with its weights on the chip, and links and ports that are never in the way."""
+    changed: dict[str, Any] = {"external": NO_EXTERNAL, "name": "systolic-resident", "memory_bytes": 1 << 30}
+    for name in ("link_in", "link_out", "weights", "matrix"):
+        unit: Any = target.unit(name)
+        changed[name] = replace(unit, ports=MappingProxyType(dict.fromkeys(unit.ports, WIDE // target.line_bytes)))
+        if name.startswith("link"):
+            changed[name] = replace(changed[name], bytes_per_cycle=WIDE, tile=WIDE, latency=1)
+    return replace(target, digest="0" * 64, **changed)
+
+
+def scalesim(path: Path, simulate: bool) -> bool:
+    """Prints the table; whether the total is below the closed form."""
+    target = resident(targets.load("systolic"))
+    layers = topology(path)
+    total = closed = macs = bound = 0
+    print(f"{'layer':10} {'closed form':>12} {'ours':>9} {'bound':>9} {'ours/closed':>12}")
+    for layer in layers:
+        program = compiler.compile(layer_graph(layer), target)
+        if simulate:
+            _same(program, target)
+        cycles, low = program.resources.cycles, program.bounds["latency"]["bound"]
+        print(
+            f"{layer.name:10} {layer.closed_form:>12,} {cycles:>9,} {low:>9,} {cycles / layer.closed_form:>12.3f}",
+            flush=True,
+        )
+        total, closed, macs, bound = total + cycles, closed + layer.closed_form, macs + layer.macs, bound + low
+    share = macs / (total * 256 * 256)
+    print(f"{'total':10} {closed:>12,} {total:>9,} {bound:>9,} {total / closed:>12.3f}")
+    print(f"{len(layers)} layers, {macs / 1e9:.3f} GMAC, {share:.1%} of the array's peak")
+    assert closed == CLOSED_FORM, f"the topology's closed form is {closed}, not SCALE-Sim's {CLOSED_FORM}"
+    return total < CLOSED_FORM
+
+
+def _same(program: Program, target: Target) -> None:
+    """The simulator counts what the program promised."""
+    rng = np.random.default_rng(2)
+    ports = [p for p in program.binary.ports if not p.output]
+    feeds = {p.name: rng.integers(-127, 128, p.shape).astype(np.int8) for p in ports}
+    _, counters = compiler.simulate(program.to_bytes(), feeds, target)
+    assert counters == program.resources, "the counters are not the program's resources"
+
+
+def mlp0() -> bytes:
+    """Five layers of 2,000 x 2,000 with ReLU, batch 200."""
+    from onnx import helper
+
+    size, batch = 2000, 200
+    nodes, weights = [], []
+    for n in range(5):
+        weights += [_weights(f"w{n}", (size, size), n), _weights(f"b{n}", (size,), 50 + n)]
+        nodes.append(helper.make_node("Gemm", [f"x{n}", f"w{n}", f"b{n}"], [f"s{n}"], f"layer{n}"))
+        nodes.append(helper.make_node("Relu", [f"s{n}"], [f"x{n + 1}"], f"relu{n}"))
+    return _model("mlp0", nodes, weights, {"x0": (batch, size)}, {"x5": (batch, size)})
+
+
+def lstm0() -> bytes:
+    """Twelve LSTM cells of 736 units, one above the other, for one time step and a batch of 64."""
+    from onnx import helper
+
+    size, batch, cells = 736, 64, 12
+    nodes, weights = [], []
+    inputs, outputs = {"x0": (batch, size)}, {f"x{cells}": (batch, size)}
+
+    def node(op: str, read: list[str], written: list[str], **attributes: Any) -> None:
+        nodes.append(helper.make_node(op, read, written, f"{op}.{written[0]}", **attributes))
+
+    for n in range(cells):
+        weights += [_weights(f"w{n}", (size, 4 * size), n), _weights(f"u{n}", (size, 4 * size), 100 + n)]
+        weights += [_weights(f"b{n}", (4 * size,), 200 + n)]
+        inputs |= {f"h{n}": (batch, size), f"c{n}": (batch, size)}
+        outputs[f"c{n}_next"] = (batch, size)
+        node("MatMul", [f"x{n}", f"w{n}"], [f"p{n}"])
+        node("MatMul", [f"h{n}", f"u{n}"], [f"q{n}"])
+        node("Add", [f"p{n}", f"q{n}"], [f"r{n}"])
+        node("Add", [f"r{n}", f"b{n}"], [f"g{n}"])
+        node("Split", [f"g{n}"], [f"{gate}{n}" for gate in ("i", "o", "f", "z")], axis=1, num_outputs=4)
+        for gate in ("i", "o", "f"):
+            node("Sigmoid", [f"{gate}{n}"], [f"{gate}{n}s"])
+        node("Tanh", [f"z{n}"], [f"z{n}t"])
+        node("Mul", [f"f{n}s", f"c{n}"], [f"kept{n}"])
+        node("Mul", [f"i{n}s", f"z{n}t"], [f"new{n}"])
+        node("Add", [f"kept{n}", f"new{n}"], [f"c{n}_next"])
+        node("Tanh", [f"c{n}_next"], [f"c{n}t"])
+        node("Mul", [f"o{n}s", f"c{n}t"], [f"x{n + 1}"])
+    return _model("lstm0", nodes, weights, inputs, outputs)
+
+
+def _weights(name: str, shape: tuple[int, ...], seed: int) -> Any:
+    from onnx import numpy_helper
+
+    array = np.random.default_rng(seed).standard_normal(shape) / np.sqrt(shape[0])
+    return numpy_helper.from_array(array.astype(np.float32), name)
+
+
+def _model(name: str, nodes: list[Any], weights: list[Any], inputs: dict[str, Any], outputs: dict[str, Any]) -> bytes:
+    from onnx import TensorProto, helper
+
+    infos = [
+        [helper.make_tensor_value_info(key, TensorProto.FLOAT, shape) for key, shape in some.items()]
+        for some in (inputs, outputs)
+    ]
+    graph = helper.make_graph(nodes, name, infos[0], infos[1], weights)
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString())
+
+
+PUBLISHED = {"MLP0": (mlp0, 200, 12.3, 13.6), "LSTM0": (lstm0, 64, 3.7, 4.35)}
+
+
+def tpu(simulate: bool) -> bool:
+    """Prints the table; whether every figure is within a quarter, or explained by a term."""
+    target = targets.load("systolic")
+    fine = True
+    for name, (model, batch, published, ceiling) in PUBLISHED.items():
+        graph = compiler.load(model())
+        program = compiler.compile(graph, target, "int8", compiler.calibrate(graph, _feeds(graph), "int8"))
+        if simulate:
+            feeds = _feeds(graph)[0]
+            _, counters = compiler.simulate(program.to_bytes(), feeds, target)
+            assert counters == program.resources, "the counters are not the program's resources"
+        fine &= _line(name, program, target, batch, published, ceiling)
+    return fine
+
+
+def _feeds(graph: Graph) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    return [{n: rng.standard_normal(graph.types[n].shape).astype(np.float32) for n in graph.inputs}]
+
+
+def _line(name: str, program: Program, target: Target, batch: int, published: float, ceiling: float) -> bool:
+    r = program.resources
+    weights = r.storage.external
+    products = 2 * batch * weights  # the paper counts a multiply and an add per weight and example
+
+    def tops(cycles: int) -> float:
+        return products * target.clock_hz / cycles / 1e12
+
+    units = {u["name"]: u["busy"] for u in program.report()["units"] if u["busy"]}
+    busy = sorted(units.items(), key=lambda unit: -unit[1])
+    fetch = -(-r.io.external_in // target.external.bytes_per_cycle)
+    ratio = tops(r.interval) / published
+    low = {key: program.bounds[key]["bound"] for key in ("latency", "interval")}
+    print(f"{name}: {weights / 1e6:.1f} M weights, batch {batch}")
+    print(f"  TOPS: {tops(r.interval):.2f} back to back, {tops(r.cycles):.2f} one batch alone")
+    print(f"  published {published}, roofline {ceiling}; ours / published {ratio:.3f}")
+    print(
+        f"  latency {r.cycles:,} cycles (bound {low['latency']:,}), interval {r.interval:,} (bound {low['interval']:,})"
+    )
+    print("  busy: " + ", ".join(f"{unit} {cycles:,}" for unit, cycles in busy))
+    print(
+        f"  weight memory alone: {fetch:,} cycles, {tops(fetch):.2f} TOPS; the interval is {r.interval - fetch:,} longer"
+    )
+    return 0.75 <= ratio <= 1.25
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("parts", nargs="*", choices=["scalesim", "tpu", []], metavar="PART")
+    options.add_argument("--simulate", action="store_true", help="execute every program and compare its counters")
+    options.add_argument("--topology", type=Path, default=Path(os.environ.get("TAKT_SCALESIM", TOPOLOGY)))
+    chosen = options.parse_args()
+    parts = chosen.parts or ["scalesim", "tpu"]
+    fine = True
+    if "scalesim" in parts:
+        if not chosen.topology.is_file():
+            print(f"error: no topology at {chosen.topology}; name it with --topology or TAKT_SCALESIM", file=sys.stderr)
+            return 2
+        fine &= scalesim(chosen.topology, chosen.simulate)
+    if "tpu" in parts:
+        fine &= tpu(chosen.simulate)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
