@@ -15,7 +15,17 @@ from compiler.isa.program import Program
 from compiler.isa.stream import Loop, Stream
 from tests.compiler.oracle.footprint import addresses, elements, fetches
 
-CLASS = {1: "weights", 2: "matrix", 3: "vector", 4: "move", 5: "move", 6: "link_in", 7: "link_out"}
+CLASS = {
+    1: "weights",
+    2: "matrix",
+    3: "vector",
+    4: "move",
+    5: "move",
+    6: "link_in",
+    7: "link_out",
+    8: "move",
+    9: "vector",
+}
 SUMS = {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 WIDE = ("f64", "i64", "u64")
 CHAIN = 7  # the reducer that adds in order, one lane per result
@@ -35,6 +45,7 @@ class Event:
     reach: set[int] = field(default_factory=set)  # further lines that an index could name
     own: set[str] = field(default_factory=set)  # operands that are the very piece that is written
     writes: set[int] = field(default_factory=set)
+    scattered: set[int] = field(default_factory=set)  # lines that data may choose to write
 
     @property
     def unit(self) -> str:
@@ -65,7 +76,7 @@ class Oracle:
         for inference in range(inferences):
             for e in events:
                 moved = Event(e.number, e.i, e.at + inference * self.b.interval, e.beats, e.latency, e.reads, e.reach, e.own,
-                              e.writes)  # fmt: skip
+                              e.writes, e.scattered)  # fmt: skip
                 queue.append((moved.at, inference, moved.number, moved))
         order = [entry[3] for entry in sorted(queue, key=lambda entry: entry[:3])]
         found = self._units(order) + self._lines(order) + self._bytes(order)
@@ -103,17 +114,22 @@ class Oracle:
             if touched and (min(touched) < 0 or max(touched) >= self.b.memory.total):
                 raise _Broken(f"{number}: {role} leaves memory")
             pieces[role] = (stream, i.g0 if stream.g0 else 0, rows if stream.g1 else 0, inner if stream.g2 else 0)
-            if role == "out":
+            if role == "out" and i.opcode == Op.SCATTER:  # reads, changes and writes any line that an index could name
+                e.reach = e.scattered = self._reach(i, stream, rows, inner)
+                e.own.add("reach")
+                if any(line * self.m.line_bytes < self.b.memory.constants for line in e.reach):
+                    raise _Broken(f"{number}: writes constants")
+            elif role == "out":
                 if len(set(places)) < len(places):
                     raise _Broken(f"{number}: two results in one place")
                 if any(p < self.b.memory.constants for p in places):
                     raise _Broken(f"{number}: writes constants")
                 e.writes = touched
-            elif i.gather and role == "a":
+            elif i.opcode == Op.GATHER and role == "a":
                 e.reach = self._reach(i, stream, rows, inner)
             else:
                 e.reads[role] = touched
-        e.own = {role for role in e.reads if pieces[role] == pieces.get("out")}
+        e.own |= {role for role in e.reads if pieces[role] == pieces.get("out")}
         e.beats, e.latency = self._cycles(i, operands)
         return e
 
@@ -145,6 +161,11 @@ class Oracle:
         amount = i.count1 * i.count2
         if i.opcode in (Op.RECV, Op.SEND):
             amount *= self._stream(i.a or i.out).size
+        run = 1
+        while 2 * run <= 8 * self.m.vector.lanes:
+            run *= 2
+        if i.opcode == Op.SORT and i.count2 > run:
+            raise _Broken("more numbers than the network orders")
         if amount > unit.tile:
             raise _Broken("more than a tile")
 
@@ -157,7 +178,8 @@ class Oracle:
         for role, stream, rows, inner in operands:
             if role == "out" and i.opcode == Op.MATMUL and not last:
                 continue
-            counted = self._scattered(i, stream) if i.gather and role == "a" else stream
+            moved = (i.opcode, role) in ((Op.GATHER, "a"), (Op.SCATTER, "out"))
+            counted = self._scattered(i, stream) if moved else stream
             port = "index" if role.startswith("index") else role
             waits.append(up(fetches(counted, rows, inner, self.m.line_bytes), unit.ports[port]))
         latency = unit.latency
@@ -180,13 +202,25 @@ class Oracle:
             while i.reducer and not chain and 2**levels < i.count2:
                 levels += 1
             latency += levels
+        elif i.opcode in (Op.SCATTER, Op.SORT):
+            waits.append(self._ordered(i))
         elif i.opcode in (Op.RECV, Op.SEND):
             link = self.m.link_in if i.opcode == Op.RECV else self.m.link_out
             waits.append(up(i.count1 * i.count2 * self._stream(i.a or i.out).size, link.bytes_per_cycle))
         return max(waits), latency
 
+    def _ordered(self, i: Instruction) -> int:
+        """A scattered sum takes an element per cycle, each may need the one before; a sort its stages over all lanes."""
+        if i.opcode == Op.SCATTER:
+            return i.count1 * i.count2 if i.reducer else 1
+        lanes = self.m.vector.lanes // (2 if self._stream(i.a).dtype in WIDE else 1)
+        levels = 0
+        while 2**levels < i.count2:
+            levels += 1
+        return up(i.count1 * 2**levels, lanes) * (levels * (levels + 1) // 2)
+
     def _scattered(self, i: Instruction, stream: Stream) -> Stream:
-        """A gather's data along a group that data moves: every point a fetch of its own."""
+        """What data moves, along a group that data moves: every point a fetch of its own."""
         moved = [False, False]
         cut = (len(stream.g0), len(stream.g0) + len(stream.g1))
         for axis in self.b.gathers[i.gather - 1].axes:
@@ -220,7 +254,7 @@ class Oracle:
         reads = {role: {byte // line for byte in touched} for role, touched in e.reads.items()}
         if e.reach:
             reads["reach"] = e.reach
-        return reads, {byte // line for byte in e.writes}
+        return reads, {byte // line for byte in e.writes} | e.scattered
 
     def _lines(self, order: list[Event]) -> list[str]:
         """Every pair of instructions that meet in a line, in issue order."""

@@ -242,12 +242,12 @@ class Lanes:
     def _move(self, i: Instruction) -> None:
         self._write(i, (i.start2, i.count2), self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2)))
 
-    def _gather(self, i: Instruction) -> None:
+    def _moved(self, i: Instruction, stream: Stream) -> list[list[int | None]]:
+        """Addresses of a piece whose coordinates index streams decide."""
         rows, inner = (i.start1, i.count1), (i.start2, i.count2)
-        stream = self._stream(i.a)
         axes = self.b.gathers[i.gather - 1].axes
         indices = [self._read(axis.index, i, rows, inner) for axis in axes]
-        values = []
+        places = []
         for r, line in enumerate(elements(stream, i.g0, rows, inner)):
             row = []
             for c, (address, at) in enumerate(line):
@@ -258,9 +258,32 @@ class Lanes:
                     coordinate += axis.extent if coordinate < 0 else 0
                     assert 0 <= coordinate < axis.extent
                     place = None if place is None else place + coordinate * axis.stride
-                row.append(self._get(stream, place))
-            values.append(row)
-        self._write(i, inner, values)
+                row.append(place)
+            places.append(row)
+        return places
+
+    def _gather(self, i: Instruction) -> None:
+        stream = self._stream(i.a)
+        values = [[self._get(stream, place) for place in row] for row in self._moved(i, stream)]
+        self._write(i, (i.start2, i.count2), values)
+
+    def _scatter(self, i: Instruction) -> None:
+        stream = self._stream(i.out)
+        values = self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))
+        for row, places in zip(values, self._moved(i, stream), strict=True):
+            for new, place in zip(row, places, strict=True):
+                combined = OPERATORS[JOIN[i.reducer]](self._get(stream, place), new) if i.reducer else new
+                self._put(stream, place, rounded(combined, stream.dtype))
+
+    def _sort(self, i: Instruction) -> None:
+        """Every number goes where as many smaller ones (and equal ones before it) stand."""
+        found = []
+        for row in self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2)):
+            placed: list[Number] = [0] * len(row)
+            for n, value in enumerate(row):
+                placed[sum(other < value or (other == value and m < n) for m, other in enumerate(row))] = value
+            found.append(placed)
+        self._write(i, (i.start2, i.count2), found)
 
     def _recv(self, i: Instruction) -> None:
         stream = self._stream(i.out)

@@ -100,8 +100,9 @@ class Builder:
             (writes if access.write else reads).update(lines)
         if i.gather:
             for axis in self.pool.gathers[i.gather - 1].axes:
-                first = min(reads)
-                reads |= set(range(first, first + self.target.lines(axis.extent * abs(axis.stride)) + 1))
+                first = min(writes if i.opcode == Op.SCATTER else reads)
+                reach = set(range(first, first + self.target.lines(axis.extent * abs(axis.stride)) + 1))
+                (writes if i.opcode == Op.SCATTER else reads).update(reach)
         return reads, writes
 
     def _first_cycle(self, i: Instruction) -> int:
@@ -257,6 +258,39 @@ def embedding(target: str = "lpu") -> Sample:
     return Sample(f"embedding-{target}", b.build(), feeds, [{"y": e} for e in expected])
 
 
+def histogram(target: str = "lpu") -> Sample:
+    """Numbers in order, and added up by the place that each of them names."""
+    n, v = 6, 5
+    b = Builder(target)
+    at_z = b.constant(np.zeros(v, "i4"))
+    at_x, at_p, at_s, at_h = b.place(n * 4), b.place(n * 8), b.place(n * 4), b.place(v * 4)
+    x, p = b.port("x", "i32", (n,)), b.port("p", "i64", (n,))
+    s, h = b.port("s", "i32", (n,), output=True), b.port("h", "i32", (v,), output=True)
+    sx, sp, ss, sh = (b.stream(flat(t, at, k)) for t, at, k in
+                      (("i32", at_x, n), ("i64", at_p, n), ("i32", at_s, n), ("i32", at_h, v)))  # fmt: skip
+    zeros = b.stream(flat("i32", at_z, v))
+    row, ordered = (b.stream(row_major("i32", at, 1, n)) for at in (at_x, at_s))
+    target_stream = b.stream(Stream("i32", at_h, (), (Loop(n, 0),)))
+    places = b.pool.gather(Gather((GatherAxis(sp, v, 4, 0, (0,)),)))
+    b.add(Op.MOVE, a=zeros, out=sh, count1=v, count2=1)
+    b.add(Op.RECV, out=sx, port=x, count1=n, count2=1)
+    b.add(Op.RECV, out=sp, port=p, count1=n, count2=1)
+    b.add(Op.SORT, a=row, out=ordered, count1=1, count2=n)
+    b.add(Op.SCATTER, a=sx, out=target_stream, gather=places, reducer=1, count1=n, count2=1, source=1)
+    b.add(Op.SEND, a=ss, port=s, count1=n, count2=1)
+    b.add(Op.SEND, a=sh, port=h, count1=v, count2=1)
+    feeds = [
+        {"x": np.array(values, "i4"), "p": np.array(at, "i8")}
+        for values, at in (([5, -3, 9, 0, 5, 2], [0, 4, 0, -1, 2, 2]), ([1, 1, 1, 2, 8, -9], [3, 3, 3, 3, 3, 3]))
+    ]
+    expected = []
+    for feed in feeds:
+        sums = np.zeros(v)
+        np.add.at(sums, feed["p"], feed["x"])
+        expected.append({"s": np.sort(feed["x"]), "h": sums})
+    return Sample(f"histogram-{target}", b.build(), feeds, expected)
+
+
 def accumulator(target: str = "lpu") -> Sample:
     """A state that sums what comes in: y = s + x, s' = y."""
     n = 30
@@ -296,7 +330,15 @@ def quantised(target: str = "lpu") -> Sample:
     return Sample(f"quantised-{target}", b.build(), feeds, [{"y": v} for v in wide])
 
 
-MAKERS: tuple[Callable[[str], Sample], ...] = (product, convolution, softmax, embedding, accumulator, quantised)
+MAKERS: tuple[Callable[[str], Sample], ...] = (
+    product,
+    convolution,
+    softmax,
+    embedding,
+    histogram,
+    accumulator,
+    quantised,
+)
 
 
 def samples() -> list[Sample]:

@@ -12,8 +12,9 @@ from compiler.isa.binary import Binary
 from compiler.isa.counting import counts
 from compiler.isa.element import NUMPY
 from compiler.isa.instruction import Flag, Op
-from compiler.isa.stream import Guard, Loop, Stream
+from compiler.isa.stream import Gather, GatherAxis, Guard, Loop, Stream
 from compiler.simulator import simulate
+from tests.compiler.oracle.hazards import Oracle
 from tests.compiler.oracle.lanes import Lanes
 from tests.compiler.oracle.programs import Builder, Feed, Sample, flat, row_major, samples
 
@@ -156,3 +157,47 @@ def test_a_copy_in_any_order_with_padding_gives_the_same_bits(
     width = [(0, 0)] * 3
     width[1] = (pad, pad)
     np.testing.assert_array_equal(fast[0]["y"], np.pad(x.transpose(order), width, constant_values=7))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.sampled_from(("i64", "i32", "u8", "i16")), st.integers(1, 3), st.integers(1, 9), st.integers(0, 9))
+def test_rows_in_order_give_the_same_bits_and_cycles(dtype: str, rows: int, n: int, seed: int) -> None:
+    x = np.random.default_rng(seed).integers(0, 5, (rows, n)).astype(NUMPY[dtype])
+    b = Builder()
+    at_x, at_y = b.place(x.nbytes), b.place(x.nbytes)
+    sx, sy = b.stream(row_major(dtype, at_x, rows, n)), b.stream(row_major(dtype, at_y, rows, n))
+    b.add(Op.RECV, out=sx, port=b.port("x", dtype, (rows, n)), count1=rows, count2=n)
+    b.add(Op.SORT, a=sx, out=sy, count1=rows, count2=n)
+    b.add(Op.SEND, a=sy, port=b.port("y", dtype, (rows, n), output=True), count1=rows, count2=n)
+    binary = b.build()
+    fast, slow = _both(binary, [{"x": x}])
+    np.testing.assert_array_equal(fast[0]["y"], slow[0]["y"])
+    assert Oracle(binary, targets.load(binary.target)).violations() == []
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from((0, 1, 2, 3, 4)), st.sampled_from(("f32", "f16", "i32", "u8")), st.integers(1, 4), st.integers(1, 3),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_scattered_rows_give_the_same_bits_and_cycles(reducer: int, dtype: str, n: int, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal((n, width)) * 9).astype(NUMPY[dtype])
+    start = (rng.standard_normal((3, width)) * 9).astype(NUMPY[dtype])
+    size = x.itemsize
+    b = Builder()
+    at_z = b.constant(start)
+    at_x, at_p, at_y = b.place(x.nbytes), b.place(n * 4), b.place(start.nbytes)
+    sx, sp = b.stream(row_major(dtype, at_x, n, width)), b.stream(flat("i32", at_p, n))
+    sy, sz = (b.stream(row_major(dtype, at, 3, width)) for at in (at_y, at_z))
+    into = b.stream(Stream(dtype, at_y, (), (Loop(n, 0),), (Loop(width, size),)))
+    places = b.pool.gather(Gather((GatherAxis(sp, 3, width * size, 0, (0, 0)),)))
+    b.add(Op.MOVE, a=sz, out=sy, count1=3, count2=width)
+    b.add(Op.RECV, out=sx, port=b.port("x", dtype, (n, width)), count1=n, count2=width)
+    b.add(Op.RECV, out=sp, port=b.port("p", "i32", (n,)), count1=n, count2=1)
+    b.add(Op.SCATTER, a=sx, out=into, gather=places, reducer=reducer, count1=n, count2=width)
+    b.add(Op.SEND, a=sy, port=b.port("y", dtype, (3, width), output=True), count1=3, count2=width)
+    binary = b.build()
+    fast, slow = _both(binary, [{"x": x, "p": rng.integers(-3, 3, n).astype("i4")}])
+    np.testing.assert_array_equal(fast[0]["y"], slow[0]["y"])
+    assert Oracle(binary, targets.load(binary.target)).violations() == []
