@@ -76,7 +76,7 @@ def row_codes(node: Compute, work: Rewriter) -> Codes:
     operand = node.operands[moving]
     dims = row_dims(node, work.graph)
     assert dims is not None
-    key = (operand.value, "rows", dims)
+    key = (operand.value, "rows", dims, work.guard)
     if key not in work.copies:
         work.copies[key] = "\n".join(_row_nodes(operand.value, dims, node.source, work))
     name, scales = work.copies[key].split("\n")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.graph import Compute, Gather, Graph, Reshape, View, operands_of
+from compiler.ir.graph import Compute, Gather, Graph, Reshape, Scatter, View, operands_of
 from compiler.ir.types import TensorType
 
 Array = np.ndarray[Any, Any]
@@ -65,12 +65,13 @@ def _floats(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 def index_limits(graph: Graph) -> dict[str, int]:
-    """Inputs that gathers use as places: the number of places that the smallest of their tables has."""
+    """Inputs that gathers and scatters use as places: the number of places that the smallest of their tables has."""
     made = {node.output: node for node in graph.nodes}
     found: dict[str, int] = {}
     for node in graph.nodes:
-        if not isinstance(node, Gather):
+        if not isinstance(node, Gather | Scatter):
             continue
+        table = graph.types[node.data.value if isinstance(node, Gather) else node.data].shape
         for j, index in enumerate(node.indices):
             if index is None:
                 continue
@@ -78,8 +79,7 @@ def index_limits(graph: Graph) -> dict[str, int]:
             while name in made and (before := _passed_on(made[name])) is not None:
                 name = before
             if name in graph.inputs:
-                size = graph.types[node.data.value].shape[j]
-                found[name] = min(found.get(name, size), size)
+                found[name] = min(found.get(name, table[j]), table[j])
     return found
 
 

@@ -170,15 +170,18 @@ def integer_plan(graph: Graph, modes: Mapping[str, str], ranges: Mapping[str, Ra
     storage: dict[str, Storage] = {}
     copies: dict[str, Encoding] = {}
     for component in {id(c): c for c in found.values()}.values():
-        kind = _integer_storage(component, ranges)
+        kind = _integer_storage(component, ranges, graph)
         storage.update(dict.fromkeys(component.members, kind) if kind is not None else {})
         if kind is None and STATIC in component.readers:
             copies.update(dict.fromkeys(component.members, group_encoding(component, ranges)))
     return Plan(storage, modes, copies)
 
 
-def _integer_storage(component: Component, ranges: Mapping[str, Range]) -> Storage:
+def _integer_storage(component: Component, ranges: Mapping[str, Range], graph: Graph) -> Storage:
+    """An input of the graph that expressions read too stays as the host gives it: a recurrent state would gather errors."""
     if component.fixed or not component.readers:
+        return None
+    if component.readers != {STATIC} and not set(graph.inputs).isdisjoint(component.members):
         return None
     if STATIC in component.readers:
         return group_encoding(component, ranges)
