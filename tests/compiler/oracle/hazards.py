@@ -25,6 +25,7 @@ CLASS = {
     7: "link_out",
     8: "move",
     9: "vector",
+    12: "external",
 }
 SUMS = {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 WIDE = ("f64", "i64", "u64")
@@ -153,13 +154,18 @@ class Oracle:
         if i.opcode in (Op.LOADW, Op.MATMUL):
             tile = self.m.matrix.tiles.get(self._stream(i.a).dtype)
             k, n = (i.count1, i.count2 * max(1, i.blocks)) if i.opcode == Op.LOADW else (i.count2, i.count3)
+            lowest = min(
+                addresses(self._stream(i.a), i.g0, (i.start1, i.count1), (i.start2, i.count2)), default=1 << 60
+            )
+            if self.m.external.all_weights and lowest < self.b.memory.constants:
+                raise _Broken("a factor of a plane in the constants")
             if tile is None or k > tile[0] or n > tile[1] or i.slot >= self.m.matrix.slots:
                 raise _Broken("not a tile of the plane")
             if i.opcode == Op.MATMUL and i.row + i.count1 > self.m.matrix.accumulator_rows:
                 raise _Broken("not so many accumulator rows")
             return
         amount = i.count1 * i.count2
-        if i.opcode in (Op.RECV, Op.SEND):
+        if i.opcode in (Op.RECV, Op.SEND, Op.FETCH):
             amount *= self._stream(i.a or i.out).size
         run = 1
         while 2 * run <= 8 * self.m.vector.lanes:
@@ -204,8 +210,8 @@ class Oracle:
             latency += levels
         elif i.opcode in (Op.SCATTER, Op.SORT):
             waits.append(self._ordered(i))
-        elif i.opcode in (Op.RECV, Op.SEND):
-            link = self.m.link_in if i.opcode == Op.RECV else self.m.link_out
+        elif i.opcode in (Op.RECV, Op.SEND, Op.FETCH):
+            link = {Op.RECV: self.m.link_in, Op.SEND: self.m.link_out, Op.FETCH: self.m.external}[Op(i.opcode)]
             waits.append(up(i.count1 * i.count2 * self._stream(i.a or i.out).size, link.bytes_per_cycle))
         return max(waits), latency
 

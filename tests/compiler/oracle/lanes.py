@@ -291,6 +291,11 @@ class Lanes:
         flat = struct.unpack_from(f"<{i.count1 * i.count2}{FORMS[stream.dtype]}", host, i.offset)
         self._write(i, (i.start2, i.count2), [list(flat[r * i.count2 : (r + 1) * i.count2]) for r in range(i.count1)])
 
+    def _fetch(self, i: Instruction) -> None:
+        stream = self._stream(i.out)
+        flat = struct.unpack_from(f"<{i.count1 * i.count2}{FORMS[stream.dtype]}", self.b.external, i.offset)
+        self._write(i, (i.start2, i.count2), [list(flat[r * i.count2 : (r + 1) * i.count2]) for r in range(i.count1)])
+
     def _send(self, i: Instruction) -> None:
         stream = self._stream(i.a)
         values = self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))
