@@ -114,7 +114,7 @@ def run_compare(options: argparse.Namespace) -> int:
             raise ModelError(f"--dim takes NAME=SIZE, not {text!r}")
         dims[name] = int(size)
     graph = compiler.load(options.model, dims)
-    rows = compare(graph, options.target or targets.names(), options.precision or ["float32"])  # type: ignore[arg-type]
+    rows = compare(graph, options.target or targets.names(), options.precision or ["float32"])
     return _print(options, rows, comparison(rows))
 
 

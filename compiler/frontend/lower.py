@@ -86,7 +86,7 @@ class Lowering:
             schema = onnx.defs.get_schema(node.op_type, self.opsets.get("", 1))
         except onnx.defs.SchemaError:
             return None
-        return schema if schema.has_context_dependent_function else None
+        return schema if schema.has_context_dependent_function else None  # type: ignore[attr-defined]
 
     def _defaults(self, node: NodeProto) -> dict[str, AttributeProto]:
         """Attributes that the standard gives an operator when a model leaves them out."""
@@ -101,7 +101,8 @@ class Lowering:
         if schema is None:
             return None
         kinds = [onnx.TypeProto() if v is None else _onnx_type(self.b.types[v]) for v in inputs]
-        text = schema.get_context_dependent_function(node.SerializeToString(), [k.SerializeToString() for k in kinds])
+        given = [kind.SerializeToString() for kind in kinds]
+        text = schema.get_context_dependent_function(node.SerializeToString(), given)  # type: ignore[attr-defined]
         return FunctionProto.FromString(text) if text else None
 
     # -- graphs ---------------------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ class _Assembler:
 
     def finish(self, constants: bytes, external: bytes) -> Binary:
         tables: dict[str, Any] = {name: tuple(entries) for name, entries in self.lists.items()}
-        image = {"constants": constants, "external": external}
+        image: dict[str, Any] = {"constants": constants, "external": external}
         return Binary(**self.head, **tables, **image, instructions=pack(self.instructions))
 
     def target(self, rest: str) -> None:

@@ -153,7 +153,7 @@ def varied(target: Target, path: str, value: int) -> Target:
         changed = replace(unit, ports=MappingProxyType({**unit.ports, rest[1]: value}))
     else:
         changed = replace(unit, **{rest[0]: value})
-    return replace(target, **{section: changed})  # type: ignore[arg-type]
+    return replace(target, **{section: changed})
 
 
 def _values(target: Target, rows: Sequence[Measured], path: str) -> list[int]:

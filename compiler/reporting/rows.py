@@ -102,4 +102,4 @@ def _limiting(row: dict[str, Any], target: Target) -> str:
     busy = row["busy"]
     if not busy:
         return ""
-    return max(busy, key=lambda u: (busy[u] / target.unit(u).instances, -UNIT_CLASSES.index(u)))
+    return str(max(busy, key=lambda u: (busy[u] / target.unit(u).instances, -UNIT_CLASSES.index(u))))

@@ -151,7 +151,8 @@ def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]
     for number, parts in enumerate(pieces):
         for start, end in parts:
             live[place[start] : place[end], number] = True
-    return live, np.diff(np.array(times, np.int64))
+    at = np.array(times, np.int64)
+    return live, at[1:] - at[:-1]
 
 
 def _exact(
