@@ -84,6 +84,7 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
 
 def _repeated(best: order.Attempt, tiler: Tiler) -> order.Attempt:
     """A shorter interval, where buffers that live long forbid one: values are handed on to copies."""
+    longest = best.done.latency + best.done.latency // order.SLOWER
     for _ in range(RELAYS):
         wanted = best.least + best.least // 8
         if best.interval <= wanted:
@@ -93,7 +94,7 @@ def _repeated(best: order.Attempt, tiler: Tiler) -> order.Attempt:
             break
         data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
         again = order.schedule(tiler.tiles, data, tiler.chains, tiler.target, tiler.space, due=due)
-        if again.cost >= best.cost:
+        if again.interval >= best.interval or again.done.latency > longest:
             break
         best = again
     return best

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 8  # passes that may improve the latency
 PATIENCE = 2  # and how many of them may fail in a row
-PERIODS = 12  # periods tried
-FINER = 33  # each longer than the one before by this part
+PERIODS = 9  # periods tried
+NEAR = 33  # the first of them: the busiest unit's cycles and this part of them
+SLOWER = 12  # a part of the latency by which it may grow for the sake of the period
 
 
 @dataclass
@@ -64,11 +65,6 @@ class Attempt:
     least: int = 0
     once: list[int] = field(default_factory=list)
     lives: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    @property
-    def cost(self) -> tuple[int, int]:
-        """Latency and interval, the interval alone when it is far from what is possible."""
-        return max(0, self.interval - 2 * self.least), self.done.latency + self.interval
 
 
 def schedule(
@@ -114,30 +110,26 @@ def _improved(given: Problem, machine: Machine, ranks: list[list[int]], release:
 def _repeated(
     given: Problem, machine: Machine, once: Placement, least: int, due: Mapping[int, int]
 ) -> tuple[Placement, int]:
-    """The same order for a short period: what the period costs in latency is weighed against what it gains."""
+    """The same order for the shortest period found that leaves the latency nearly as it is, by bisection."""
     late = latest(given, once, pinned=True)
     rank = _urgency(given, late)
     for n, cycle in due.items():
         late[n] = min(late[n], cycle)
-    best, period = once, max(once.latency, 1)
-    wanted = least
+    best, period, low = once, max(1, once.latency), least - 1
+    wanted = least + least // NEAR
     for _ in range(PERIODS):
-        if wanted >= period or wanted * once.latency >= _cost(once, least, best, period) - least * once.latency:
+        if not low < wanted < period:
             break
         try:
             placed = Insertion(given, machine, rank, wanted, late).run()
-        except TooShort as short:
-            wanted = max(short.needed, wanted + max(1, wanted // FINER))
-            continue
-        if _cost(once, least, placed, wanted) < _cost(once, least, best, period):
+        except TooShort:
+            placed = None
+        if placed is not None and placed.latency <= once.latency + once.latency // SLOWER:
             best, period = placed, wanted
-        wanted += max(1, wanted // FINER)
+        else:
+            low = wanted
+        wanted = (low + period) // 2
     return best, period
-
-
-def _cost(once: Placement, least: int, placed: Placement, period: int) -> int:
-    """Latency and period, each relative to the least that is known of it (the sum, times both)."""
-    return placed.latency * least + period * once.latency
 
 
 def _busiest(given: Problem, machine: Machine, placed: Placement) -> int:
