@@ -127,6 +127,9 @@ def execute(
         return processor.issue(p, cycle, hosts[inference], tallies[inference])
 
     follow(processor.program, starts, issue)
+    for host in hosts:
+        if not all(sent.all() for sent in host.sent.values()):
+            raise ModelError("a branch left out a part of an output; this is a defect of the compiler")
     after = max([clock, *(tally.end for tally in tallies)])
     for tally, start in zip(tallies, starts, strict=True):
         tally.end = max(0, tally.end - start)

@@ -26,11 +26,14 @@ CLASS = {
     8: "move",
     9: "vector",
     12: "external",
+    13: "control",
 }
 SUMS = {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 WIDE = ("f64", "i64", "u64")
 CHAIN = 7  # the reducer that adds in order, one lane per result
 FREE = ("arg", "const", "index")
+WAYS = 64  # ways through a program that are looked at
+Way = list[tuple[int, int]]  # positions, and the cycles that were skipped before each
 
 
 @dataclass
@@ -73,15 +76,60 @@ class Oracle:
             events = [self._event(n, i, i.cycle) for n, i in enumerate(self.b.rows)]
         except _Broken as broken:
             return [str(broken)]
+        ways = self._ways()
+        found = self._branches(events, ways)
+        for way in ways:
+            found += self._on(way, events, inferences)
+        return list(dict.fromkeys(found))
+
+    def _on(self, way: Way, events: list[Event], inferences: int) -> list[str]:
+        """What is broken when all inferences go one way."""
         queue = []
+        mine = [(events[n], events[n].at - skipped) for n, skipped in way]
         for inference in range(inferences):
-            for e in events:
-                moved = Event(e.number, e.i, e.at + inference * self.b.interval, e.beats, e.latency, e.reads, e.reach, e.own,
+            for e, at in mine:
+                moved = Event(e.number, e.i, at + inference * self.b.interval, e.beats, e.latency, e.reads, e.reach, e.own,
                               e.writes, e.scattered)  # fmt: skip
                 queue.append((moved.at, inference, moved.number, moved))
         order = [entry[3] for entry in sorted(queue, key=lambda entry: entry[:3])]
         found = self._units(order) + self._lines(order) + self._bytes(order)
-        found += self._planes(order) + self._outputs(events)
+        return found + self._planes(order) + self._outputs([e for e, _ in mine])
+
+    # branches
+
+    def _ways(self) -> list[Way]:
+        """Every way through the program, one by one."""
+        done: list[Way] = []
+        open_ways: list[tuple[Way, int, int]] = [([], 0, 0)]
+        while open_ways and len(done) < WAYS:
+            way, n, skipped = open_ways.pop()
+            while n < len(self.b.rows):
+                i = self.b.rows[n]
+                way.append((n, skipped))
+                if i.opcode == Op.BRANCH:
+                    if i.a:
+                        open_ways.append((list(way), n + 1, skipped))
+                    n, skipped = n + i.count3, skipped + i.start3
+                n += 1
+            done.append(way)
+        return done
+
+    def _branches(self, events: list[Event], ways: list[Way]) -> list[str]:
+        """The machine is idle when a branch issues, until it has decided, and where it lands; nor is there another inference."""
+        found = []
+        for e in events:
+            if e.i.opcode != Op.BRANCH:
+                continue
+            decided = e.at + e.latency + e.beats
+            landing = (e.number + 1 + e.i.count3, decided + e.i.start3)
+            for position, cycle in ((e.number, e.at), (e.number + 1, decided), landing):
+                late = any(f.at + f.latency + f.beats > cycle for f in events[:position])
+                if late or any(f.at < cycle for f in events[position:]):
+                    found.append(f"{e.number}: a branch while something is under way at {cycle}")
+        if any(e.i.opcode == Op.BRANCH for e in events):
+            ends = [events[n].at - skipped + events[n].latency + events[n].beats for way in ways for n, skipped in way]
+            if self.b.interval < max(ends):
+                found.append("inferences of a program with branches overlap")
         return found
 
     # one instruction
@@ -172,7 +220,7 @@ class Oracle:
             run *= 2
         if i.opcode == Op.SORT and i.count2 > run:
             raise _Broken("more numbers than the network orders")
-        if amount > unit.tile:
+        if i.opcode != Op.BRANCH and amount > unit.tile:
             raise _Broken("more than a tile")
 
     def _cycles(

@@ -130,8 +130,14 @@ class Lanes:
         for port in self.b.ports:
             if port.output:
                 self.host[port.name] = bytearray(math.prod(port.shape) * struct.calcsize(FORMS[port.dtype]))
-        for i in self.b.rows:
-            getattr(self, "_" + Op(i.opcode).name.lower())(i)
+        n = 0
+        while n < len(self.b.rows):
+            i = self.b.rows[n]
+            n += 1
+            if i.opcode == Op.BRANCH:
+                n += self._skipped(i)
+            else:
+                getattr(self, "_" + Op(i.opcode).name.lower())(i)
         return {port.name: bytes(self.host[port.name]) for port in self.b.ports if port.output}
 
     def _stream(self, reference: int) -> Stream:
@@ -167,6 +173,13 @@ class Lanes:
         out = self._stream(i.out)
         at = point(out.g0, i.g0) + (point(out.g1, row) if out.g1 else ())
         return (at + (point(inner.g2, column) if inner else ())).__getitem__
+
+    def _skipped(self, i: Instruction) -> int:
+        """Instructions that a branch leaves out: all it covers when its condition is false, or with ``unless`` true."""
+        if not i.a:
+            return i.count3
+        condition = bool(self._read(i.a, i, (i.start1, 1), (i.start2, 1))[0][0])
+        return i.count3 if condition == bool(i.flags & 8) else 0
 
     def _loadw(self, i: Instruction) -> None:
         tile: list[list[Number | None]] = []

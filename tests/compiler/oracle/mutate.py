@@ -89,7 +89,7 @@ def other_flags(rng: Rng, b: Binary) -> Damage:
     n = int(rng.integers(len(b.rows)))
     if b.rows[n].reducer:
         return f"{n}: reducer", _change(b, n, reducer=int(_pick(rng, sorted(REDUCERS))))
-    return f"{n}: flags", _change(b, n, flags=b.rows[n].flags ^ int(_pick(rng, (1, 2, 3))))
+    return f"{n}: flags", _change(b, n, flags=b.rows[n].flags ^ int(_pick(rng, (1, 2, 3, 8))))
 
 
 def other_offset(rng: Rng, b: Binary) -> Damage:
@@ -112,7 +112,8 @@ def twice(rng: Rng, b: Binary) -> Damage:
 def other_stream(rng: Rng, b: Binary) -> Damage:
     n = int(rng.integers(len(b.streams)))
     s = b.streams[n]
-    kind = _pick(rng, ("base", "stride", "extent", *(("guard", "fill") if s.guards else ())))
+    loops = ("stride", "extent") if s.loops else ()
+    kind = _pick(rng, ("base", *loops, *(("guard", "fill") if s.guards else ())))
     if kind == "base":
         s = replace(s, base=s.base + s.size * int(_pick(rng, (-80, -3, -1, 1, 3, 80))))
     elif kind in ("stride", "extent"):

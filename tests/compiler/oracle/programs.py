@@ -13,6 +13,7 @@ from compiler.isa.binary import Binary, MemoryMap, StateSlot
 from compiler.isa.element import NAME, SIZE
 from compiler.isa.instruction import Flag, Instruction, Op, pack
 from compiler.isa.machine import UNIT_CLASSES
+from compiler.isa.paths import longest
 from compiler.isa.program import Program, Step
 from compiler.isa.stream import Gather, GatherAxis, Guard, Loop, Stream
 from compiler.isa.table import TABLE, accesses, time
@@ -91,6 +92,17 @@ class Builder:
         self.steps.append(step)
         return step
 
+    def branch(self, condition: int, flags: int = 0) -> int:
+        """A BRANCH behind everything; where it lands is said by ``land``."""
+        self.add(Op.BRANCH, a=condition, flags=flags, count1=1, count2=1)
+        return len(self.steps) - 1
+
+    def land(self, branch: int) -> None:
+        """What has been added since is what the branch skips."""
+        i = self.steps[branch]
+        ends = [step.cycle + time(self.target, self.pool, step).end for step in self.steps[branch:]]
+        self.steps[branch] = i._replace(start3=max(ends) - ends[0], count3=len(self.steps) - branch - 1)
+
     def _lines(self, i: Instruction) -> tuple[set[int], set[int]]:
         reads: set[int] = set()
         writes: set[int] = set()
@@ -126,7 +138,8 @@ class Builder:
 
     def build(self, interval: int | None = None) -> Binary:
         order = sorted(self.steps, key=lambda i: (i.cycle, UNIT_CLASSES.index(TABLE[Op(i.opcode)].unit), i.unit))
-        latency = max(i.cycle + time(self.target, self.pool, i).end for i in order)
+        latency, _ = longest(order, [i.cycle + time(self.target, self.pool, i).end for i in order])
+        asks = any(i.opcode == Op.BRANCH and i.a for i in order)
         slots, at = [], len(self.image)
         for name, initial in self.state:
             slots.append(StateSlot(name, at, NAME[initial.dtype], initial.shape, initial.tobytes()))
@@ -135,7 +148,7 @@ class Builder:
         return Binary(
             self.target.name, self.target.digest, "test", pack(order), tuple(self.pool.streams),
             tuple(self.pool.programs), tuple(self.pool.gathers), tuple(self.pool.ports), tuple(slots), self.image, memory,
-            ("alpha", "beta"), latency, latency if interval is None else interval,
+            ("alpha", "beta"), latency, latency if interval is None else interval, not asks, "a choice" if asks else "",
         )  # fmt: skip
 
 
@@ -291,6 +304,39 @@ def histogram(target: str = "lpu") -> Sample:
     return Sample(f"histogram-{target}", b.build(), feeds, expected)
 
 
+def choice(target: str = "lpu") -> Sample:
+    """y = x + x, one copy after the other, where c holds, else -x; behind it z = y at once or, unless d, after a second sum."""
+    n = 40
+    b = Builder(target, chain=True)
+    at_c, at_d, at_x, at_y = (b.place(size) for size in (1, 1, n * 4, n * 4))
+    c, d, x = b.port("c", "bool", (1,)), b.port("d", "bool", (1,)), b.port("x", "f32", (n,))
+    y = b.port("y", "f32", (n,), output=True)
+    sc, sd = b.stream(flat("bool", at_c, 1)), b.stream(flat("bool", at_d, 1))
+    sx, sy = b.stream(flat("f32", at_x, n)), b.stream(flat("f32", at_y, n))
+    one = ("arg", (), "f32", 0)
+    twice = b.program(one, ("add", (0, 0), "f32"))
+    minus = b.program(one, ("neg", (0,), "f32"))
+    b.add(Op.RECV, out=sc, port=c, count1=1, count2=1)
+    b.add(Op.RECV, out=sd, port=d, count1=1, count2=1)
+    b.add(Op.RECV, out=sx, port=x, count1=n, count2=1)
+    first = b.branch(sc)
+    b.add(Op.VECTOR, a=sx, out=sy, pre=twice, count1=n, count2=1)
+    jump = b.branch(0)
+    b.land(first)
+    b.add(Op.VECTOR, a=sx, out=sy, pre=minus, count1=n, count2=1)
+    b.land(jump)
+    second = b.branch(sd, Flag.UNLESS)
+    b.add(Op.VECTOR, a=sy, out=sy, pre=twice, count1=n, count2=1, source=1)
+    b.land(second)
+    b.add(Op.SEND, a=sy, port=y, count1=n, count2=1)
+    feeds = [
+        {"c": np.array([up]), "d": np.array([down]), "x": _random(61 + k, n)}
+        for k, (up, down) in enumerate(((True, False), (False, True), (False, False), (True, True)))
+    ]
+    signs = [(2 if f["c"][0] else -1) * (1 if f["d"][0] else 2) for f in feeds]
+    return Sample(f"choice-{target}", b.build(), feeds, [{"y": s * f["x"]} for s, f in zip(signs, feeds, strict=True)])
+
+
 def accumulator(target: str = "lpu") -> Sample:
     """A state that sums what comes in: y = s + x, s' = y."""
     n = 30
@@ -338,6 +384,7 @@ MAKERS: tuple[Callable[[str], Sample], ...] = (
     histogram,
     accumulator,
     quantised,
+    choice,
 )
 
 
