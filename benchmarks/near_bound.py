@@ -61,10 +61,10 @@ def main(wanted: list[str], precision: str, run: bool) -> int:
     """Print the tables; answers the exit status."""
     target = targets.load("lpu")
     graphs = dict(_graphs(wanted or [*CASES, *LARGE], precision))
-    failed = _table("as it is", target, graphs, run)
-    failed |= _table('with "chosen" latencies doubled', doubled(target), graphs, False)
+    failed = _table("as it is", target, graphs, run=run)
+    failed |= _table('with "chosen" latencies doubled', doubled(target), graphs, run=False)
     if WITHOUT_LINKS in graphs:
-        _table("with links of no cost", without_links(target), {WITHOUT_LINKS: graphs[WITHOUT_LINKS]}, False)
+        _table("with links of no cost", without_links(target), {WITHOUT_LINKS: graphs[WITHOUT_LINKS]}, run=False)
     return int(failed)
 
 
@@ -77,7 +77,7 @@ def _graphs(wanted: list[str], precision: str) -> Iterator[tuple[str, Graph]]:
             print(f"{name}: {error}", file=sys.stderr)
 
 
-def _table(title: str, target: Target, graphs: dict[str, Graph], run: bool) -> bool:
+def _table(title: str, target: Target, graphs: dict[str, Graph], *, run: bool) -> bool:
     """One processor: a line per model, then medians and maxima; answers whether a limit is missed."""
     print(f"\n{target.name}, {title}")
     print(
