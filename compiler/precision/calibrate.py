@@ -35,6 +35,8 @@ from compiler.precision.rewrite import Rewriter
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
+# What inputs may exceed the calibration's by before codes saturate. A factor of two costs one bit.
+GIVEN, MADE_UP = 1.25, 2.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> t
     given = seeded(graph) if feeds is None else [_checked(graph, feed, n) for n, feed in enumerate(feeds)]
     if not given:
         raise ModelError("the calibration holds no feed; give at least one, or none at all for seeded ones")
-    watch = _Watch(graph)
+    watch = _Watch(graph, MADE_UP if feeds is None else GIVEN)
     measured = affordable(graph)
     state: dict[str, Array] = {}
     outputs = []
@@ -79,10 +81,10 @@ def _checked(graph: Graph, feed: Mapping[str, Any], number: int) -> Feeds:
 
 
 class _Watch:
-    """Looks at every value as it is computed."""
+    """Looks at every value as it is computed; ``headroom`` widens its range."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, headroom: float) -> None:
+        self.graph, self.headroom = graph, headroom
         self.ranges: dict[str, Range] = {}
         self.loss: dict[str, dict[str, float]] = {}
         self.measuring = False
@@ -90,7 +92,7 @@ class _Watch:
     def range(self, name: str, array: Array) -> None:
         if self.graph.types[name].dtype != DType.F32 or not array.size:
             return
-        low, high = float(array.min()), float(array.max())
+        low, high = (float(edge) * self.headroom for edge in (array.min(), array.max()))
         if name in self.ranges:
             low, high = min(low, self.ranges[name][0]), max(high, self.ranges[name][1])
         self.ranges[name] = (low, high)

@@ -13,6 +13,7 @@ from compiler.ir.types import TensorType
 Array = np.ndarray[Any, Any]
 WORK = 1 << 32  # operations that calibrating on seeded feeds may take, about; at least one feed
 MOST = 8
+SEED = 20260101
 PATCH = 8  # elements of a patch of one brightness along either side
 
 
@@ -20,7 +21,7 @@ def seeded(graph: Graph, count: int | None = None) -> list[dict[str, Array]]:
     """``count`` feeds (default: as many as a counted budget of operations allows), the same on every machine."""
     count = affordable(graph) if count is None else count
     limits = index_limits(graph)
-    return [_feed(graph, limits, np.random.default_rng([20260101, n])) for n in range(count)]
+    return [_feed(graph, limits, n) for n in range(count)]
 
 
 def affordable(graph: Graph) -> int:
@@ -29,14 +30,20 @@ def affordable(graph: Graph) -> int:
     return max(1, min(MOST, WORK // max(work, 1)))
 
 
-def _feed(graph: Graph, limits: dict[str, int], rng: np.random.Generator) -> dict[str, Array]:
-    return {name: _values(graph.types[name], limits.get(name), rng) for name in graph.inputs}
+def _feed(graph: Graph, limits: dict[str, int], number: int) -> dict[str, Array]:
+    rng = np.random.default_rng([SEED, number])
+    return {name: _values(graph.types[name], limits.get(name), rng, number) for name in graph.inputs}
 
 
-def _values(kind: TensorType, limit: int | None, rng: np.random.Generator) -> Array:
-    """Floats of about unit size, or whole numbers below a limit with a tail that repeats one of them, as padding does."""
+def _values(kind: TensorType, limit: int | None, rng: np.random.Generator, number: int) -> Array:
+    """Floats, or whole numbers below a limit with a tail that repeats one of them, as padding does.
+
+    Pictures come normalised, so they are of unit size; how loud signals and tables are nobody knows, so they differ from
+    feed to feed.
+    """
     if kind.dtype.is_float:
-        return np.asarray(_floats(kind.shape, rng), kind.dtype.numpy)
+        size = 1.0 if len(kind.shape) > 3 else 0.25 ** (number % 3)
+        return np.asarray(_floats(kind.shape, rng) * size, kind.dtype.numpy)
     if limit is None:
         return np.ones(kind.shape, kind.dtype.numpy)
     ids = rng.integers(0, max(limit, 1), kind.shape)
