@@ -174,7 +174,8 @@ class Chooser:
         tile = self.machine.matrix.tiles.get(factor_types(node)[1 - r.stationary].value, (0, 0))[1]
         # Planes write neighbouring columns, or neighbouring products of a batch, at the same time: not into one line.
         shared = width > tile or (r.batch and node.operands[r.stationary].value not in self.graph.constants)
-        pad = bool(shared) and bool((width * size) % line)
+        several = self.machine.matrix.instances > 1
+        pad = several and bool(shared) and bool((width * size) % line)
         return Side(r.stationary, (*outer, *columns), (len(columns), line) if pad else None)
 
     def _strides(self, node: Compute, operand: int, override: Mapping[str, Place] | None = None) -> list[int] | None:
