@@ -29,7 +29,8 @@ def _no_index(loop: int) -> Array:
 @dataclass(frozen=True)
 class Inputs:
     """What one instruction works on. ``operands``: arrays by field name. ``accumulated``: the plane's sums so far (None
-    with ``first``), ``weights``: the slot's tile, ``run``: consecutive rows of one of its blocks. ``index``: coordinate of a loop at every point, as an array."""
+    with ``first``), ``weights``: the slot's tile, ``run``: consecutive rows of one of its blocks. ``index``:
+    coordinate of a loop at every point, as an array."""
 
     operands: Mapping[str, Array]
     pre: Program | None = None

@@ -71,7 +71,7 @@ TABLE: Final[dict[Op, Spec]] = {
             meaning.loadw, timing.loadw_beats, _base("weights"),
             "ceil(K x N x size / weights.bytes_per_cycle)",
             "Fill a weight slot of plane `unit` with the K x N tile that rows `start1`, `count1` and columns `start2`, "
-            "`count2` of stream `a` name. With `blocks` B the slot holds B blocks of `count2` columns side by side: row r belongs "
+            "`count2` of `a` name. With `blocks` B the slot holds B blocks of `count2` columns side by side: row r belongs "
             "to block (r / `start3`) mod B and gives that block's columns; all other cells are off.",
             "Weight-stationary arrays have a load path of their own, so that the next tile's weights arrive while this "
             "one computes. A cell without a weight is off: products of several small matrices (groups, heads) share one pass.",

@@ -8,8 +8,7 @@ from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.table import time
 from compiler.schedule import place as pl
 from compiler.schedule.chains import Step
-from compiler.schedule.forms import Form, load_beats, weights
-from compiler.schedule.legalise import args_of
+from compiler.schedule.forms import Form, extras, load_beats, weights
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Tiler, pieces
 
@@ -20,13 +19,14 @@ CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, whe
 @dataclass(frozen=True)
 class Cut:
     """``rows`` per MATMUL, ``columns`` per weight tile, ``share``: over how many planes the rows are dealt, ``run``: how
-    many MATMULs follow each other on one weight tile."""
+    many MATMULs follow each other on one weight tile. ``score``: the cycles of the busiest plane and the mean of all."""
 
     rows: int
     columns: int
     share: int
     run: int
     cycles: int
+    score: int
 
 
 def choose(f: Form, tiler: Tiler) -> Cut:
@@ -37,10 +37,10 @@ def choose(f: Form, tiler: Tiler) -> Cut:
         for rows in _heights(f, tiler, columns)
         for cut in _cuts(f, tiler, rows, columns)
     ]
-    least = min(cut.cycles for cut in cuts)
+    least = min(cut.score for cut in cuts)
     allowed = max(least + least // 20, _link_cycles(f, tiler))
-    good = [cut for cut in cuts if cut.cycles <= allowed]
-    return min(good, key=lambda c: (c.run * c.share * c.rows, c.cycles, -c.columns))
+    good = [cut for cut in cuts if cut.score <= allowed]
+    return min(good, key=lambda c: (c.run * c.share * c.rows, c.score, -c.columns))
 
 
 def _widths(f: Form, tiler: Tiler) -> list[int]:
@@ -83,7 +83,8 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
             work = min(run * rows, f.m) / rows
             chain = (k_tiles - 1) * max(load, work * middle) + max(load, work * last)
             cycles = int(-(-chains // target.matrix.instances) * chain) + load
-            cuts.append(Cut(rows, columns, share, run, cycles))
+            mean = int(chains * chain) // target.matrix.instances
+            cuts.append(Cut(rows, columns, share, run, cycles, cycles + mean))
     return cuts
 
 
@@ -126,7 +127,7 @@ def _chain(
 ) -> None:
     node = f.node
     values = {"a": node.operands[1 - f.roles.stationary].value}
-    for field, i in zip("bcd", args_of(node.post), strict=False):
+    for field, i in zip("bcd", extras(node, tiler), strict=False):
         values[field] = node.operands[i].value
     stationary = {"a": node.operands[f.roles.stationary].value}
     stream, start = tile

@@ -61,7 +61,7 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     across = [walk.block, *columns] if walk.block >= 0 else columns
     outer: Groups = (tuple(batch), tuple(rows), tuple(across))
     a = _moving(node, r, tiler, moving)
-    extra_args = list(args_of(node.post))
+    extra_args = extras(node, tiler)
     extra = [tiler.read(node.operands[i], node.loops, outer) for i in extra_args]
     out = tiler.space.stream(pl.stream(tiler.place(node.output), walk.out, node.loops, outer))
     post = 0
@@ -77,6 +77,12 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
         node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
         node.loops[walk.block] if walk.block >= 0 else 0, run,
     )  # fmt: skip
+
+
+def extras(node: Compute, tiler: Tiler) -> list[int]:
+    """Operands of the epilogue, the largest first: the first port is the widest."""
+    types = tiler.graph.types
+    return sorted(args_of(node.post), key=lambda i: (-types[node.operands[i].value].bytes, i))
 
 
 def _strides(walk: Walk, tiler: Tiler) -> list[int]:

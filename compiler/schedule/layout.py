@@ -33,13 +33,31 @@ class Layout:
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
+    needed_whole: dict[str, frozenset[int]] = field(default_factory=dict)  # dimensions that readers reduce, by value
 
 
 def assign(graph: Graph, machine: Machine) -> Layout:
     """Places for a whole graph."""
     first = _Pass(graph, machine, Layout(), {}).run()
     homes = _join_homes(graph, first)
-    return _Pass(graph, machine, first, homes).run() if homes else first
+    found = _Pass(graph, machine, first, homes).run() if homes else first
+    found.needed_whole = _reduced(graph)
+    return found
+
+
+def _reduced(graph: Graph) -> dict[str, frozenset[int]]:
+    """By value, the dimensions that some contraction or reduction reads whole for each of its results, maps between."""
+    found: dict[str, set[int]] = {}
+    for node in reversed(graph.nodes):
+        if not isinstance(node, Compute):
+            continue
+        after = found.get(node.output, set()) if node.reducer is None else set()
+        for operand in node.operands:
+            for j, row in enumerate(operand.access.matrix):
+                loops = [i for i, c in enumerate(row) if c and node.loops[i] > 1]
+                if loops and all(i >= node.parallel or i in after for i in loops):
+                    found.setdefault(operand.value, set()).add(j)
+    return {value: frozenset(dims) for value, dims in found.items()}
 
 
 def dense_order(place: Place) -> Order:

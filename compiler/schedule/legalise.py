@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VECTOR_OPERANDS = 4
 EPILOGUE_OPERANDS = 3
 EPILOGUE_PASSES = (
-    4  # a plane's row may take this many times longer because of its epilogue; beyond, the vector unit does it
+    8  # a plane's row may take so many times longer for its epilogue; beyond, the vector unit does the rest
 )
 
 
@@ -46,7 +46,7 @@ def legalise(graph: Graph, machine: Machine) -> Graph:
 def _compute(node: Compute, graph: Graph, machine: Machine, parts: _Parts) -> None:
     node = _compact(node)
     if node.reducer and node.post and (_split_needed(node, machine) or _only_vector(node, graph, machine)):
-        node = _split_post(node, parts)
+        node = _split_post(node, graph, machine, parts)
     count = 0
     while len(node.operands) > VECTOR_OPERANDS + (1 if node.is_contraction else 0):
         shorter = _split_operands(node, parts, count)
@@ -98,11 +98,9 @@ def _placed(operand: Operand, operands: list[Operand], start: int) -> int:
 
 def _split_needed(node: Compute, machine: Machine) -> bool:
     assert node.post is not None
-    extra = args_of(node.post)
     if not node.is_contraction:
         return len(node.operands) > VECTOR_OPERANDS
-    work = sum(machine.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE)
-    return len(extra) > EPILOGUE_OPERANDS or 0 in extra or 1 in extra or work > EPILOGUE_PASSES * machine.matrix.alus
+    return not _behind_planes(node.post, machine)
 
 
 def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
@@ -112,27 +110,61 @@ def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
     return not fits_plane(node, graph, machine)
 
 
-def _split_post(node: Compute, parts: _Parts) -> Compute:
-    """Store the reduced value and make ``post`` a map of its own; answers the map."""
+def _behind_planes(post: Expr, machine: Machine) -> bool:
+    """Whether the arithmetic behind the planes can do an expression: few enough operands, not the factors, few enough steps."""
+    extra = args_of(post)
+    work = sum(machine.passes.get(s.op, 1) for s in post.steps if s.op not in FREE)
+    return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= EPILOGUE_PASSES * machine.matrix.alus
+
+
+def _split_post(node: Compute, graph: Graph, machine: Machine, parts: _Parts) -> Compute:
+    """Store the reduced value, or as much of ``post`` as fits behind the planes; the rest is a map, which is answered."""
     assert node.post is not None
     shape = node.loops[: node.parallel]
     middle = f"{node.output}~sum"
-    dtype = node.expr.dtype
-    parts.types[middle] = TensorType(dtype, shape)
-    first = replace(node, name=f"{node.name}~sum", output=middle, post=None)
+    planes = node.is_contraction and fits_plane(node, graph, machine)
+    cut = _last_fitting(node.post, machine) if planes else -1
+    kept = None if cut < 0 else _part(node.post, cut)
+    parts.types[middle] = TensorType(kept.dtype if kept else node.expr.dtype, shape)
+    first = replace(node, name=f"{node.name}~sum", output=middle, post=kept)
     parts.nodes.append(_compact(first))
     operands = [Operand(middle, Access.identity(len(shape)))]
+    left = list(node.post.steps)
+    if kept is not None:
+        left[cut] = Step("arg", (), kept.dtype, -1)
+    rest = _prune(Expr(tuple(left)))
     places = {}
-    for i in args_of(node.post):
+    for i in args_of(rest):
         old = node.operands[i]
         matrix = tuple(row[: node.parallel] for row in old.access.matrix)
         places[i] = len(operands)
         operands.append(Operand(old.value, Access(old.access.offset, matrix), old.fill))
     steps = tuple(
-        s if s.op != "arg" else replace(s, imm=0 if s.imm == -1 else places[int(s.imm or 0)]) for s in node.post.steps
+        s if s.op != "arg" else replace(s, imm=0 if s.imm == -1 else places[int(s.imm or 0)]) for s in rest.steps
     )
-    rest = Compute(node.name, node.output, node.source, shape, len(shape), tuple(operands), Expr(steps), None, None)
-    return replace(rest, guard=node.guard)
+    done = Compute(node.name, node.output, node.source, shape, len(shape), tuple(operands), Expr(steps), None, None)
+    return replace(done, guard=node.guard)
+
+
+def _last_fitting(post: Expr, machine: Machine) -> int:
+    """The step that makes the most of the reduced value behind the planes, nothing below it used elsewhere; -1 for none."""
+    found = -1
+    for i, step in enumerate(post.steps[:-1]):
+        below = _closure(post, i)
+        sums = [k for k in below if post.steps[k].op == "arg" and post.steps[k].imm == -1]
+        outside = [s for k, s in enumerate(post.steps) if k not in below]
+        inside = {k for k in below if k != i and post.steps[k].op not in FREE}
+        again = any(s.op == "arg" and s.imm == -1 for s in outside)
+        if not sums or step.op in FREE or again or any({*s.args} & {*inside, *sums} for s in outside):
+            continue
+        if _behind_planes(_part(post, i), machine):
+            found = i
+    return found
+
+
+def _part(expr: Expr, step: int) -> Expr:
+    """The expression of one step."""
+    return _prune(Expr(expr.steps[: step + 1]))
 
 
 def _split_operands(node: Compute, parts: _Parts, count: int) -> Compute | None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.expr import FREE
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, Join
 from compiler.isa.geometry import touches
 from compiler.isa.meaning import accumulator
 from compiler.isa.stream import Loop, Nest, Stream, points
 from compiler.schedule.place import Place, ordered_strides
 
 if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
+    from compiler.ir.graph import Graph, Node
     from compiler.ir.types import DType
     from compiler.isa.machine import Machine
 
@@ -111,33 +111,79 @@ class Chooser:
 
     def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place]):
         self.graph, self.machine, self.places = graph, machine, places
-        # Contractions by the contraction whose storage order they meet, and the value between: maps keep an order.
+        # Readers by the value whose storage order they meet, and the value between: maps and joins keep an order.
         self.readers: dict[str, list[tuple[Compute, str]]] = {}
-        origin: dict[str, str] = {}
+        self.origin: dict[str, str] = {}
+        self.chosen: dict[str, Order] = {}
         for node in graph.nodes:
-            if not isinstance(node, Compute):
-                continue
-            if node.is_contraction and fits_plane(node, graph, machine):
-                for value in dict.fromkeys(o.value for o in node.operands[:2]):
-                    self.readers.setdefault(origin.get(value, value), []).append((node, value))
-            elif node.reducer is None and (kept := _kept(node, graph)) is not None:
+            self._meet(node)
+        self.sent: dict[str, list[str]] = {}
+        for name in graph.outputs:
+            self.sent.setdefault(self.origin.get(name, name), []).append(name)
+
+    def _meet(self, node: Node) -> None:
+        origin = self.origin
+        if isinstance(node, Join):
+            first = origin.get(node.parts[0], node.parts[0])
+            origin[node.output] = first
+            origin.update({part: first for part in node.parts if part not in origin and part != first})
+        elif isinstance(node, Compute) and node.is_contraction and fits_plane(node, self.graph, self.machine):
+            for value in dict.fromkeys(o.value for o in node.operands[:2]):
+                self.readers.setdefault(origin.get(value, value), []).append((node, value))
+        elif isinstance(node, Compute):
+            kept = _kept(node, self.graph) if node.reducer is None else None
+            largest = max((o.value for o in node.operands), key=lambda v: self.graph.types[v].elements, default="")
+            if kept is not None:
                 origin[node.output] = origin.get(kept, kept)
+            elif largest and largest not in self.graph.constants and self.graph.types[largest].shape:
+                self.readers.setdefault(origin.get(largest, largest), []).append((node, largest))
+                if len(node.loops[: node.parallel]) == len(self.graph.types[largest].shape):
+                    origin[node.output] = origin.get(largest, largest)
 
     def choose(self, node: Compute) -> Side:
         """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
         found: list[tuple[int, int, Side]] = []
         sides = self._sides(node)
+        known = self.chosen.get(self.origin.get(node.output, ""))  # of a join's first part, where the others go too
+        sides = [s for s in sides if s.order == known] or sides
         if len(sides) == 1:
             return sides[0]
         for side in sides:
             place = self._place(node.output, side)
             cost = self._cost(node, side.stationary, {node.output: place})
             for reader, value in self.readers.get(node.output, []):
-                between = self._place(value, side)
-                cost += min(self._cost(reader, s, {value: between}) for s in (0, 1))
+                cost += self._read_cost(reader, value, side)
+            cost += sum(self._send_cost(name, side) for name in self.sent.get(node.output, []))
             data = node.operands[side.stationary].value not in self.graph.constants
             found.append((cost + cost // 8 if data else cost, len(found), side))
-        return min(found, key=lambda f: f[:2])[2]
+        best = min(found, key=lambda f: f[:2])[2]
+        self.chosen[node.output] = best.order
+        return best
+
+    def _send_cost(self, value: str, side: Side) -> int:
+        """Cycles of the link for an output that is stored as ``side`` says."""
+        shape = self.graph.types[value].shape
+        if len(shape) != len(side.order):
+            return 0
+        nest = tuple(Loop(n, s) for n, s in zip(shape, self._place(value, side).strides, strict=True))
+        stream = Stream("u8", 0, (), nest, ())
+        return touches(stream, (0, prod(shape)), (0, 1), self.machine.line_bytes) // self.machine.link_out.ports["a"]
+
+    def _read_cost(self, reader: Compute, value: str, side: Side) -> int:
+        """Cycles of a reader of a value that is stored as ``side`` says."""
+        if len(self.graph.types[value].shape) != len(side.order):
+            return 0
+        between = self._place(value, side)
+        if reader.is_contraction and fits_plane(reader, self.graph, self.machine):
+            return min(self._cost(reader, s, {value: between}) for s in (0, 1))
+        operand = next(i for i, o in enumerate(reader.operands) if o.value == value)
+        strides = loop_strides(between, reader, operand)
+        rows = list(ordered(list(range(reader.parallel)), strides))
+        inner = list(range(reader.parallel, len(reader.loops)))
+        piece = (rows, prod(reader.loops[i] for i in rows)), (inner, prod(reader.loops[i] for i in inner))
+        vector = self.machine.vector
+        fetched = self._fetches(reader, strides, *piece, between.dtype.size, vector.ports["a"])
+        return max(fetched, reader.points * reader.reduction // vector.lanes) // vector.instances
 
     def _place(self, value: str, side: Side) -> Place:
         t = self.graph.types[value]
@@ -208,9 +254,11 @@ class Chooser:
         load = self._fetches(node, fixed, (inner, kk * size), (columns, nn), types[stationary].size, weights.ports["a"])
         load = max(load, -(-kk * size * nn * types[stationary].size // weights.bytes_per_cycle))
         last = long * max(1, -(-self._epilogue(node) // matrix.alus))
+        short = SHORT_ROWS  # rows that one plane takes at least; they end on lines of their own
         if node.output in override:
             strides = self._out_strides(node, override[node.output])
             width = override[node.output].dtype.size
+            short = max(short, steps(strides, node.loops, rows, self.machine.line_bytes))
             last = max(
                 last, self._fetches(node, strides, (rows, long), (across, nn * size), width, matrix.ports["out"])
             )
@@ -218,7 +266,7 @@ class Chooser:
         constant = node.operands[stationary].value in self.graph.constants
         again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)
         busy = batch * nt * max(work, kt * load * again)
-        return busy // min(matrix.instances, batch * nt * max(1, m // SHORT_ROWS)) + load
+        return busy // min(matrix.instances, batch * nt * max(1, m // short)) + load
 
     def _block(self, node: Compute, r: Roles, k: int, n: int, tile: tuple[int, int]) -> tuple[list[int], int]:
         """The batch loop of which several products share a pass, and how many."""

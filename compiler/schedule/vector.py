@@ -13,6 +13,7 @@ from compiler.isa.instruction import Instruction, Op
 from compiler.isa.table import time
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
+from compiler.schedule import walks
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
 from compiler.schedule.sides import loop_strides
 from compiler.schedule.tile import make
@@ -27,16 +28,22 @@ FIELDS = ("a", "b", "c", "d")
 
 def emit(node: Compute, tiler: Tiler) -> None:
     """Make the tiles of a map or a reduction."""
-    whole = _whole(node, tiler)
+    order = tiler.storage_order(node.output, list(range(node.parallel)))
+    walk, order = walks.streamed(node, order, tiler.layout.needed_whole.get(node.output, frozenset()), PIECES)
+    whole = _whole(walk, order, tiler)
     values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
-    for start, count in pieces(whole.count1, _size(node, whole.count1, whole.count2, tiler)):
+    size = _size(node, whole.count1, whole.count2, tiler)
+    if walk.node is not node:  # a stretch at a time
+        stretch = whole.count1 // walk.node.loops[order[0]]
+        size = stretch * max(1, size // stretch) if stretch * whole.count2 <= tiler.target.vector.tile else size
+    for start, count in pieces(whole.count1, size):
         instruction = whole._replace(start1=start, count1=count)
         tiler.tiles.append(make(tiler.space, instruction, values, node.output))
 
 
-def _whole(node: Compute, tiler: Tiler) -> Instruction:
+def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
     """The whole operation as one instruction, of which pieces are taken."""
-    order = tiler.storage_order(node.output, list(range(node.parallel)))
+    node = walk.node
     inner = list(range(node.parallel, len(node.loops)))
     _check(node, tiler.target.vector.tile)
     body = set(args_of(node.expr))
@@ -46,7 +53,7 @@ def _whole(node: Compute, tiler: Tiler) -> Instruction:
     for i, operand in enumerate(node.operands):
         place = _constant(operand, node, order, inner, tiler) if tiler.is_constant(operand.value) else None
         references.append(tiler.read(operand, node.loops, groups if i in body else flat, place))
-    out = tiler.write(node.output, node.loops, node.parallel, flat)
+    out = tiler.space.stream(pl.stream(tiler.place(node.output), walk.out, node.loops, flat))
     positions = {i: i for i in range(len(node.operands))}
     loops = {i: at for at, i in enumerate(order + inner)}
     pre = 0
@@ -68,7 +75,7 @@ def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
     least = -(-node.points // target.vector.lanes) * node.reduction
     if least // target.vector.instances > enough:
         return None
-    whole = _whole(node, tiler)
+    whole = _whole(walks.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler)
     count = min(whole.count1, _size(node, whole.count1, whole.count2, tiler))
     beats = time(target, tiler.space.pool, whole._replace(count1=count)).beats
     return beats * -(-whole.count1 // count) // target.vector.instances + target.vector.latency

@@ -51,8 +51,26 @@ def blocked(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]
 
 
 def _counts(node: Compute, loop: int) -> bool:
-    """Whether the epilogue asks for the coordinate of the loop."""
+    """Whether what follows the sum asks for the coordinate of the loop."""
     return node.post is not None and any(s.op == "index" and s.imm == loop for s in node.post.steps)
+
+
+def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int) -> tuple[Walk, list[int]]:
+    """A map's loops in storage ``order``, or with a loop in front that its readers walk along.
+
+    ``inner``: dimensions of the result that readers need whole. Where one of them is outermost in memory, the first other
+    loop is cut into about ``pieces`` stretches that come first, so that readers need not wait for everything.
+    """
+    wide = [i for i in order if node.loops[i] > 1]
+    along = next((i for i in wide if i not in inner), -1)
+    if along < 0 or along == wide[0] or _counts(node, along) or any(s.op == "index" for s in node.expr.steps):
+        return plain(node), order
+    extent = node.loops[along]
+    size = next(d for d in range(1, extent + 1) if extent % d == 0 and extent // d <= pieces)
+    walk = _cut(node, along, 0, extent, size)
+    moved = [i + (i > along) for i in order]
+    at = moved.index(along)
+    return walk, [along, *moved[:at], along + 1, *moved[at + 1 :]]
 
 
 def _cut(node: Compute, loop: int, start: int, count: int, size: int) -> Walk:
