@@ -49,7 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("document", type=Path, help="the invoice or quote, as JSON")
     check.add_argument(
-        "files", type=Path, nargs="+", help="the model (or models) and the price book (or books), in any order"
+        "files",
+        type=Path,
+        nargs="+",
+        help="the model (or models), the price book (or books), and the ranges.json of calibrated programs, in any order",
     )
     check.add_argument("--json", action="store_true", help="print the result as JSON")
     check.set_defaults(run=_verify)
@@ -74,10 +77,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    models, books = _sorted(options.files)
+    models, books, ranges = _sorted(options.files)
     document = _json(options.document)
     try:
-        done = verify(document, models=models, books=books)
+        done = verify(document, models=models, books=books, ranges=ranges)
     except Difference as error:
         result = {"verified": False, "place": error.place, "stated": str(error.stated), "computed": str(error.computed)}
         _print(options.json, result, f"DIFFERENT. {error}.\n")
@@ -107,17 +110,20 @@ def _print(as_json: bool, document: dict[str, Any], words: str) -> None:
     sys.stdout.write(json.dumps(document, indent=1) + "\n" if as_json else words)
 
 
-def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocument]]:
-    """Models and price books, told apart by what they are and not by their names."""
-    models, books = [], []
+def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocument], list[compiler.Calibration]]:
+    """Models, price books and ranges, told apart by what they are and not by their names."""
+    models, books, ranges = [], [], []
     for path in paths:
-        if _read(path).lstrip()[:1] == b"{":
+        data = _read(path)
+        if data.lstrip()[:1] == b"{" and b'"ranges"' in data and b'"loss"' in data:
+            ranges.append(compiler.Calibration.from_json(data.decode("utf-8", "replace")))
+        elif data.lstrip()[:1] == b"{":
             books.append(_book(path))
         else:
             models.append(_model(path))
     if not books:
         raise Refused("No price book is given; download it under Prices, or from /api/v1/price-books/current.")
-    return models, books
+    return models, books, ranges
 
 
 def _read(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,33 @@ def model_read(path: Path) -> ModelFile:
     return ModelFile(path.name, data, hashlib.sha256(data).hexdigest())
 
 
-def recompile(model: ModelFile, program: dict[str, Any]) -> Recompiled:
+def recompile(
+    model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()
+) -> Recompiled:
     """Compile for the target, precision and dimensions that `program` (a line's program) names.
 
+    `ranges`: what calibrations found; those that give the program that is named are taken, made-up inputs where none does.
     Raises compiler.ModelError, as for any model.
     """
     graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
-    made = compiler.compile(graph, target=program["target"], precision=program["precision"])
+    if program.get("calibration"):
+        for found in ranges:
+            made = _made(graph, program, found)
+            if made is not None and made.digest == program["digest"]:
+                return made
+    made = _made(graph, program, None)
+    assert made is not None  # without ranges nothing can be of another model
+    return made
+
+
+def _made(graph: Any, program: dict[str, Any], ranges: compiler.Calibration | None) -> Recompiled | None:
+    """The facts of one compile; None where the ranges are of another model."""
+    try:
+        made = compiler.compile(graph, program["target"], program["precision"], ranges)
+    except compiler.ModelError:
+        if ranges is not None:
+            return None
+        raise
     if not isinstance(made, compiler.Program):
         raise compiler.ModelError("the line names several sizes for one program; it must name one")
     return facts_of(made)

@@ -22,6 +22,7 @@ from apps.pricing.rating import (
     rate,
     shares_of,
 )
+from compiler import Calibration
 
 INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
 
@@ -47,18 +48,27 @@ class Verification:
 
 
 def verify(
-    document: dict[str, Any], *, models: Sequence[ModelFile], books: Sequence[PriceBookDocument]
+    document: dict[str, Any],
+    *,
+    models: Sequence[ModelFile],
+    books: Sequence[PriceBookDocument],
+    ranges: Sequence[Calibration] = (),
 ) -> Verification:
     """Recompute a document. Raises Difference at the first deviation, Unreadable for what cannot be checked."""
     try:
-        return _verify(document, models, {book.digest: book for book in books})
+        return _verify(document, models, {book.digest: book for book in books}, ranges)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise Unreadable(f"The document lacks something that a {INVOICE} has: {error!r}.") from error
     except InvalidOperation as error:
         raise Unreadable("The document holds an amount that is not a number.") from error
 
 
-def _verify(document: dict[str, Any], models: Sequence[ModelFile], books: dict[str, PriceBookDocument]) -> Verification:
+def _verify(
+    document: dict[str, Any],
+    models: Sequence[ModelFile],
+    books: dict[str, PriceBookDocument],
+    ranges: Sequence[Calibration],
+) -> Verification:
     if document.get("format") not in (INVOICE, QUOTE):
         raise Unreadable(
             f"The document's format is {document.get('format')!r}; this command reads {INVOICE} and {QUOTE}."
@@ -69,7 +79,7 @@ def _verify(document: dict[str, Any], models: Sequence[ModelFile], books: dict[s
     compiled: dict[str, Recompiled] = {}
     for number, line in enumerate(document["lines"], 1):
         _same(f"number of line {number}", line["number"], number)
-        _line_program(line, by_digest, compiled, done)
+        _line_program(line, by_digest, ranges, compiled, done)
         _line_price(line, document["currency"], books, done)
     _totals(document, done)
     return done
@@ -85,7 +95,11 @@ def _document_digest(document: dict[str, Any], done: Verification) -> None:
 
 
 def _line_program(
-    line: dict[str, Any], models: dict[str, ModelFile], compiled: dict[str, Recompiled], done: Verification
+    line: dict[str, Any],
+    models: dict[str, ModelFile],
+    ranges: Sequence[Calibration],
+    compiled: dict[str, Recompiled],
+    done: Verification,
 ) -> None:
     """The line's counts, from the model itself."""
     program, place = line["program"], f"line {line['number']}"
@@ -100,8 +114,14 @@ def _line_program(
         )
         return
     if program["digest"] not in compiled:
-        compiled[program["digest"]] = recompile(model, program)
+        compiled[program["digest"]] = recompile(model, program, ranges)
     again = compiled[program["digest"]]
+    if program.get("calibration") and again.digest != program["digest"]:
+        done.partial.append(
+            f"{place}: {program['model']} in {program['precision']} rests on examples of its own; give the ranges.json of its "
+            "report to compute its counts again"
+        )
+        return
     _same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
     _same(f"{place}, operations of one execution", program["operations"], again.operations)
     _same(f"{place}, cycles between two executions", program["cycles"], again.interval)

@@ -100,7 +100,9 @@ class ProgramOut(Schema):
 
 @router.get("/targets", response=list[TargetOut], summary="Processor versions that can be compiled for")
 def target_list(request: HttpRequest) -> list[dict[str, str]]:
-    return [{"name": name, "digest": targets.load(name).digest} for name in selectors.target_names()]
+    shipped = [{"name": name, "digest": targets.load(name).digest} for name in targets.names()]
+    own = selectors.processors_own(organisation_get(request))
+    return [*shipped, *({"name": row.name, "digest": row.digest} for row in own)]
 
 
 @router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a version for a target")

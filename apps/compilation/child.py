@@ -57,7 +57,7 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
         ranges = compiler.calibrate(graph, _examples(graph, folder, request), request["precision"])
         _write(folder / "ranges.json.gz", ranges.to_json())
     program = compiler.compile(
-        graph, target=request["target"], precision=request["precision"], calibration=ranges, on_stage=on_stage
+        graph, target=_target(request), precision=request["precision"], calibration=ranges, on_stage=on_stage
     )
     binary: bytes = program.to_bytes()
     on_stage("verify")
@@ -68,6 +68,13 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
     _write(folder / "trace.json.gz", json.dumps(compiler.chrome_trace(program), separators=(",", ":")))
     _write(folder / "program.asm.gz", compiler.disassemble(binary))
     return facts(program, report, len(binary), values)
+
+
+def _target(request: dict[str, Any]) -> Any:
+    """A name that ships with the compiler, or the organisation's own description, which the simulator then finds too."""
+    from compiler import targets
+
+    return targets.register(targets.parse(request["target_text"])) if request["target_text"] else request["target"]
 
 
 def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]] | None:

@@ -38,7 +38,7 @@ class CompileForm(forms.Form):
     )
 
     def __init__(self, version: ModelVersion, data: Any = None, files: Any = None) -> None:
-        names = selectors.target_names()
+        names = selectors.target_names(version.organisation)
         offered = [name for name in names if name in selectors.targets_with_pools()]
         super().__init__(data, files, initial={"targets": offered or names, "precision": [Precision.FLOAT32]})
         choices = forms.MultipleChoiceField(

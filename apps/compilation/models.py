@@ -80,6 +80,25 @@ class CompileJob(models.Model):
         return self.state in {self.State.DONE, self.State.FAILED, self.State.CANCELLED}
 
 
+class OwnProcessor(models.Model):
+    """A processor that an organisation describes itself. `text`: its file; `digest`: that of the description in it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="own_processors")
+    name = models.CharField(max_length=60)
+    title = models.CharField(max_length=200)
+    digest = models.CharField(max_length=64)
+    text = models.TextField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["organisation", "name"], name="ownprocessor_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.organisation_id}"
+
+
 class Program(models.Model):
     """A compiled binary and what is known of it before it runs. Never changed: contracts pin its digest.
 

@@ -13,10 +13,11 @@ from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
-from apps.compilation.models import CompileJob, Program
+from apps.compilation.models import CompileJob, OwnProcessor, Program
 from apps.fleet.selectors import pools
 from apps.registry.models import ModelVersion
 from compiler import targets
+from compiler.targets import Target
 
 # A room above says what a thousand executions cost: {"amount", "currency", "book", "klass"}, or None without a price.
 PRICERS: list[Callable[[Program, datetime], dict[str, Any] | None]] = []
@@ -25,9 +26,31 @@ BINARY, REPORT, TRACE, ASSEMBLY = "program.bin", "report.json.gz", "trace.json.g
 RANGES = "ranges.json.gz"
 
 
-def target_names() -> list[str]:
-    """Processor versions that can be compiled for."""
-    return sorted(targets.names())
+def target_names(organisation: Organisation) -> list[str]:
+    """Processors that the organisation can compile for: those that ship with the compiler, then its own."""
+    return [*sorted(targets.names()), *(row.name for row in processors_own(organisation))]
+
+
+def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
+    """Processors that the organisation describes itself, by name."""
+    return OwnProcessor.objects.filter(organisation=organisation).order_by("name")
+
+
+def target_text(job: CompileJob) -> str:
+    """The file of the organisation's own processor that a job names; empty for one that ships with the compiler."""
+    return processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first() or ""
+
+
+def target_of(program: Program) -> Target | None:
+    """The description that a program was compiled for; None when it was changed or removed since."""
+    if program.target in targets.names():
+        found = targets.load(program.target)
+    else:
+        row = processors_own(program.organisation).filter(name=program.target).first()
+        if row is None:
+            return None
+        found = targets.parse(row.text)
+    return found if found.digest == program.target_digest else None
 
 
 def targets_with_pools() -> set[str]:

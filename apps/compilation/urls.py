@@ -10,5 +10,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("compiles/<uuid:pk>", views.job_detail, name="job_detail"),
     path("compiles/<uuid:pk>/cancel", views.job_cancel, name="job_cancel"),
     path("compiles/<uuid:pk>/retry", views.job_retry, name="job_retry"),
+    path("processors", views.processor_list, name="processor_list"),
+    path("processors/<uuid:pk>", views.processor_detail, name="processor_detail"),
+    path("processors/<uuid:pk>/remove", views.processor_remove, name="processor_remove"),
     path("programs/<uuid:pk>/compare", views.compare, name="compare"),
 ]

@@ -18,9 +18,12 @@ from apps.accounts.roles import ANY_ROLE, ENGINEERING
 from apps.compilation import selectors, services
 from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.forms import CompileForm
-from apps.compilation.models import CompileJob, Program
+from apps.compilation.models import CompileJob, OwnProcessor, Program
+from apps.fleet.views import described
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
+from compiler import targets
+from compiler.targets.catalogue import LARGEST
 
 JOB_PAGE = "compilation:job_detail"
 PAGE_ROWS = 30
@@ -107,6 +110,40 @@ def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
     job = org_object_get(request, CompileJob, roles=ENGINEERING, pk=pk)
     services.job_retry(job=job, actor=principal_get(request).user, now=timezone.now())
     return redirect(JOB_PAGE, pk=pk)
+
+
+@require_http_methods(["GET", "POST"])
+def processor_list(request: HttpRequest) -> HttpResponse:
+    """The organisation's own processors; POST keeps a file."""
+    posted = request.method == "POST"
+    organisation = organisation_get(request, roles=ENGINEERING if posted else ANY_ROLE)
+    refusal: Problem | None = None
+    file = request.FILES.get("file")
+    if posted:
+        data = file.read(LARGEST + 1) if file else b""
+        try:
+            actor, now = principal_get(request).user, timezone.now()
+            row = services.processor_add(organisation=organisation, data=data, actor=actor, now=now)
+        except Problem as problem:
+            refusal = problem
+        else:
+            return redirect("compilation:processor_detail", pk=row.pk)
+    context = {"processors": selectors.processors_own(organisation), "refusal": refusal}
+    return render(request, "compilation/processor_list.html", context, status=refusal.status if refusal else 200)
+
+
+@require_GET
+def processor_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A processor of one's own, described as the others are."""
+    row = org_object_get(request, OwnProcessor, pk=pk)
+    return render(request, "fleet/target_detail.html", {**described(targets.parse(row.text)), "own": row})
+
+
+@require_POST
+def processor_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
+    row = org_object_get(request, OwnProcessor, roles=ENGINEERING, pk=pk)
+    services.processor_remove(processor=row, actor=principal_get(request).user, now=timezone.now())
+    return redirect("compilation:processor_list")
 
 
 @require_POST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -35,8 +36,14 @@ def target_detail(request: HttpRequest, name: str) -> HttpResponse:
     if name not in targets.names():
         raise Http404
     target = targets.load(name)
+    pools = selectors.pools_for_target(name)
+    return render(request, "fleet/target_detail.html", {**described(target), "pools": pools, "is_shipped": True})
+
+
+def described(target: targets.Target) -> dict[str, Any]:
+    """What the page of a processor shows of it."""
     peaks = [(title, descriptions.peak(target, kind)) for title, kind in descriptions.PRECISIONS]
-    context = {
+    return {
         "target": target,
         "parts": descriptions.parts(target),
         "others": descriptions.others(target),
@@ -45,9 +52,7 @@ def target_detail(request: HttpRequest, name: str) -> HttpResponse:
         "energy": descriptions.energy(target),
         "passes": descriptions.passes(target),
         "sources": descriptions.sources(target),
-        "pools": selectors.pools_for_target(name),
     }
-    return render(request, "fleet/target_detail.html", context)
 
 
 @require_GET

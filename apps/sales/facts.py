@@ -34,6 +34,7 @@ class ProgramFacts:
     clock_hz: int
     exact: bool
     reason: str
+    calibration: str = ""  # SHA-256 of the examples from which a narrow precision took its ranges
 
     @property
     def counts(self) -> Counts:
@@ -81,6 +82,7 @@ def facts_of(program: Program) -> ProgramFacts:
         clock_hz=int(program.clock_hz),
         exact=program.exact,
         reason=program.reason,
+        calibration=program.calibration_digest,
     )
 
 

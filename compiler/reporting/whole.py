@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import Any
 
@@ -30,6 +31,7 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
         "memory": memory_map(binary),
         "bounds": bounds_of(binary),
         "accuracy": found.get("accuracy", {}),
+        "combined": json.loads(found.get("metadata", {}).get("combined", "[]")),
         "graph": _graph(rows, found),
         "ports": [
             {"name": p.name, "dtype": p.host or p.dtype, "wire": p.dtype, "shape": list(p.shape), "output": p.output}

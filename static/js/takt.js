@@ -109,7 +109,7 @@
         const words = cell.textContent.trim();
         column += cell.colSpan;
         if (!words && !cell.children.length) cell.classList.add("cell-empty");
-        else if (!titled && cell.matches(".tight")) cell.classList.add("cell-empty");
+        else if (!titled && cell.matches(".tight")) { if (!cell.querySelector("input")) cell.classList.add("cell-empty"); }
         else if (cell.colSpan > 2 && row.parentElement === table.tBodies[0]) { cell.classList.add("cell-text"); titled = true; }
         else if (!titled) { cell.classList.add("cell-title"); titled = true; }
         else {

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from django.test import Client
@@ -21,7 +22,7 @@ from apps.accounts.models import User
 from apps.billing.exports import invoice_json
 from apps.billing.services import invoice_issue
 from apps.cli.main import PARTLY, RIGHT, UNUSABLE, WRONG, main
-from apps.cli.recompile import facts_of, model_read
+from apps.cli.recompile import facts_of, model_read, recompile
 from apps.compilation.models import Program
 from apps.pricing.rating import digest_of
 from apps.sales.exports import quote_json
@@ -210,6 +211,30 @@ def test_the_first_difference_names_its_place(papers: Papers, capsys: pytest.Cap
     del changed["digest"]
     assert papers.run(changed) == WRONG
     assert "line 2, step 'discount', factor: the document says 0.6, computed here is" in capsys.readouterr().out
+
+
+def test_a_calibrated_program_is_reproduced_from_its_ranges(tmp_path: Path) -> None:
+    path, other = _model(tmp_path / "net.onnx", width=16), _model(tmp_path / "other.onnx", width=24)
+    feeds = [{"x": np.full((1, 8), value, np.float32)} for value in (-3.0, 0.5, 9.0)]
+    ranges = compiler.calibrate(compiler.load(str(path)), feeds, "int8")
+    foreign = compiler.calibrate(compiler.load(str(other)), feeds, "int8")
+    made = compiler.compile(compiler.load(str(path)), "lpu", "int8", ranges)
+    program = {
+        "dims": {}, "constants": {}, "target": "lpu", "precision": "int8", "calibration": "c" * 64, "digest": made.digest,
+    }  # fmt: skip
+    assert recompile(model_read(path), program, [foreign, ranges]).digest == made.digest
+    assert recompile(model_read(path), program).digest != made.digest
+
+
+def test_an_invoice_of_a_calibrated_program_asks_for_its_ranges(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = copy.deepcopy(papers.invoice)
+    program = changed["lines"][0]["program"]
+    program["calibration"], program["digest"] = "c" * 64, "d" * 64
+    changed["digest"] = digest_of({key: value for key, value in changed.items() if key != "digest"})
+    ranges = papers.folder / "ranges.json"
+    ranges.write_text(compiler.calibrate(compiler.load(str(papers.models[1])), None, "int8").to_json())
+    assert papers.run(changed, *papers.models, SHIPPED, ranges) == PARTLY
+    assert "give the ranges.json of its report" in capsys.readouterr().out
 
 
 def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,9 @@ from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.compilation.models import CompileJob, Program
+from apps.compilation.services import processor_add
 from apps.compilation.stages import waiting
+from compiler import targets
 from tests.cast import Cast
 from tests.registry.tenancy import bare_version
 from tests.tenancy import operation, page
@@ -53,6 +55,16 @@ def _program(cast: Cast) -> dict[str, Any]:
     return {"pk": bare_program(cast).pk}
 
 
+def own_file(name: str = "mine") -> bytes:
+    """A processor's file of one's own: a shipped one under another name."""
+    return targets.text("lpu").replace('name = "lpu"', f'name = "{name}"', 1).encode()
+
+
+def _processor(cast: Cast) -> dict[str, Any]:
+    row = processor_add(organisation=cast.organisation, data=own_file(), actor=cast.engineer, now=timezone.now())
+    return {"pk": row.pk}
+
+
 BUILD: dict[str, Any] = {"roles": ENGINEERING, "scope": Scope.BUILD}
 
 ROUTES = [
@@ -63,6 +75,10 @@ ROUTES = [
     page("/compiles/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=_job),
     page("/compiles/<uuid:pk>/retry", "POST", roles=ENGINEERING, make=_job),
     page("/programs/<uuid:pk>/compare", "POST", roles=ENGINEERING, make=_program),
+    page("/processors"),
+    page("/processors", "POST", roles=ENGINEERING),
+    page("/processors/<uuid:pk>", make=_processor),
+    page("/processors/<uuid:pk>/remove", "POST", roles=ENGINEERING, make=_processor),
     operation("GET /targets"),
     operation("POST /compiles", **BUILD, body={}),
     operation("GET /compiles"),

@@ -20,6 +20,7 @@ ROUTES = [
     page("/readyz", public=True),
     page("/metrics", public=True),
     page("/", public=True),
+    page("/programs/compare"),
     page("/programs/<uuid:pk>", make=a_program),
     page("/programs/<uuid:pk>/timeline", make=a_program),
     page("/programs/<uuid:pk>/graph", make=a_program),

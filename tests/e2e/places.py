@@ -70,8 +70,15 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["compile"] = walk.compile_for(visit, real, ["lpu", "lpu2"], lengths=LENGTHS)
     for version in (large, small):
         walk.compile_for(visit, version, ["lpu", "lpu2"])
+    walk.compile_for(visit, large, ["lpu", "systolic"], precisions=("int8",))
     pages["report"] = walk.program_of(visit, real, "lpu")
     pages["report-small"] = walk.program_of(visit, large, "lpu")
+    pages["report-int8"] = walk.program_of(visit, large, "lpu", "int8")
+    beside = [pages["report-small"], pages["report-int8"], walk.program_of(visit, large, "systolic", "int8")]
+    pages["compare"] = "/programs/compare?" + "&".join(f"p={page.rsplit('/', 1)[-1]}" for page in beside)
+    pages["model-compiled"] = large
+    pages["processor-own"] = walk.add_processor(visit, "prototype")
+    pages["processors-own"] = "/processors"
     pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")
     pages["plan-impossible"] = walk.plan(visit, large, items=1_000_000, accuracy="99.9")
     program = pages["report"].rsplit("/", 1)[-1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from compiler import targets
 from tests.e2e.visit import Watched
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -59,34 +60,45 @@ def add_sample(visit: Watched, title: str) -> str:
     return path_of(page)
 
 
-def compile_for(visit: Watched, version: str, targets: list[str], *, lengths: dict[str, int] | None = None) -> str:
-    """Compile for all of `targets`, open lengths stated; ends on the page of the last compile, done."""
+def compile_for(
+    visit: Watched,
+    version: str,
+    targets: list[str],
+    *,
+    lengths: dict[str, int] | None = None,
+    precisions: tuple[str, ...] = ("float32",),
+) -> str:
+    """Compile for all of `targets` in all of `precisions`, open lengths stated; ends on the page of the last compile, done."""
     page = visit.page
     visit.open(version)
     for name, size in (lengths or {}).items():
         page.get_by_label(f"Length {name}").fill(str(size))
     for box in page.locator("input[name=targets]").all():
         box.set_checked(box.get_attribute("value") in targets)
+    for box in page.locator("input[name=precision]").all():
+        box.set_checked(box.get_attribute("value") in precisions)
+    wanted = page.locator("a[href*='/programs/']").count() + len(targets) * len(precisions)
     page.get_by_role("button", name="Compile", exact=True).click()
     page.wait_for_load_state()
     visit.open(version)
     done = page.locator("a[href*='/programs/']")
     for _ in range(PATIENT // 500):
-        if done.count() >= len(targets):
+        if done.count() >= wanted:
             break
         page.wait_for_timeout(500)
         page.reload()
-    expect(done.nth(len(targets) - 1)).to_be_visible()
+    expect(done.nth(wanted - 1)).to_be_visible()
     page.locator("a[href*='/compiles/']").first.click()
     page.wait_for_url(re.compile(r"/compiles/"))
     return path_of(page)
 
 
-def program_of(visit: Watched, version: str, target: str) -> str:
-    """The report page of the version's program on `target`."""
+def program_of(visit: Watched, version: str, target: str, precision: str = "float32") -> str:
+    """The report page of the version's program on `target` in `precision`."""
     page = visit.page
     visit.open(version)
-    page.locator("a[href*='/programs/']", has_text=re.compile(f"^{target}$")).first.click()
+    row = page.locator("tbody tr").filter(has_text=precision)
+    row.locator("a[href*='/programs/']", has_text=re.compile(f"^{target}$")).first.click()
     page.wait_for_url(re.compile(r"/programs/"))
     return path_of(page)
 
@@ -144,6 +156,18 @@ def invite(visit: Watched, email: str) -> str:
     link = page.locator("#invitation-link")
     expect(link).to_be_visible()
     return re.sub(r"^https?://[^/]+", "", link.input_value())
+
+
+def add_processor(visit: Watched, name: str) -> str:
+    """A processor of one's own, made of a shipped one; ends on its page."""
+    page = visit.page
+    visit.open("/processors")
+    text = targets.text("edge").replace('name = "edge"', f'name = "{name}"', 1)
+    file = {"name": f"{name}.toml", "mimeType": "application/toml", "buffer": text.encode()}
+    page.get_by_label("Processor file").set_input_files(file)
+    page.get_by_role("button", name="Check and keep").click()
+    page.wait_for_url(re.compile(r"/processors/[0-9a-f-]{36}"))
+    return path_of(page)
 
 
 def issue_invoice(visit: Watched) -> str:

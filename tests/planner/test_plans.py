@@ -103,6 +103,20 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
     assert refused["reasons"] == [f"Its accuracy is proven only to {proven}, and {wanted} are required."]
 
 
+def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    version = market["digits-small"]
+    job = run(ask(cast, version, precision="int8"))
+    assert job.state == CompileJob.State.DONE, job.error
+    free, strict = plan(cast, version), plan(cast, version, accuracy=Fraction(9, 10))
+    narrow = row_of(free, "digits-small in int8", "lpu-a")
+    whole = row_of(free, "digits-small", "lpu-a")
+    assert Fraction(narrow["price_per_thousand"]) < Fraction(whole["price_per_thousand"])
+    assert (narrow["accuracy"], narrow["models"][0]["name"]) == (None, "digits-small v1 in int8")
+    assert row_of(strict, "digits-small in int8", "lpu-a")["reasons"] == ["It was not evaluated, so no accuracy can be promised."]
+    assert strict.chosen["title"] == "digits-small"
+    assert not [row for row in free.candidates if row["pool"] == "host-cpu" and "int8" in row["title"]]
+
+
 def test_a_cascade_says_what_a_job_needs_to_run_it(cast: Cast, market: dict[str, ModelVersion]) -> None:
     row = row_of(
         plan(cast, market["digits-small"], accuracy=Fraction(97, 100)), "digits-small then digits-large", "lpu2-b"

@@ -11,6 +11,7 @@ from apps.accounts.models import AuditEntry
 from apps.accounts.problems import Problem
 from apps.fleet.models import HostMeasurement
 from apps.pricing.rating import Counts, Rating, Terms, digest_of, exact_sum, rate
+from apps.sales.builder import pools_fitting
 from apps.sales.models import Quote
 from apps.sales.services import QuoteLine, offer_make, quote_create
 from tests.cast import Cast
@@ -145,6 +146,18 @@ def test_a_program_for_an_earlier_description_of_the_processor_is_to_be_compiled
         offer_make(
             organisation=cast.organisation, lines=[(program, 1)], klass="standard", pool=market.lpu, window=None, now=NOW
         )  # fmt: skip
+
+
+def test_a_host_runs_no_narrower_program_than_the_model(cast: Cast, market: Market) -> None:
+    program = market.program(cast.organisation, cast.engineer)
+    program.precision = "int8"
+    program.save()
+    with pytest.raises(Problem, match="as it came, in float32, not in int8") as refusal:
+        offer_make(
+            organisation=cast.organisation, lines=[(program, 1)], klass="standard", pool=market.host, window=None, now=NOW
+        )  # fmt: skip
+    assert refusal.value.kind == "precision-not-on-host"
+    assert market.host not in pools_fitting(program)
 
 
 def test_nothing_can_be_quoted_for_a_strangers_program(cast: Cast, market: Market) -> None:

@@ -42,8 +42,9 @@ def job_create(
     Problem(429) when too much is queued already.
     """
     chosen = dims_checked(version, dims or {})
-    if target not in selectors.target_names():
-        raise Problem(422, "No such target", f"Choose one of: {', '.join(selectors.target_names())}.")
+    known = selectors.target_names(version.organisation)
+    if target not in known:
+        raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.")
     if precision not in Precision.values:
         raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.")
     _constants_check(version, constants or {})

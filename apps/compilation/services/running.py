@@ -103,6 +103,7 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clo
     bucket = job.stages[index]
     request = {
         "target": job.target,
+        "target_text": selectors.target_text(job),
         "precision": job.precision,
         "dims": bucket["dims"],
         "constants": job.constants,

@@ -7,6 +7,7 @@ from apps.config.pages.report import views as report
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.home, name="home"),
+    path("programs/compare", report.program_compare, name="program_compare"),
     path("programs/<uuid:pk>", report.program, name="program"),
     path("programs/<uuid:pk>/timeline", report.program_timeline, name="program_timeline"),
     path("programs/<uuid:pk>/graph", report.program_graph, name="program_graph"),

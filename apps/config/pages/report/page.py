@@ -13,7 +13,7 @@ from apps import figures
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
 from apps.compilation.selectors import program_report
-from apps.config.pages.report import graph, memory, rows, timeline
+from apps.config.pages.report import compare, graph, memory, rows, timeline
 from apps.fleet.models import Pool
 from apps.pricing.rating import Counts, Rating, RatingError, Terms, rate
 from apps.pricing.selectors import book_in_force, document_of
@@ -64,6 +64,10 @@ def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
         "sums": rows.totals(report),
         "units": rows.unit_rows(report),
         "bounds": rows.bound_rows(report),
+        "executed": rows.executed_rows(report, program.executed),
+        "accuracy": rows.accuracy_rows(program.accuracy),
+        "combined": rows.combined_rows(report),
+        "peak_share": compare.share_of_peak(program),
         "storage": memory.storage_rows(report),
         "buffers": sorted(report["memory"], key=lambda one: (-one["size"], one["address"]))[:200],
         "map": memory.memory_map(report),
@@ -141,7 +145,8 @@ def _siblings(program: Program) -> list[Program]:
 
 def _names(report: Report, listed: list[dict[str, Any]]) -> dict[str, Any]:
     """What the drawings call rows and units."""
-    return {"rows": [{"name": graph.name_of(row)} for row in listed], "units": [unit["name"] for unit in report["units"]]}
+    units = [rows.unit_name(unit, report) for unit in report["units"]]
+    return {"rows": [{"name": graph.name_of(row)} for row in listed], "units": units}
 
 
 def _profile(listed: list[dict[str, Any]]) -> dict[str, Any]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
+
+from apps.figures import NARROW_SPACE
 
 Report = Mapping[str, Any]
 
@@ -28,6 +31,7 @@ SUMMED = (
 )  # fmt: skip
 COLUMNS = ("index", "name", "source", "kind", *SUMMED, "share_of_cycles", "share_of_operations", "limiting", "start", "end")
 
+NO_NOISE = 999.0
 UNITS = {
     "matrix": "matrix planes",
     "weights": "weight loading",
@@ -35,6 +39,8 @@ UNITS = {
     "move": "data movement",
     "link_in": "link in",
     "link_out": "link out",
+    "external": "external memory",
+    "control": "control",
 }
 
 
@@ -73,6 +79,13 @@ def totals(report: Report) -> dict[str, dict[str, Any]]:
     return found
 
 
+def unit_name(unit: Mapping[str, Any], report: Report) -> str:
+    """A unit's lane in the drawing: "link in" where there is one of its class, "weights 2" where there are more."""
+    several = sum(one["class"] == unit["class"] for one in report["units"]) > 1
+    name = str(unit["class"]).replace("_", " ")
+    return f"{name} {unit['instance']}" if several else name
+
+
 def unit_rows(report: Report) -> list[dict[str, Any]]:
     """How long each unit is busy during one inference."""
     latency = report["resources"]["cycles"]
@@ -94,8 +107,66 @@ def bound_rows(report: Report) -> list[dict[str, Any]]:
         known = report["bounds"].get(key)
         if known and known["bound"]:
             ratio = Fraction(known["ours"], known["bound"])
-            rows.append({**known, "key": key, "title": title, "ratio": ratio, "gap": ratio - 1, "reach": 1 / ratio})
+            limit = limit_text(known["limit"])
+            rows.append(
+                {**known, "key": key, "title": title, "limit": limit, "ratio": ratio, "gap": ratio - 1, "reach": 1 / ratio}
+            )
     return rows
+
+
+def limit_text(limit: str) -> str:
+    """A limit in the words of the pages: "the link_in port" -> "the link in port"."""
+    return limit.replace("link_in", "link in").replace("link_out", "link out").replace("external", "external memory")
+
+
+def combined_rows(report: Report) -> list[list[str]]:
+    """The model's own names of contractions that run as one; the compiler numbers the parts of an operation behind a slash."""
+    return [[re.sub(r"/\d+$", "", name) for name in group] for group in report.get("combined", [])]
+
+
+def executed_rows(report: Report, executed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is bounded beside what the one execution after the compile took; empty where the cost is exact."""
+    if not executed:
+        return []
+    bound = report["resources"]
+    pairs = [
+        ("Cycles", bound["cycles"], executed["cycles"]),
+        ("Operations", bound["operations"], executed["operations"]),
+        ("Bytes read on the chip", bound["memory"]["read"], executed["memory"]["read"]),
+        ("Bytes written on the chip", bound["memory"]["written"], executed["memory"]["written"]),
+    ]
+    return [{"title": title, "bound": most, "executed": seen, "part": share(seen, most)} for title, most, seen in pairs]
+
+
+def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a narrow precision loses, by output: signal to noise in dB, errors as written figures, and changed first classes."""
+    rows = []
+    for name, values in accuracy.get("outputs", {}).items():
+        changed, _, total = values.get("changed_top1", "").partition("/")
+        rows.append(
+            {
+                "name": name,
+                "snr": decibels_text(values.get("snr_db")),
+                "largest": _decimal(values.get("max")),
+                "relative": _decimal(values.get("relative")),
+                "changed": f"{changed} of {total}" if total else "",
+            }
+        )
+    return rows
+
+
+def decibels_text(value: float | None) -> str:
+    """A ratio in decibels; the compiler writes 999 where there is no difference and -999 where it is not a number."""
+    if value is None:
+        return "not measured"
+    if abs(value) >= NO_NOISE:
+        return "no difference" if value > 0 else "not a number"
+    return f"{value:.1f}{NARROW_SPACE}dB"
+
+
+def _decimal(value: float | None) -> str:
+    """Three significant digits, in exponent form where that is shorter."""
+    return "-" if value is None else f"{value:.3g}"
 
 
 def operations_csv(report: Report) -> str:

@@ -11,16 +11,43 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from apps.accounts.access import org_object_get
+from apps.accounts.access import org_object_get, organisation_get
 from apps.compilation.models import Program
-from apps.compilation.selectors import program_bytes, program_disassembly, program_trace
-from apps.config.pages.report import graph, page, rows, timeline
+from apps.compilation.selectors import program_bytes, program_disassembly, program_ranges, program_trace
+from apps.config.pages.report import compare, graph, page, rows, timeline
+
+PROGRAMS_OFFERED = 60
 
 
 def program(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The page."""
     found = org_object_get(request, Program.objects.select_related("model_version__model"), pk=pk)
     return render(request, "compilation/report.html", page.program_page(found, now=timezone.now()))
+
+
+def program_compare(request: HttpRequest) -> HttpResponse:
+    """Up to four programs of the organisation beside each other: ?p=<id>&p=<id>; the first is the baseline."""
+    own = Program.objects.filter(organisation=organisation_get(request)).select_related("model_version__model")
+    wanted = list(dict.fromkeys(_uuids(request.GET.getlist("p"))))[: compare.COLUMNS_MAX]
+    known = own.in_bulk(wanted)
+    if len(known) < len(wanted):
+        raise Http404
+    chosen = [known[pk] for pk in wanted]
+    context = {
+        "chosen": chosen,
+        "rows": compare.table(chosen, now=timezone.now()) if chosen else [],
+        "programs": own.order_by("model_version__model__name", "target", "precision", "-created_at")[:PROGRAMS_OFFERED],
+        "columns_max": compare.COLUMNS_MAX,
+    }
+    return render(request, "compilation/compare.html", context)
+
+
+def _uuids(texts: list[str]) -> list[UUID]:
+    """Identifiers of the query; what is none leads to a page that is not there."""
+    try:
+        return [UUID(text) for text in texts]
+    except ValueError:
+        raise Http404 from None
 
 
 def program_timeline(request: HttpRequest, pk: UUID) -> JsonResponse:
@@ -38,10 +65,10 @@ def program_graph(request: HttpRequest, pk: UUID) -> JsonResponse:
 
 
 def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """One of the files: report.json, operations.csv, trace.json, program.bin, program.asm."""
+    """One of the files: report.json, operations.csv, trace.json, ranges.json, program.bin, program.asm."""
     found = org_object_get(request, Program, pk=pk)
     known = FILES.get(kind)
-    if known is None:
+    if known is None or (kind == "ranges.json" and not found.accuracy):
         raise Http404
     content_type, write = known
     response = HttpResponse(write(found), content_type=content_type)
@@ -62,6 +89,7 @@ FILES: dict[str, tuple[str, Callable[[Program], str | bytes]]] = {
     "report.json": ("application/json", lambda found: _json(page.report_of(found))),
     "operations.csv": ("text/csv; charset=utf-8", lambda found: rows.operations_csv(page.report_of(found))),
     "trace.json": ("application/json", lambda found: _json(program_trace(found))),
+    "ranges.json": ("application/json", program_ranges),
     "program.bin": ("application/octet-stream", program_bytes),
     "program.asm": ("text/plain; charset=utf-8", program_disassembly),
 }

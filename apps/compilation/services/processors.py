@@ -1,0 +1,54 @@
+"""Processors of one's own: a file that an organisation uploads, to compile for and compare though no pool has it (T7)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.compilation.models import OwnProcessor
+from compiler import ModelError, targets
+from compiler.targets.catalogue import LARGEST
+
+PROCESSORS_MAX = 20
+
+
+@transaction.atomic
+def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
+    """Keep a processor's file; one of the same name is described anew, and what was compiled for it stays as it is.
+
+    Raises Problem(422) with the figure at fault, and for a name that ships with the compiler.
+    """
+    if len(data) > LARGEST:
+        raise Problem(413, "File too large", f"A processor's file has at most {LARGEST:,} bytes.")
+    try:
+        text = data.decode("utf-8")
+        target = targets.parse(text)
+    except UnicodeDecodeError:
+        raise Problem(422, "Not a processor's file", "The file is not UTF-8 text; write it as TOML.") from None
+    except ModelError as error:
+        raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.") from error
+    if target.name in targets.names():
+        raise Problem(422, "The name is taken", f"{target.name!r} ships with the compiler; give yours another name.")
+    others = OwnProcessor.objects.select_for_update().filter(organisation=organisation).exclude(name=target.name)
+    if len(others) >= PROCESSORS_MAX:
+        raise Problem(422, "Too many processors", f"An organisation keeps at most {PROCESSORS_MAX}; remove one first.")
+    row, _ = OwnProcessor.objects.update_or_create(
+        organisation=organisation,
+        name=target.name,
+        defaults={"title": target.title[:200], "digest": target.digest, "text": text, "created_by": actor, "created_at": now},
+    )
+    audit_record(action="processor.add", now=now, actor=actor, organisation=organisation, subject=target.name[:120])
+    return row
+
+
+@transaction.atomic
+def processor_remove(*, processor: OwnProcessor, actor: User, now: datetime) -> None:
+    """Forget a processor's file; programs that were compiled for it stay."""
+    audit_record(
+        action="processor.remove", now=now, actor=actor, organisation=processor.organisation, subject=processor.name[:120]
+    )
+    processor.delete()

@@ -1,0 +1,135 @@
+"""Up to four programs side by side: models, processors and precisions, each figure against that of a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from apps import figures
+from apps.compilation.models import Program
+from apps.compilation.selectors import price_preview, target_of
+from apps.config.pages.report.rows import decibels_text, limit_text
+from apps.fleet.descriptions import PRECISIONS, peak
+
+COLUMNS_MAX = 4
+KIND_OF = dict(PRECISIONS)
+LESS_IS_BETTER, MORE_IS_BETTER = "less", "more"
+
+Measure = Callable[[Program], Fraction | int | None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure, how far it is from the baseline's in words, and whether that is better ("ok"), worse ("bad") or neither."""
+
+    text: str
+    change: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of every column; `differs` when not all of them are equal."""
+
+    title: str
+    cells: list[Cell]
+    differs: bool
+
+
+def table(programs: Sequence[Program], *, now: datetime) -> list[Row]:
+    """The rows; the first program is the baseline."""
+    return [*_described(programs), *_measured(programs), _priced(programs, now), _limits(programs)]
+
+
+def _described(programs: Sequence[Program]) -> Iterator[Row]:
+    """What is compared, in words."""
+    words: list[tuple[str, Callable[[Program], str]]] = [
+        ("Processor", lambda one: one.target),
+        ("Precision", lambda one: one.precision),
+        ("Lengths", lambda one: ", ".join(f"{name} = {value}" for name, value in one.dims.items()) or "fixed"),
+        ("Cost", lambda one: "exact" if one.exact else "bound"),
+    ]
+    for title, write in words:
+        texts = [write(one) for one in programs]
+        yield Row(title, [Cell(text) for text in texts], len(set(texts)) > 1)
+
+
+def _measured(programs: Sequence[Program]) -> Iterator[Row]:
+    """Figures of which less, or more, is better."""
+    rows: list[tuple[str, Measure, Callable[[Any], str], str]] = [
+        ("Latency", lambda one: Fraction(one.latency_cycles, one.clock_hz), figures.duration_format, LESS_IS_BETTER),
+        ("Latency, cycles", lambda one: one.latency_cycles, figures.count_format, LESS_IS_BETTER),
+        ("Inferences per second", lambda one: Fraction(one.clock_hz, one.interval_cycles), figures.short_format, MORE_IS_BETTER),
+        ("Latency above its proven bound", lambda one: above_bound(one, "latency"), figures.percent_format, LESS_IS_BETTER),
+        ("Interval above its proven bound", lambda one: above_bound(one, "interval"), figures.percent_format, LESS_IS_BETTER),
+        ("Share of peak", share_of_peak, figures.percent_format, MORE_IS_BETTER),
+        ("Operations", lambda one: one.operations, figures.short_format, ""),
+        ("Memory", lambda one: one.resources["storage"]["total"], figures.bytes_format, LESS_IS_BETTER),
+        ("Over the link", _link, figures.bytes_format, LESS_IS_BETTER),
+        ("From external memory", lambda one: one.resources["io"]["external_in"], figures.bytes_format, LESS_IS_BETTER),
+        ("Energy", lambda one: one.resources["energy_fj"], figures.energy_format, LESS_IS_BETTER),
+    ]
+    for title, measure, write, better in rows:
+        values = [measure(one) for one in programs]
+        if any(value is not None for value in values) and (title != "From external memory" or any(values)):
+            cells = [_cell(value, values[0], "" if value is None else write(value), better) for value in values]
+            yield Row(title, cells, len(set(values)) > 1)
+    worst = [signal_to_noise(one) for one in programs]
+    if any(value is not None for value in worst):
+        texts = ["the model's own" if value is None else decibels_text(value) for value in worst]
+        yield Row("Signal to noise against float32", [Cell(text) for text in texts], len(set(texts)) > 1)
+
+
+def _cell(value: Any, base: Any, text: str, better: str) -> Cell:
+    """A figure beside the baseline's; the baseline itself equals it and so says nothing of a change."""
+    if value is None:
+        return Cell("-")
+    if not base or value == base or not better:
+        return Cell(text)
+    ratio = Fraction(value) / Fraction(base)
+    more = ratio > 1
+    change = f"{figures.percent_format(abs(ratio - 1), 0)} {'more' if more else 'less'}"
+    if ratio >= 3:
+        change = f"{figures.fixed(ratio, 1)} times as much"
+    return Cell(text, change, "ok" if more == (better == MORE_IS_BETTER) else "bad")
+
+
+def _link(program: Program) -> int:
+    return int(program.resources["io"]["bytes_in"]) + int(program.resources["io"]["bytes_out"])
+
+
+def above_bound(program: Program, name: str) -> Fraction | None:
+    """How much more than the proven least a program takes: 0.15 for 15 % more."""
+    known = program.bounds.get(name) or {}
+    return Fraction(known["ours"], known["bound"]) - 1 if known.get("bound") else None
+
+
+def share_of_peak(program: Program) -> Fraction | None:
+    """Operations per interval over the most that the planes could do in the program's precision in that time."""
+    target = target_of(program)
+    rate = peak(target, KIND_OF.get(program.precision, "f32")) if target else None
+    return Fraction(program.operations * program.clock_hz, program.interval_cycles * rate) if rate else None
+
+
+def signal_to_noise(program: Program) -> float | None:
+    """Decibels of the worst output over the calibration examples; None for a program in the model's own precision."""
+    known = [values.get("snr_db") for values in program.accuracy.get("outputs", {}).values()]
+    return min((float(value) for value in known if value is not None), default=None)
+
+
+def _priced(programs: Sequence[Program], now: datetime) -> Row:
+    prices = [price_preview(one, now=now) for one in programs]
+    values = [None if price is None else Fraction(price["amount"]) for price in prices]
+    cells = []
+    for price, value in zip(prices, values, strict=True):
+        text = figures.price_format(price["amount"], price["currency"]) if price else ""
+        cells.append(_cell(value, values[0], text, LESS_IS_BETTER) if price else Cell("not priced"))
+    return Row("Price per thousand", cells, len(set(values)) > 1)
+
+
+def _limits(programs: Sequence[Program]) -> Row:
+    texts = [limit_text((one.bounds.get("interval") or {}).get("limit", "")) for one in programs]
+    return Row("What limits it", [Cell(text or "-") for text in texts], len(set(texts)) > 1)
