@@ -14,6 +14,7 @@ from compiler.ir.terms import Term, arg, expression, term_of
 from compiler.ir.types import TensorType
 
 LARGEST = 32  # points of a window; beyond, a reduction fills the lanes better
+POINTS = 256  # results that make it worth while: fewer do not fill the lanes, and a reduction tree is one instruction
 STREAMS = 4  # values that one map takes
 FOLDS = {"max": "max", "min": "min", "sum": "add"}
 
@@ -29,7 +30,7 @@ def windows(graph: Graph) -> Graph:
 
 def _fits(node: Compute) -> bool:
     count = node.reduction
-    if node.reducer not in FOLDS or not node.expr.is_identity or not 1 < count <= LARGEST:
+    if node.reducer not in FOLDS or not node.expr.is_identity or not 1 < count <= LARGEST or node.points < POINTS:
         return False
     if node.post is not None and any(s.op == "arg" and s.imm != -1 for s in node.post.steps):
         return False
