@@ -15,6 +15,8 @@ from compiler.ir.graph import Compute, Graph, Node
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
+WEIGHTS = SCHEDULED.index("weights")
+
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
@@ -83,7 +85,7 @@ def _latency(graph: Graph, machine: Machine, nodes: list[Node], table: Table, be
         starts = np.array([times.start[n.output] for n in nodes], dtype=np.int64)
         early = np.array([_loads_early(n, graph) for n in nodes])
         for prices in _mixtures(best):
-            heads = np.where(early, 0, starts) if prices[0] else starts
+            heads = np.where(early, 0, starts) if prices[WEIGHTS] else starts
             found.append((_heads_and_tails(heads, tails, table, prices), _limit(prices)))
     return max(found, key=lambda f: f[0])
 

@@ -83,3 +83,33 @@ def test_what_a_slice_hides_is_not_counted():
     whole, narrow = (bounds(sliced(n), machine) for n in (1024, 8))
     assert narrow.latency <= whole.latency
     assert narrow.interval <= whole.interval
+
+
+def test_weights_may_be_loaded_before_their_operation_can_begin():
+    machine = targets.load("lpu")
+
+    def graph(steps, columns):
+        b = Builder("late")
+        value = b.input("x", TensorType(F32, (1, 320)))
+        for _ in range(steps):  # each needs all of the one before
+            value = b.compute((1, 320), [Operand(value, Access.identity(2))], arg(0, F32), parallel=1, reducer="max")
+            value = b.compute((1, 320), [Operand(value, Access((0,), ((1, 0),)))], arg(0, F32).op("tanh"))
+        weights = b.constant(np.ones((320, columns), np.float32))
+        left, right = Access((0, 0), ((1, 0, 0), (0, 0, 1))), Access((0, 0), ((0, 0, 1), (0, 1, 0)))
+        operands = [Operand(value, left), Operand(weights, right)]
+        product_ = b.compute((1, columns, 320), operands, arg(0, F32) * arg(1, F32), parallel=2, reducer="sum")
+        return b.finish(
+            {
+                "y": b.compute(
+                    (1, columns), [Operand(product_, Access.identity(2))], arg(0, F32), parallel=1, reducer="max"
+                )
+            },
+            {},
+            {},
+        )
+
+    chain = bounds(graph(20, 1), machine).latency
+    loads = 320 * 8000 * 4 // (machine.weights.bytes_per_cycle * machine.weights.instances)
+    both = bounds(graph(20, 8000), machine).latency
+    assert chain > 400 < loads
+    assert both < chain + loads

@@ -1,0 +1,92 @@
+"""Reservation tables against a plain row of cycles, and what a program gains from a period of its own."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler import targets
+from compiler.driver import quiet
+from compiler.ir.access import Access
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Operand
+from compiler.ir.terms import arg
+from compiler.ir.types import DType, TensorType
+from compiler.isa.instruction import Op
+from compiler.schedule import order
+from compiler.schedule.build import build
+from compiler.schedule.track import ONCE, Track
+from tests.compiler.checks import check_program
+
+F32 = DType.F32
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    period=st.integers(1, 40),
+    asked=st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.booleans()), max_size=25),
+)
+def test_a_track_finds_what_a_row_of_cycles_finds(period, asked):
+    track, taken, spans = Track(period), np.zeros(period, bool), []
+
+    def free(at, beats):
+        return beats <= period and not taken[np.arange(at, at + beats) % period].any()
+
+    for at, beats, back in asked:
+        expected = next((c for c in range(at, at + period) if free(c, beats)), None)
+        assert track.find(at, beats) == expected
+        assert track.free(at, beats) == free(at, beats)
+        if beats <= period:
+            assert track.last(at, beats, 0) == next((c for c in range(at, -1, -1) if free(c, beats)), None)
+        if expected is not None:
+            track.take(expected, beats)
+            taken[np.arange(expected, expected + beats) % period] = True
+            spans.append((expected, beats))
+        elif back and spans:
+            at, beats = spans.pop(len(spans) // 2)
+            track.give(at, beats)
+            taken[np.arange(at, at + beats) % period] = False
+        assert sum(track.ends) - sum(track.starts) == taken.sum()
+    assert all(a < b for a, b in zip(track.starts, track.ends, strict=True))
+
+
+def test_what_is_not_repeated_has_room_for_everything():
+    track = Track(ONCE)
+    track.take(5, 10)
+    assert (track.find(0, 6), track.find(0, 5), track.last(20, 1, 0), track.gap(5)) == (15, 0, 20, 5 - 15 + ONCE)
+
+
+def masked(layers):
+    """A chain of long steps that all read one small input."""
+    b = Builder("masked")
+    value, mask = b.input("x", TensorType(F32, (8, 320))), b.input("mask", TensorType(F32, (1, 320)))
+    everywhere = Access((0, 0), ((0, 0), (0, 1)))
+    for _ in range(layers):
+        operands = [Operand(value, Access.identity(2)), Operand(mask, everywhere)]
+        value = b.compute((8, 320), operands, arg(0, F32).op("tanh") + arg(1, F32))
+        value = b.reshape(
+            b.compute((8, 320), [Operand(value, Access.identity(2))], arg(0, F32), parallel=1, reducer="sum"), (8, 1)
+        )
+        spread = Access((0, 0), ((1, 0), (0, 0)))
+        value = b.compute((8, 320), [Operand(value, spread)], arg(0, F32) * 0.5)
+    return b.finish({"y": value}, {}, {})
+
+
+def test_a_value_that_lives_long_is_handed_on_and_does_not_hold_the_interval_up():
+    graph = masked(12)
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.random((8, 320), np.float32), "mask": rng.random((1, 320), np.float32)} for _ in range(5)]
+    plan, _ = check_program(graph, "lpu", feeds)
+    assert sum(t.instruction.opcode == Op.MOVE for t in plan.tiles) > 0
+    assert plan.interval < plan.latency // 2
+    life = {b.name: b.end - b.start for b in plan.lifetimes}
+    assert max(life.values()) <= plan.interval
+
+
+def test_the_interval_never_costs_more_latency_than_is_allowed(monkeypatch):
+    graph = masked(6)
+    plan = build(graph, targets.load("lpu"), quiet)
+    monkeypatch.setattr(order, "PERIODS", 0)
+    once = build(graph, targets.load("lpu"), quiet)
+    assert once.interval == once.latency
+    assert plan.interval < once.interval
+    assert plan.latency <= once.latency + once.latency // order.SLOWER
