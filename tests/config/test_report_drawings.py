@@ -136,3 +136,14 @@ def test_live_bytes_end_at_nought_and_peak_where_most_is_alive() -> None:
     assert drawn["peak"] == {"cycle": 10, "bytes": 960}
     assert drawn["live"][-1] == [30, 0]
     assert (drawn["base"], drawn["top"]) == (640, 1600)
+
+
+def test_what_a_reshape_joins_stays_joined_though_the_reshape_is_not_drawn() -> None:
+    listed = [
+        {"index": place, "name": f"%{place}", "source": [], "kind": "map", "cycles": 1, "start": start}
+        for place, start in enumerate([0, None, None, 3])
+    ]
+    report = {"resources": {"cycles": 4}, "per_operation": listed, "graph": {"edges": [[0, 1], [1, 2], [2, 3], [0, 3]]}}
+    drawn = graph.graph(report)
+    assert [node["rows"] for node in drawn["nodes"]] == [[0], [3]]
+    assert drawn["edges"] == [[0, 1, 2]]

@@ -27,9 +27,9 @@ def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
     latency = report["resources"]["cycles"] or 1
     nodes = [_node(number, run, operations, latency) for number, run in enumerate(runs)]
     edges: Counter[tuple[int, int]] = Counter()
-    for source, target in report["graph"]["edges"]:
-        ends = (node_of.get(source, -1), node_of.get(target, -1))
-        if ends[0] != ends[1] and -1 not in ends:
+    for source, target in _through(report["graph"]["edges"], set(node_of)):
+        ends = (node_of[source], node_of[target])
+        if ends[0] != ends[1]:
             edges[ends] += 1
     return {
         "nodes": nodes,
@@ -38,6 +38,25 @@ def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
         "operations": len(operations),
         "can_unfold": not must,
     }
+
+
+def _through(edges: Sequence[Sequence[int]], drawn: set[int]) -> list[tuple[int, int]]:
+    """The edges between drawn rows; a row that costs nothing and is not drawn (a reshape) hands on what it reads."""
+    sources: dict[int, list[int]] = {}
+    for source, target in edges:
+        sources.setdefault(target, []).append(source)
+    known: dict[int, list[int]] = {}
+
+    def made_by(row: int) -> list[int]:
+        """The drawn rows that a row's value comes from: itself, or those behind it."""
+        if row in drawn:
+            return [row]
+        if row not in known:
+            known[row] = []  # the graph has no cycle; this only keeps a damaged report from looping
+            known[row] = sorted({one for before in sources.get(row, []) for one in made_by(before)})
+        return known[row]
+
+    return [(one, target) for source, target in edges if target in drawn for one in made_by(source)]
 
 
 def _node(number: int, run: Sequence[int], operations: Sequence[Mapping[str, Any]], latency: int) -> dict[str, Any]:
