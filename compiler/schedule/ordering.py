@@ -87,7 +87,7 @@ def _in_order(node: Scatter, groups: Groups, tiler: Tiler) -> list[tuple[pl.Rang
 
 
 def sort(node: Sort, tiler: Tiler) -> None:
-    """SORT tiles of single rows: one when a row fits the network, else sorted blocks and a network of merges over them.
+    """SORT tiles: one for some rows that fit the network, else sorted blocks and a network of merges over them.
 
     A comparator of a sorting network becomes a merge of two sorted blocks into a lower and an upper one (Knuth, volume 3,
     5.3.4): bitonic over all blocks, or, when no more than a block is kept, a tournament.
@@ -159,9 +159,10 @@ class _Sorter:
         vector.copy(source, whole, Access((0,), ((0, 0),)), None, (made, made), tiler)
 
     def emit(self, a: int, out: int, points: int, names: tuple[str, str], flags: int) -> None:
-        for row in range(self.rows):
+        together = max(1, min(self.tiler.target.vector.tile // points, -(-self.rows // vector.PIECES)))
+        for row, rows in pieces(self.rows, together):
             i = Instruction(
-                Op.SORT, 0, source=self.tiler.source, flags=flags, a=a, out=out, start1=row, count1=1, count2=points
+                Op.SORT, 0, source=self.tiler.source, flags=flags, a=a, out=out, start1=row, count1=rows, count2=points
             )
             self.tiler.tiles.append(make(self.tiler.space, i, {"a": names[0]}, names[1]))
 

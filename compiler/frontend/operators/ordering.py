@@ -11,6 +11,7 @@ from compiler.ir.terms import Term, arg, index, select
 from compiler.ir.types import DType
 
 _COUNTED = 1 << 12  # elements of a row that are ordered by comparing each with each
+_ORDERED = 1 << 22  # elements that are put in order at once
 _PLACE_BITS = 31
 _PLACES = (1 << _PLACE_BITS) - 1
 
@@ -61,7 +62,7 @@ def order(op: Op, value: str, *, descending: bool = False, keep: int | None = No
     wanted = n if keep is None else keep
     if not packable(dtype):
         return _counted(op, value, wanted, descending=descending)
-    op.need(n <= _PLACES, f"{n} elements are too many to put in order.")
+    op.need(op.b.types[value].elements <= _ORDERED, f"{list(shape)} elements are too many to put in order.")
 
     def word(x: Term) -> Term:
         key = _key(x)

@@ -12,7 +12,7 @@ from compiler.ir.access import Access
 from compiler.numerics import functions as f
 
 Array = np.ndarray[Any, Any]
-_LARGEST = 1 << 25  # elements of a transform's matrix
+_LARGEST = 1 << 24  # elements of a transform's matrix
 
 
 def _angles(length: int, inner: int, outer: int) -> tuple[Array, Array]:

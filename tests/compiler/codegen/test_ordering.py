@@ -32,6 +32,7 @@ def checked(graph, given, target="lpu"):
         ((1,), 1, DType.I64),
         ((7,), 7, DType.I32),
         ((3, 50), 5, DType.U8),
+        ((100, 7), 3, DType.I64),  # several rows at once
         ((2, RUN), RUN, DType.I64),
         ((2, RUN + 1), 9, DType.I64),  # a tournament of blocks
         ((3 * RUN,), 2 * RUN, DType.I32),  # a network of blocks
