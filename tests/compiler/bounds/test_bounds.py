@@ -109,7 +109,7 @@ def test_weights_may_be_loaded_before_their_operation_can_begin():
         )
 
     chain = bounds(graph(20, 1), machine).latency
-    loads = 320 * 8000 * 4 // (machine.weights.bytes_per_cycle * machine.weights.instances)
-    both = bounds(graph(20, 8000), machine).latency
-    assert chain > 400 < loads
-    assert both < chain + loads
+    both = bounds(graph(20, 8000), machine)
+    assert chain > 400
+    assert "weights" in both.interval_limit
+    assert max(chain, both.interval) <= both.latency < chain + both.interval // 2
