@@ -25,11 +25,15 @@ def _parts(node: Node, graph: Graph, own: Fraction) -> list[tuple[str, Fraction]
         return [(node.input, own)]
     if isinstance(node, Join):
         total = graph.types[node.output].elements
-        return [(p, max(Fraction(0), 1 - (1 - own) * Fraction(total, max(1, graph.types[p].elements)))) for p in node.parts]
+        return [
+            (p, max(Fraction(0), 1 - (1 - own) * Fraction(total, max(1, graph.types[p].elements)))) for p in node.parts
+        ]
     if isinstance(node, Gather):
-        return [(o.value, own if not any(_gaps(o.access.matrix)) else Fraction(0)) for o in node.indices if o is not None]
+        return [
+            (o.value, own if not any(_gaps(o.access.matrix)) else Fraction(0)) for o in node.indices if o is not None
+        ]
     if not isinstance(node, (Compute, View)):
-        return []
+        return []  # a scatter or a sort may need little of what it reads
     loops = node.loops if isinstance(node, Compute) else graph.types[node.output].shape
     operands = read_operands(node) if isinstance(node, Compute) else [node.operand]
     found = []
@@ -39,7 +43,9 @@ def _parts(node: Node, graph: Graph, own: Fraction) -> list[tuple[str, Fraction]
             o.access.range(j, loops)[0] <= 0 and o.access.range(j, loops)[1] >= n - 1 for j, n in enumerate(shape)
         )
         box = read_box(o, graph, loops, loops)
-        reached = Fraction(prod(box), max(1, prod(shape))) if inside and not any(_gaps(o.access.matrix)) else Fraction(0)
+        reached = (
+            Fraction(prod(box), max(1, prod(shape))) if inside and not any(_gaps(o.access.matrix)) else Fraction(0)
+        )
         found.append((o.value, own * reached))
     return found
 
