@@ -69,8 +69,9 @@ def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, bo
 
 
 def _precisions(version: ModelVersion, pool: Pool, programs: list[Program]) -> list[str]:
-    """float32, which a host runs alone, and every other precision that the version was compiled in."""
-    made = {p.precision for p in programs if p.model_version_id == version.pk} if pool.kind != PoolKind.HOST else set()
+    """float32, which a host runs alone, and every other precision that the version was compiled in for the pool."""
+    target = pool.processor.name if pool.processor else None
+    made = {p.precision for p in programs if p.model_version_id == version.pk and p.target == target}
     return [precision for precision in Precision.values if precision == Precision.FLOAT32 or precision in made]
 
 

@@ -54,7 +54,7 @@ def _read(name: str, text: str) -> Document:
     folder = name.rpartition("/")[0]
     section = _SECTIONS.get(folder, folder.replace("/", ", ").capitalize())
     blocks = (block.strip() for block in _FENCE.sub("", text).split("\n\n"))
-    first = next((_plain(block) for block in blocks if _is_prose(block)), "")
+    first = next((_plain(block.removeprefix("**Question.** ")) for block in blocks if _is_prose(block)), "")
     summary = first[:180].rsplit(" ", 1)[0] + "..." if len(first) > 180 else first
     return Document(name, title.replace("`", ""), section, text, summary)
 
