@@ -5,7 +5,7 @@ from onnx import helper
 
 from tests.compiler.flow.models import F32, I64, model, value
 
-LAYERS, HEADS, DEPTH, VOCABULARY, LONGEST = 2, 2, 8, 40, 256
+LAYERS, HEADS, DEPTH, VOCABULARY, LONGEST = 1, 2, 8, 40, 256
 WIDTH = HEADS * DEPTH
 
 
