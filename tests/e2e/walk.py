@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from compiler import targets
 from tests.e2e.visit import Watched
@@ -163,7 +163,7 @@ def add_processor(visit: Watched, name: str) -> str:
     page = visit.page
     visit.open("/processors")
     text = targets.text("edge").replace('name = "edge"', f'name = "{name}"', 1)
-    file = {"name": f"{name}.toml", "mimeType": "application/toml", "buffer": text.encode()}
+    file = FilePayload(name=f"{name}.toml", mimeType="application/toml", buffer=text.encode())
     page.get_by_label("Processor file").set_input_files(file)
     page.get_by_role("button", name="Check and keep").click()
     page.wait_for_url(re.compile(r"/processors/[0-9a-f-]{36}"))
