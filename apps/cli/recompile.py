@@ -10,6 +10,7 @@ from typing import Any
 
 import compiler
 from compiler import targets
+from compiler.sources import version_name
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def facts_of(program: compiler.Program) -> Recompiled:
     return Recompiled(
         digest=program.digest,
         target_digest=targets.load(program.binary.target).digest,
-        compiler_version=program.binary.compiler_version,
+        compiler_version=version_name(program.binary.compiler_version),
         operations=resources.operations,
         interval=resources.interval,
         latency=resources.cycles,

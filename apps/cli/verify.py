@@ -116,6 +116,11 @@ def _line_program(
     if program["digest"] not in compiled:
         compiled[program["digest"]] = recompile(model, program, ranges)
     again = compiled[program["digest"]]
+    if again.digest != program["digest"] and again.compiler_version != program["compiler_version"]:
+        raise Unreadable(
+            f"The program of {place} was made by compiler {program['compiler_version']}; this is {again.compiler_version}, which "
+            "makes another one. Use the version that the document names."
+        )
     if program.get("calibration") and again.digest != program["digest"]:
         done.partial.append(
             f"{place}: {program['model']} in {program['precision']} rests on examples of its own; give the ranges.json of its "
@@ -128,7 +133,7 @@ def _line_program(
     _same(f"{place}, latency in cycles", program["latency_cycles"], again.latency)
     if again.digest != program["digest"]:
         raise Difference(
-            f"{place}, digest of the program (compiler {program['compiler_version']} then, {again.compiler_version} here)",
+            f"{place}, digest of the program of compiler {again.compiler_version}",
             program["digest"], again.digest,
         )  # fmt: skip
     done.checked.append(

@@ -8,7 +8,6 @@ and a line into `progress` at the start of every stage.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import time
 from pathlib import Path
@@ -152,11 +151,13 @@ def _described(arrays: dict[str, Any]) -> list[dict[str, Any]]:
 
 def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any]) -> dict[str, Any]:
     """What the row of a program stores."""
+    from compiler.sources import version_name
+
     resources, headline = program.resources, report["headline"]
     return {
         "digest": program.digest,
         "target_digest": headline["target_digest"],
-        "compiler_version": f"{headline['compiler_version']}+{sources_digest()[:12]}",
+        "compiler_version": version_name(headline["compiler_version"]),
         "binary_bytes": size,
         "resources": resources.to_json(),
         "bounds": report["bounds"],
@@ -170,19 +171,6 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
         "executed_operations": resources.executed_operations,
         **values,
     }
-
-
-def sources_digest() -> str:
-    """SHA-256 over the compiler's own files: a compiler that was changed is another one, whatever it calls itself."""
-    import compiler
-
-    root = Path(compiler.__file__).parent
-    found = sorted(path for pattern in ("*.py", "*.toml") for path in root.rglob(pattern))
-    digest = hashlib.sha256()
-    for path in found:
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(root).as_posix()} {len(data)}\n".encode() + data)
-    return digest.hexdigest()
 
 
 def _write(path: Path, text: str) -> None:

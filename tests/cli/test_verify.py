@@ -28,6 +28,7 @@ from apps.pricing.rating import digest_of
 from apps.sales.exports import quote_json
 from apps.sales.models import Contract
 from apps.sales.services import quote_accept, quote_create
+from compiler.sources import version_name
 from tests.cast import Cast
 from tests.pricing.rating.books import SHIPPED
 from tests.sales.market import Market, open_market
@@ -235,6 +236,22 @@ def test_an_invoice_of_a_calibrated_program_asks_for_its_ranges(papers: Papers, 
     ranges.write_text(compiler.calibrate(compiler.load(str(papers.models[1])), None, "int8").to_json())
     assert papers.run(changed, *papers.models, SHIPPED, ranges) == PARTLY
     assert "give the ranges.json of its report" in capsys.readouterr().out
+
+
+def test_a_program_of_another_compiler_is_not_called_wrong(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    """A later compiler may make a better program; only the one that made it can say whether the line is right."""
+    changed = copy.deepcopy(papers.invoice)
+    program = changed["lines"][0]["program"]
+    program["compiler_version"] = "0.0.9+0123456789ab"
+    changed["digest"] = digest_of({key: value for key, value in changed.items() if key != "digest"})
+    assert papers.run(changed) == RIGHT, "another compiler, the same bytes"
+    program["digest"] = "d" * 64
+    changed["digest"] = digest_of({key: value for key, value in changed.items() if key != "digest"})
+    capsys.readouterr()
+    assert papers.run(changed) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "made by compiler 0.0.9+0123456789ab; this is" in said
+    assert version_name(compiler.compile(compiler.load(str(papers.models[0]))).binary.compiler_version) in said
 
 
 def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
