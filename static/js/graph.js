@@ -57,7 +57,8 @@
     stage.replaceChildren(svg);
     stage.hidden = false;
     const frame = stage.parentElement;
-    frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2; // the middle first, where the layout puts the trunk
+    const first = layout.children[0]; // where the data come in
+    if (first) frame.scrollLeft = svg.getBoundingClientRect().left - stage.getBoundingClientRect().left + first.x + first.width / 2 - frame.clientWidth / 2;
     elk.terminateWorker();
   }
 
