@@ -41,9 +41,7 @@ def model_read(path: Path) -> ModelFile:
     return ModelFile(path.name, data, hashlib.sha256(data).hexdigest())
 
 
-def recompile(
-    model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()
-) -> Recompiled:
+def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()) -> Recompiled:
     """Compile for the target, precision and dimensions that `program` (a line's program) names.
 
     `ranges`: what calibrations found; those that give the program that is named are taken, made-up inputs where none does.
