@@ -86,15 +86,15 @@ def test_every_unsupported_operator_is_listed_at_once_with_count_place_and_remed
         model(
             [
                 node("Relu", ["x"], ["a"]),
-                node("NonMaxSuppression", ["a"], ["b"], name="nms_1"),
-                node("NonMaxSuppression", ["b"], ["c"], name="nms_2"),
+                node("RandomNormalLike", ["a"], ["b"], name="nms_1"),
+                node("RandomNormalLike", ["b"], ["c"], name="nms_2"),
                 node("Frobnicate", ["c"], ["y"], name="frob"),
             ]
         )
     )
     assert len(error.problems) == 2
     first, second = (str(p) for p in error.problems)
-    assert "NonMaxSuppression is not supported yet (2 x: nms_1, nms_2)" in first
+    assert "RandomNormalLike is not supported yet (2 x: nms_1, nms_2)" in first
     assert "Frobnicate is not an operator of the ONNX standard (1 x: frob)" in second
     assert "2 reasons" in str(error)
 
