@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -25,8 +26,15 @@ READY_SECONDS = 80.0
 STOP_SECONDS = 10.0
 QUICK_DEATH_SECONDS = 5.0
 QUICK_DEATHS_MAX = 3
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEMO = VAR / "demo.json"
+
+
+def _end_with_parent() -> None:
+    """Called in a new process: when we are killed, so that we cannot end it, the kernel asks it to end (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass
@@ -96,6 +104,7 @@ class Stack:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
             )
         part.started = time.monotonic()
 

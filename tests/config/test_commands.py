@@ -235,6 +235,24 @@ def test_an_interrupt_while_a_part_is_started_waits_until_it_is_known(
     assert sleeper.process.poll() is not None
 
 
+def test_no_part_outlives_a_stack_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    script = (
+        "import time\nfrom bin.stack import Interrupts, Stack\nstack = Stack({}, Interrupts())\n"
+        "stack.start('sleeper', '/bin/sleep', '600')\nprint(stack.parts[0].process.pid, flush=True)\ntime.sleep(600)\n"
+    )
+    environment = {**os.environ, "TAKT_VAR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=environment, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert _is_alive(pid)
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while _is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_alive(pid)
+
+
 def test_the_demo_people_are_made_once_and_their_sign_ins_stay(db: None, tmp_path: Path) -> None:
     path = tmp_path / "demo.json"
     call_command("seed_demo", write=path)
