@@ -57,6 +57,7 @@ class Insertion:
             name: [Track(self.period) for _ in range(machine.unit(name).instances)] for name in problem.classes
         }
         banks = max(1, machine.matrix.accumulator_rows // max(1, problem.rows))
+        banks = min(banks, max(1, len(problem.chains)))  # more than there are chains would stay empty
         self.planes = [Plane(machine.matrix.slots, banks, self.period) for _ in range(machine.matrix.instances)]
         n = len(problem.beats)
         self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
