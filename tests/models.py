@@ -73,7 +73,9 @@ LARGE: dict[str, tuple[str, dict[str, int]]] = {
     "silero": ("silero", {"input.0": 1, "input.1": 576, "state.1": 1}),
     "minilm-int8": ("minilm-int8", {"batch": 1, "sequence": 64}),
 }
-BOUND: dict[str, dict[str, np.ndarray]] = {"silero": {"sr": np.array(16_000, np.int64)}}  # inputs with one sensible value
+BOUND: dict[str, dict[str, np.ndarray]] = {
+    "silero": {"sr": np.array(16_000, np.int64)}
+}  # inputs with one sensible value
 
 
 def model_bytes(case: str) -> tuple[bytes, dict[str, int]]:
