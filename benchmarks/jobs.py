@@ -268,7 +268,7 @@ def show(row: Row) -> None:
     """One line of the table."""
     sizes = "x".join(str(size) for size in row.dims.values()) or "-"
     print(f"{row.model:11} {sizes:>9} {row.pool:9} {row.device:11} {row.error:9.2e} {row.counters:9} {row.cycles or '-':>9} "
-          f"{row.quoted:>24} {row.billed:>24}{'' if row.right else '  WRONG'}", flush=True)  # fmt: skip
+          f"{row.quoted:>24f} {row.billed:>24f}{'' if row.right else '  WRONG'}", flush=True)  # fmt: skip
 
 
 def main(wanted: list[str]) -> int:
