@@ -49,21 +49,29 @@ def load(
     bounds: Mapping[str, int] | None = None,
     on_stage: Callable[[str], None] = quiet,
 ) -> Graph | Buckets:
-    """The graph of an ONNX model (path, bytes or parsed proto) with its dimensions bound (G1).
+    """The graph of a model with its dimensions bound (G1): ONNX (path, bytes, parsed proto) or the text form (path, string).
 
     ``dims``: symbolic dimension -> size, or a list of buckets: then every combination is loaded and ``compile`` makes a
     bundle. ``constants``: inputs whose value the compiler must know. ``states``: (input, output) pairs, or with the first
     value (input, output, array), that stay on the processor from one inference to the next. ``bounds``: loop name -> the most
-    trips that it makes, where its end depends on the data. ``ModelError`` lists every problem at once.
+    trips that it makes, where its end depends on the data. The text form (docs/compiler/text.md) has all this written in it and
+    takes none. ``ModelError`` lists every problem at once.
     """
     from compiler import frontend
     from compiler.errors import ModelError
+    from compiler.ir import written
 
     given = dict(dims or {})
     on_stage("read")
     if isinstance(model, str | PathLike) and not str(model):
         raise ModelError("no model is named; give the path of an ONNX file")
+    text = written.text_of(model)
     on_stage("shapes")
+    if text is not None:
+        if given or constants or states or bounds:
+            raise ModelError("the text form leaves nothing open; write dimensions, constants and states into it")
+        on_stage("lower")
+        return written.load(*text)
     if all(isinstance(v, int) for v in given.values()):
         on_stage("lower")
         fixed = {k: v for k, v in given.items() if isinstance(v, int)}

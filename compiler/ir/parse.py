@@ -32,6 +32,7 @@ from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|-?inf\b|nan\b|-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])|\w+|[][{}();:,=*+-])')
+_COMMENT = re.compile(r"\s*#")
 
 
 class _Reader:
@@ -40,9 +41,9 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
         self.lines: list[int] = []
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
             place = 0
-            while line[place:].strip():
+            while place < len(line) and not _COMMENT.match(line, place):
                 match = _TOKEN.match(line, place)
                 if match is None:
                     raise ModelError(
@@ -61,10 +62,18 @@ class _Reader:
         if not token or (expected is not None and token != expected):
             line = self.lines[self.at] if token else (self.lines[-1] if self.lines else 1)
             raise ModelError(
-                f"Line {line} of the text form: {expected or 'more'} is expected, not {token or 'its end'!r}."
+                f"Line {line} of the text form: {expected or 'more'} is expected, not {token[:40] or 'its end'!r}."
             )
         self.at += 1
         return token
+
+    def wrong(self, message: str) -> ModelError:
+        """What to raise about the token that was read last."""
+        return ModelError(f"Line {self.line} of the text form: {message}.")
+
+    @property
+    def line(self) -> int:
+        return self.lines[self.at - 1]
 
     def accept(self, token: str) -> bool:
         if self.peek() != token:
@@ -75,8 +84,13 @@ class _Reader:
     def string(self) -> str:
         token = self.next()
         if not token.startswith('"'):
-            raise ModelError(f"Line {self.lines[self.at - 1]} of the text form: {token!r} is not a quoted name.")
-        return str(json.loads(token))
+            raise self.wrong(f"{token!r} is not a quoted name")
+        try:
+            text = str(json.loads(token))
+            text.encode()
+        except ValueError:
+            raise self.wrong(f"{token[:40]} is no JSON string") from None
+        return text
 
     def strings(self) -> tuple[str, ...]:
         found = []
@@ -87,14 +101,20 @@ class _Reader:
     def literal(self) -> int | float:
         token = self.next()
         try:
-            return int(token) if re.fullmatch(r"-?\d+", token) else float(token)
+            return self.whole(token) if re.fullmatch(r"-?\d+", token) else float(token)
         except ValueError:
-            raise ModelError(f"Line {self.lines[self.at - 1]} of the text form: {token!r} is not a number.") from None
+            raise self.wrong(f"{token!r} is not a number") from None
+
+    def whole(self, token: str) -> int:
+        """Digits as a number; no place, size or value has more than 20 of them."""
+        if len(token) > 21:
+            raise self.wrong(f"{token[:40]}... is too large")
+        return int(token)
 
     def integer(self) -> int:
         value = self.literal()
         if not isinstance(value, int):
-            raise ModelError(f"Line {self.lines[self.at - 1]} of the text form: {value} is not a whole number.")
+            raise self.wrong(f"{value} is not a whole number")
         return value
 
     def integers(self) -> tuple[int, ...]:
@@ -110,9 +130,7 @@ class _Reader:
         try:
             return DType(token)
         except ValueError:
-            raise ModelError(
-                f"Line {self.lines[self.at - 1]} of the text form: {token!r} is no element type."
-            ) from None
+            raise self.wrong(f"{token!r} is no element type") from None
 
     def type(self) -> TensorType:
         return TensorType(self.dtype(), self.integers())
@@ -120,16 +138,25 @@ class _Reader:
 
 def parse(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
     """The graph of a text form; ``arrays`` holds by digest what the text does not write out. ``ModelError`` if it is wrong."""
+    return parse_lines(text, arrays)[0]
+
+
+def parse_lines(text: str, arrays: Mapping[str, Array] | None = None) -> tuple[Graph, dict[str, int]]:
+    """The graph, and the number of the line that first defines each value and each node."""
     reader = _Reader(text)
     reader.next("graph")
     parts = _Parts(reader.string(), dict(arrays or {}))
     reader.next("{")
     while not reader.accept("}"):
         _line(reader, parts)
-    return Graph(
+    if reader.peek():
+        reader.next()
+        raise reader.wrong("nothing may follow the graph")
+    graph = Graph(
         parts.name, tuple(parts.inputs), tuple(parts.outputs), parts.types, parts.constants,
         tuple(parts.nodes), tuple(parts.states), parts.metadata, parts.lengths,
     )  # fmt: skip
+    return graph, parts.places
 
 
 class _Parts:
@@ -143,6 +170,7 @@ class _Parts:
         self.states: list[State] = []
         self.lengths: dict[str, tuple[int, str]] = {}
         self.metadata: dict[str, str] = {}
+        self.places: dict[str, int] = {}
 
     def array(self, key: str, kind: TensorType) -> Array:
         if key not in self.arrays:
@@ -159,7 +187,8 @@ def _line(reader: _Reader, parts: _Parts) -> None:
         key = reader.string()
         parts.metadata[key] = reader.string()
         return
-    name = reader.string()
+    name, line = reader.string(), reader.line
+    parts.places.setdefault(name, line)
     if word == "output":
         parts.outputs.append(name)
         if reader.accept("along"):
@@ -178,12 +207,13 @@ def _line(reader: _Reader, parts: _Parts) -> None:
         reader.next("update")
         update = reader.string()
         reader.next("initial")
-        parts.states.append(State(name, update, parts.array(reader.next(), kind)))
+        parts.states.append(State(name, update, _constant(reader, parts, kind)))
     elif word == "value":
         reader.next("=")
         parts.nodes.append(_node(reader, name, kind))
+        parts.places.setdefault(parts.nodes[-1].name, line)
     else:
-        raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: a line cannot begin with {word!r}.")
+        raise reader.wrong(f"a line cannot begin with {word!r}")
 
 
 def _constant(reader: _Reader, parts: _Parts, kind: TensorType) -> Array:
@@ -195,8 +225,14 @@ def _constant(reader: _Reader, parts: _Parts, kind: TensorType) -> Array:
         values.append(reader.literal())
         reader.accept(",")
     if len(values) != kind.elements:
-        raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: {len(values)} values for {kind}.")
-    return np.array(values, kind.dtype.numpy).reshape(kind.shape)
+        raise reader.wrong(f"{len(values)} values for {kind}")
+    if not kind.dtype.is_float and any(isinstance(value, float) for value in values):
+        raise reader.wrong(f"a value is no {kind.dtype.value}")
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(values, kind.dtype.numpy).reshape(kind.shape)
+    except (ValueError, OverflowError):
+        raise reader.wrong(f"a value is no {kind.dtype.value}") from None
 
 
 def _node(reader: _Reader, output: str, kind: TensorType) -> Node:
@@ -242,7 +278,7 @@ def _primitive(reader: _Reader, word: str, common: tuple[str, str, tuple[str, ..
     if word == "scatter":
         return _scatter(reader, common)
     if word != "gather":
-        raise ModelError(f"Line {reader.lines[reader.at - 1]} of the text form: {word!r} is no primitive.")
+        raise reader.wrong(f"{word!r} is no primitive")
     reader.next("over")
     loops = reader.integers()
     data = _read(reader, len(loops))
@@ -315,15 +351,13 @@ def _affine(reader: _Reader, loops: int) -> tuple[int, tuple[int, ...]]:
         factor = 1
         token = reader.next()
         if re.fullmatch(r"-?\d+", token):
-            factor = int(token)
+            factor = reader.whole(token)
             if not reader.accept("*"):
                 offset += sign * factor
                 continue
             token = reader.next()
         if not re.fullmatch(r"l\d+", token) or int(token[1:]) >= loops:
-            raise ModelError(
-                f"Line {reader.lines[reader.at - 1]} of the text form: {token!r} is none of its {loops} loops."
-            )
+            raise reader.wrong(f"{token!r} is none of its {loops} loops")
         row[int(token[1:])] += sign * factor
     return offset, tuple(row)
 
@@ -339,7 +373,9 @@ def _steps(reader: _Reader) -> Expr:
         dtype = reader.dtype()
         if op in ("arg", "const", "index"):
             steps.append(Step(op, (), dtype, numbers[0] if numbers else None))
+        elif all(isinstance(n, int) for n in numbers):
+            steps.append(Step(op, tuple(map(int, numbers)), dtype))
         else:
-            steps.append(Step(op, tuple(int(n) for n in numbers), dtype))
+            raise reader.wrong(f"{op!r} takes the numbers of steps")
         reader.accept(";")
     return Expr(tuple(steps))

@@ -5,7 +5,7 @@
     graph   = 'graph' STRING '{' line* '}'
     line    = 'meta' STRING STRING | 'input' STRING type | 'output' STRING ['along' int 'by' STRING]
             | 'const' STRING type '=' (DIGEST | '[' literal,* ']')
-            | 'state' STRING 'update' STRING 'initial' DIGEST
+            | 'state' STRING 'update' STRING 'initial' (DIGEST | '[' literal,* ']')
             | 'value' STRING type '=' node
     node    = kind STRING 'of' '[' STRING,* ']' [guard] body     # the node's name, its source operations
     guard   = ('when' | 'unless') STRING                         # the condition under which it is executed
@@ -18,8 +18,9 @@
     affine  = a sum of terms such as 2*l0 + l3 - 1                # l0 is loop 0
     steps   = '(' step;* ')'     step = op (int | literal)* ':' type
 
-Constants of at most eight elements stand in the text; of others the SHA-256 of their bytes does, and ``parse`` takes the
-arrays from a mapping (``blobs`` makes it). Strings are JSON strings, floats are Python's shortest exact form.
+Constants of at most eight elements stand in the text (longer ones may, when written by hand); of others the SHA-256 of
+their bytes does, and ``parse`` takes the arrays from a mapping (``blobs`` makes it). Strings are JSON strings, floats are
+Python's shortest exact form; ``#`` begins a comment.
 """
 
 from __future__ import annotations

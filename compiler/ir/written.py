@@ -1,0 +1,93 @@
+"""Models written in the text form, as strings or files: recognised, read, bounded and verified like any other model."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.ir.graph import Graph
+from compiler.ir.parse import parse_lines
+from compiler.ir.verifier import VerifyError, verify
+
+FILE_BYTES = 1 << 28  # of text; weights belong into the file of arrays
+TENSOR_BYTES = 1 << 31  # as for ONNX models
+POINTS = 1 << 40  # of one operation's loops
+PASSES_OWN = ("wire", "combined")  # metadata that passes write for each other
+_START = re.compile(rb'\A\s*(?:#[^\n]*\n\s*)*graph\s*"')
+
+Array = np.ndarray[Any, Any]
+
+
+def text_of(model: object) -> tuple[str, Mapping[str, Array]] | None:
+    """The text and the arrays it may name, if ``model`` is the text form or the path of a file of it; else None.
+
+    A file ``model.txt`` finds its arrays, by digest, in ``model.npz`` beside it. No ONNX file begins as the text form
+    does. ``ModelError`` for a file that does and is too long or no text.
+    """
+    if isinstance(model, str) and _START.match(model.encode(errors="replace")):
+        return model, {}
+    if not isinstance(model, str | PathLike):
+        return None
+    path = Path(model)
+    try:
+        with path.open("rb") as file:
+            if not _START.match(file.read(1 << 16)):
+                return None
+            file.seek(0)
+            data = file.read(FILE_BYTES + 1)
+    except (OSError, ValueError):
+        return None  # whoever reads models says what is wrong with the path
+    if len(data) > FILE_BYTES:
+        raise ModelError(f"The text form has more than {FILE_BYTES} bytes; put its weights into a file of arrays.")
+    try:
+        return data.decode(), _arrays(path.with_suffix(".npz"))
+    except UnicodeDecodeError as error:
+        raise ModelError(f"Byte {error.start} of the text form is no UTF-8.") from None
+
+
+def _arrays(path: Path) -> Mapping[str, Array]:
+    if not path.is_file():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelError(f"The file of arrays {path.name!r} cannot be read; write it with numpy.savez.") from error
+
+
+def load(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
+    """The verified graph of a text form. ``ModelError`` names the line at fault."""
+    graph, lines = parse_lines(text, arrays)
+    _check_sizes(graph, lines)
+    try:
+        return verify(graph)
+    except VerifyError as error:
+        named = re.search(r"'([^']*)'", str(error))
+        raise _wrong(lines.get(named[1], 0) if named else 0, f"{error}.") from error
+
+
+def _check_sizes(graph: Graph, lines: Mapping[str, int]) -> None:
+    for name, kind in graph.types.items():
+        if min(kind.shape, default=0) < 0 or kind.bytes > TENSOR_BYTES:
+            raise _wrong(lines.get(name, 0), f"{name!r} is {kind}; a tensor has at most {TENSOR_BYTES} bytes.")
+    for node in graph.nodes:
+        loops: tuple[int, ...] = getattr(node, "loops", ())
+        if min(loops, default=0) < 0 or prod(loops) > POINTS:
+            raise _wrong(
+                lines.get(node.name, 0), f"{node.name!r} has {list(loops)} loops; the limit is {POINTS} points."
+            )
+    for key in PASSES_OWN:
+        if key in graph.metadata:
+            raise ModelError(f"The line meta {key!r} of the text form belongs to a pass; leave it out.")
+
+
+def _wrong(line: int, message: str) -> ModelError:
+    return ModelError(f"Line {line} of the text form: {message}" if line else f"The text form is wrong: {message}")
