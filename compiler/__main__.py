@@ -1,6 +1,6 @@
-"""The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, targets.
+"""The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, diff, targets.
 
-Errors are one line on standard error and exit status 1.
+Errors are one line on standard error and exit status 1 (of diff 2: there 1 says that a budget is exceeded).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 import compiler
 from compiler.bundle import Bundle, read_programs
-from compiler.commands import listing, processors
+from compiler.commands import diff, listing, processors
 from compiler.errors import ModelError
 from compiler.program import Program
 
@@ -64,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--inputs", help="an .npz file with one array per input (default: seeded numbers)")
     run.add_argument("--outputs", help="file for the outputs (.npz)")
     run.add_argument("--seed", type=int, default=0)
+    both = commands.add_parser("diff", help="What a change of a model does to its cost.", description=diff.ABOUT)
+    diff.add_options(both)
+    both.set_defaults(run=diff.run_alone, json=False)
     listed = add(
         "targets", processors.run_list, "The processors that programs can be compiled for; check or compare them."
     )

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import compiler
+from apps.cli.diff import price_figures
 from apps.cli.recompile import ModelFile, model_read
 from apps.cli.report import report, text
 from apps.cli.verify import Difference, Unreadable, verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
-from compiler.commands import processors
+from compiler.commands import diff, processors
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 
@@ -68,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--json", action="store_true", help="print the report as JSON")
     show.set_defaults(run=_report)
 
+    both = commands.add_parser("diff", help="what a change of a model does to its cost", description=diff.ABOUT)
+    diff.add_options(both)
+    both.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
+    both.add_argument("--executions", type=int, default=1000, help="how many to price (default: 1000)")
+    both.set_defaults(run=_diff)
+
     target = commands.add_parser(
         "target", help="check a processor's file against measurements, or compare a model on several processors"
     )
@@ -104,6 +111,16 @@ def _report(options: argparse.Namespace) -> int:
     )  # fmt: skip
     _print(options.json, document, text(document, steps=options.steps))
     return RIGHT
+
+
+def _diff(options: argparse.Namespace) -> int:
+    if options.executions < 1:
+        raise Refused("--executions is a number of at least 1.")
+    prices = price_figures(_book(options.book), options.executions) if options.book else None
+    try:
+        return diff.run(options, prices)
+    except compiler.ModelError as error:
+        raise Refused(" ".join(str(error).split())) from error
 
 
 def _print(as_json: bool, document: dict[str, Any], words: str) -> None:

@@ -1,0 +1,41 @@
+"""`takt diff`: what a change of a model does to its cost and, with a price book, to its price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import compiler
+from apps.cli.recompile import Recompiled
+from apps.cli.report import prices
+from apps.pricing.rating import PriceBookDocument
+from compiler.difference import PRICE, Figure
+from compiler.sources import version_name
+
+
+def price_figures(
+    book: PriceBookDocument, executions: int
+) -> Callable[[compiler.Program, compiler.Program], list[Figure]]:
+    """What makes of two programs the price of so many executions, in every class that the book offers."""
+
+    def figures(old: compiler.Program, new: compiler.Program) -> list[Figure]:
+        before, after = (_prices(program, book, executions) for program in (old, new))
+        return [
+            Figure(f"{PRICE}{name}", f"price of {executions:,}, {title}", book.currency.code, amount, after[name][1])
+            for name, (title, amount) in before.items()
+        ]
+
+    return figures
+
+
+def _prices(
+    program: compiler.Program, book: PriceBookDocument, executions: int
+) -> dict[str, tuple[str, Decimal | None]]:
+    """Title and amount by class."""
+    head = program.report()["headline"]
+    facts = Recompiled(
+        program.digest, head["target_digest"], version_name(head["compiler_version"]), head["operations"],
+        head["interval_cycles"], head["latency_cycles"], head["exact"],
+    )  # fmt: skip
+    rows = prices(facts, head["price_class"], head["precision"], executions, book)
+    return {r["class"]: (r["title"], None if r["amount"] is None else Decimal(r["amount"])) for r in rows}

@@ -1,0 +1,127 @@
+"""A difference as lines of text and as Markdown: a verdict, a small table, and what changed by operation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from compiler.difference import COLUMNS, PRICE, Difference, Figure, Operation, number, percent
+
+MOST = 200  # operations shown; JSON has all
+FORMATS = ("text", "markdown", "json")
+_HEADS = {"cycles": "cycles", "operations": "operations", "storage": "bytes", "energy_fj": "energy fJ"}
+
+
+def rendered(found: Difference, form: str) -> str:
+    """The difference in one of ``FORMATS``, with a line end."""
+    if form == "json":
+        return json.dumps({"verdict": verdict(found)} | found.to_json(), indent=1) + "\n"
+    return "\n".join(_markdown(found) if form == "markdown" else _text(found)) + "\n"
+
+
+def verdict(found: Difference) -> str:
+    """The whole in one line."""
+    if found.over:
+        return f"Over budget: {'; '.join(found.over)}."
+    if found.reasons[0] != found.reasons[1]:
+        return "The cost is exact now." if not found.reasons[1] else f"The cost is a bound now: {found.reasons[1]}."
+    said = [f"{f.title} {_change(f)}" for f in found.figures if f.changed and not f.key.startswith(PRICE)]
+    said += _prices([f for f in found.figures if f.changed and f.key.startswith(PRICE)])
+    return f"Changed: {', '.join(said)}." if said else "The cost is the same; operations share it differently."
+
+
+def _prices(figures: Sequence[Figure]) -> list[str]:
+    """Classes whose prices change alike are told together."""
+    alike = {_change(f) for f in figures}
+    return [f"price {alike.pop()}"] if len(alike) == 1 else [f"{f.title} {_change(f)}" for f in figures]
+
+
+def _change(figure: Figure) -> str:
+    if not figure.changed:
+        return ""
+    return "new" if figure.share is None else percent(figure.share)
+
+
+def _shown(found: Difference) -> list[tuple[str, str, str, str]]:
+    """Rows of the table: what is nothing before and after is left out."""
+    return [
+        (f"{f.title}, {f.unit}" if f.unit else f.title, number(f.before), number(f.after), _change(f))
+        for f in found.figures
+        if f.before or f.after
+    ]
+
+
+def _text(found: Difference) -> list[str]:
+    lines = [verdict(found), f"{_names(found)} on {found.target} in {found.precision}"]
+    rows = [("", "before", "after", "change"), *_shown(found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for title, *values in rows:
+        cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
+        lines.append(f"  {title:{widths[0]}}  {'  '.join(cells)}".rstrip())
+    for operation in found.operations[:MOST]:
+        changes = [
+            f"{_HEADS[c]} {_pair(operation, c)}"
+            for c in COLUMNS
+            if _value(operation.before, c) != _value(operation.after, c)
+        ]
+        lines.append(f"  {_plain(operation.name)} ({_state(operation)}): {', '.join(changes) or 'costs nothing'}")
+    return [*lines, *_rest(found)]
+
+
+def _markdown(found: Difference) -> list[str]:
+    lines = [
+        f"**{_escaped(verdict(found))}**",
+        "",
+        f"{_escaped(_names(found))} on {_escaped(found.target)} in {found.precision}",
+    ]
+    lines += ["", "| | before | after | change |", "| --- | ---: | ---: | ---: |"]
+    lines += [f"| {_escaped(title)} | {' | '.join(values)} |" for title, *values in _shown(found)]
+    if not found.operations:
+        return lines
+    count = len(found.operations)
+    lines += ["", f"<details><summary>{count} operation{'s' if count > 1 else ''} changed</summary>", ""]
+    lines += [f"| operation | | {' | '.join(_HEADS[c] for c in COLUMNS)} |", "| --- | --- |" + " ---: |" * len(COLUMNS)]
+    for operation in found.operations[:MOST]:
+        cells = " | ".join(_pair(operation, column) for column in COLUMNS)
+        lines.append(f"| {_escaped(_plain(operation.name))} | {_state(operation)} | {cells} |")
+    return [*lines, *([""] if _rest(found) else []), *_rest(found), "", "</details>"]
+
+
+def _rest(found: Difference) -> list[str]:
+    more = len(found.operations) - MOST
+    return [f"and {more} more operations"] if more > 0 else []
+
+
+def _names(found: Difference) -> str:
+    old, new = (_plain(name) or "model" for name in found.names)
+    return old if old == new else f"{old} to {new}"
+
+
+def _state(operation: Operation) -> str:
+    what = "new" if operation.before is None else "gone" if operation.after is None else "changed"
+    return f"{operation.kind}, {what}"
+
+
+def _pair(operation: Operation, column: str) -> str:
+    before, after = _value(operation.before, column), _value(operation.after, column)
+    return number(after) if before == after else f"{number(before)} → {number(after)}"
+
+
+def _value(counts: Mapping[str, int] | None, column: str) -> int:
+    return counts[column] if counts else 0
+
+
+def _plain(text: str) -> str:
+    """Names come from models: one line, of bearable length."""
+    line = _line(text)
+    return line if len(line) <= 120 else "..." + line[-117:]
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _escaped(text: str) -> str:
+    """Text that says nothing to Markdown or HTML."""
+    html = _line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{c}" if c in "\\`*_[]|~@#!" else c for c in html)
