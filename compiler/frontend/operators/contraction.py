@@ -49,6 +49,15 @@ def _gemm(op: Op) -> str:
     alpha, beta = op.real("alpha", 1.0), op.real("beta", 1.0)
     op.need(op.rank(0) == op.rank(1) == 2, "multiplies two matrices.")
     words = ("km" if op.whole("transA", 0) else "mk", "nk" if op.whole("transB", 0) else "kn")
+    inner = [op.shape(i)[words[i].index("k")] for i in (0, 1)]
+    op.need(
+        inner[0] == inner[1], f"{list(op.shape(0))} and {list(op.shape(1))} do not fit: the inner dimensions differ."
+    )
+    if op.has(2):
+        wide = tuple(op.shape(i)[words[i].index(letter)] for i, letter in enumerate("mn"))
+        added = (1,) * (2 - op.rank(2)) + tuple(op.shape(2))
+        fits = len(added) == 2 and all(have in (1, size) for have, size in zip(added, wide, strict=True))
+        op.need(fits, f"{list(op.shape(2))} cannot be added to {list(wide)}.")
     if op.has(2) and alpha == beta == 1.0 and op.rank(2) == 1 and op.shape(2)[0] != 1:
         return op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1), bias=("n", op.x(2)))
     done = op.contract(f"{words[0]},{words[1]}->mn", op.x(0), op.x(1))
@@ -134,6 +143,7 @@ def convolve(
         groups > 0 and x[1] == k[1] * groups and k[0] % groups == 0,
         f"{x[1]} channels and weights {list(k)} in {groups} groups.",
     )
+    op.need(bias is None or op.b.shape(bias) == k[:1], f"its bias needs one value for each of {k[0]} channels.")
     inner, outer = k[1], k[0] // groups
     grouped = groups > 1 and outer > 1
     heads = (x[0], groups, outer) if grouped else (x[0], k[0])

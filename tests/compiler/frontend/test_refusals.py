@@ -260,3 +260,21 @@ def test_outputs_that_are_inputs_constants_or_twice_the_same_are_copied():
 def test_no_message_shows_python():
     for error in (refusal(b""), refusal(model([node("MatMul", ["x", "x"], ["y"])]))):
         assert not re.search(r"Traceback|Error\(|<class|0x[0-9a-f]{6}", str(error))
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "says"),
+    [
+        ("Gemm", ([2, 1], [7, 3]), "inner dimensions differ"),
+        ("Gemm", ([2, 7], [1, 3]), "inner dimensions differ"),
+        ("Gemm", ([2, 7], [7, 3], [12, 3]), "cannot be added"),
+        ("Gemm", ([2, 7], [7, 3], [4]), "cannot be added"),
+        ("Gemm", ([2, 7], [7, 3], [1, 2, 3]), "cannot be added"),
+        ("Conv", ([1, 2, 5], [4, 2, 3], [7]), "bias"),
+        ("Conv", ([1, 2, 5], [4, 2, 3], [4, 1]), "bias"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused_and_never_stretched(kind, inputs, says):
+    names = [f"i{n}" for n in range(len(inputs))]
+    given = [(name, F, shape) for name, shape in zip(names, inputs, strict=True)]
+    assert says in str(refusal(model([node(kind, names, ["y"])], given)))
