@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import compiler
+from compiler.frontend import symbolic_dims
 from tests.compiler.frontend.mutants import MUTATIONS, PROGRAM, REFUSED, verdict
 from tests.models import CASES, model_bytes
 
@@ -23,7 +24,10 @@ BYTES = 10_000_000
 
 def models() -> list[tuple[str, bytes, dict[str, int]]]:
     """Name, bytes and sizes of the models that are small enough."""
-    found = [(path.stem, path.read_bytes(), {"batch": 1}) for path in sorted(SAMPLES.glob("*.onnx"))]
+    found = []
+    for path in sorted(SAMPLES.glob("*.onnx")):
+        data = path.read_bytes()
+        found.append((path.stem, data, dict.fromkeys(symbolic_dims(data), 1)))
     found += [(case, *model_bytes(case)) for case in CASES]
     return [model for model in found if len(model[1]) <= BYTES]
 
@@ -31,6 +35,8 @@ def models() -> list[tuple[str, bytes, dict[str, int]]]:
 def main(count: int = 5000, first: int = 0) -> int:
     """Damage and compile so many models; answers the exit status."""
     sources = models()
+    for _, data, dims in sources:
+        compiler.load(data, dims)  # each is a model before it is damaged
     name, data, dims = sources[0]
     compiler.compile(compiler.load(data, dims))  # what is imported here, no child imports
     found: dict[str, Counter[str]] = {mutation.__name__: Counter() for mutation in MUTATIONS}
