@@ -155,7 +155,9 @@ class Chooser:
                 cost += self._read_cost(reader, value, side)
             cost += sum(self._send_cost(name, side) for name in self.sent.get(node.output, []))
             data = node.operands[side.stationary].value not in self.graph.constants
-            found.append((cost + cost // 8 if data else cost, len(found), side))
+            if data:  # its weights cannot be loaded ahead
+                cost += cost // 8 + self.machine.weights.latency
+            found.append((cost, len(found), side))
         best = min(found, key=lambda f: f[:2])[2]
         self.chosen[node.output] = best.order
         return best
@@ -251,8 +253,10 @@ class Chooser:
         columns = list(ordered(r.columns, fixed)) if fixed else r.columns
         long = min(m, LONG_ROWS)
         a = self._fetches(node, moving, (rows, long), (inner, kk * size), dtype.size, matrix.ports["a"])
-        load = self._fetches(node, fixed, (inner, kk * size), (columns, nn), types[stationary].size, weights.ports["a"])
-        load = max(load, -(-kk * size * nn * types[stationary].size // weights.bytes_per_cycle))
+        load = -(-kk * size * nn * types[stationary].size // weights.bytes_per_cycle)  # all there is to a packed constant
+        if fixed is not None:
+            piece = (inner, kk * size), (columns, nn)
+            load = max(load, self._fetches(node, fixed, *piece, types[stationary].size, weights.ports["a"]))
         last = long * max(1, -(-self._epilogue(node) // matrix.alus))
         short = SHORT_ROWS  # rows that one plane takes at least; they end on lines of their own
         if node.output in override:
