@@ -32,7 +32,10 @@ def _lines(b: Binary) -> Iterator[str]:
     yield f"target {b.target} {b.target_digest}"
     yield f"compiler {json.dumps(b.compiler_version)}"
     m = b.memory
-    yield f"memory constants={m.constants} state={m.state} activations={m.activations} scratch={m.scratch}"
+    yield (
+        f"memory constants={m.constants} state={m.state} activations={m.activations} scratch={m.scratch} "
+        f"copies={m.copies}"
+    )
     yield f"timing latency={b.latency} interval={b.interval}"
     yield f"exact {json.dumps(b.exact)} {json.dumps(b.reason)}"
     yield f"notes {json.dumps(b.notes)}"

@@ -21,17 +21,27 @@ from compiler.isa.stream import Gather, Stream
 from compiler.isa.tables import Port
 
 MAGIC: Final = b"TAKTBIN\n"
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """Bytes of the regions of on-chip memory, from address 0 in this order, each a whole number of lines."""
+    """Bytes of the regions of on-chip memory, from address 0 in this order, each a whole number of lines.
+
+    ``activations`` is ``copies`` arenas of equal size, one behind the other. Addresses name the first; inference i works in
+    number i mod ``copies``.
+    """
 
     constants: int
     state: int
     activations: int
     scratch: int = 0
+    copies: int = 1
+
+    @property
+    def arena(self) -> int:
+        """Bytes of one arena."""
+        return self.activations // self.copies
 
     @property
     def total(self) -> int:
@@ -146,13 +156,13 @@ def _write_head(w: e.Writer, b: Binary) -> None:
     for text in (b.target, b.target_digest, b.compiler_version, b.reason, b.notes):
         w.text(text)
     m = b.memory
-    w.pack("?QQQQQQ", b.exact, b.latency, b.interval, m.constants, m.state, m.activations, m.scratch)
+    w.pack("?QQQQQQQ", b.exact, b.latency, b.interval, m.constants, m.state, m.activations, m.scratch, m.copies)
 
 
 def _read_head(r: e.Reader) -> dict[str, Any]:
     names = ("target", "target_digest", "compiler_version", "reason", "notes")
     head: dict[str, Any] = {name: r.text() for name in names}
-    exact, latency, interval, *regions = r.unpack("BQQQQQQ")
+    exact, latency, interval, *regions = r.unpack("BQQQQQQQ")
     r.require(exact < 2, "the exact flag is neither 0 nor 1")
     for value in (latency, interval, *regions):
         r.require(value < e.LIMIT, f"{value} is out of range")

@@ -66,6 +66,8 @@ def _fail(message: str) -> NoReturn:
 def _check_memory(b: Binary) -> None:
     if len(b.constants) != b.memory.constants:
         _fail(f"{len(b.constants)} bytes of constants for a region of {b.memory.constants}")
+    if b.memory.copies < 1 or b.memory.activations % b.memory.copies:
+        _fail(f"{b.memory.activations} bytes of activations do not make {b.memory.copies} equal arenas")
     end = b.memory.constants + b.memory.state
     for state in b.states:
         size = SIZE[state.dtype]

@@ -76,7 +76,8 @@ NO_CONTROL = Unit(instances=0, latency=0, ports={"a": 1})
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Sizes, rates and latencies of one processor version. ``energy``: femtojoules per action.
+    """Sizes, rates and latencies of one processor version. ``energy``: femtojoules per action. ``copies``: arenas that
+    inferences may take in turn.
 
     A processor without planes has no ``matrix.tiles`` and 0 instances of ``matrix`` and ``weights``; one without external
     memory has ``NO_EXTERNAL``, one that cannot branch ``NO_CONTROL``.
@@ -87,6 +88,7 @@ class Machine:
     line_bytes: int
     read_ports: int
     write_ports: int
+    copies: int = 1
     passes: Mapping[str, int]  # operations of one scalar operator in an arithmetic unit, 1 unless stated
     energy: Mapping[str, int]
     weights: WeightsUnit

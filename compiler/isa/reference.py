@@ -43,7 +43,22 @@ instruction and the operation it comes from:
 5. a weight slot that is used before it is loaded, or reloaded while products still read it, or of another shape;
 6. a product that continues sums that are not in its accumulator rows, or starts on rows that still hold some;
 7. a tile larger than its unit's; a gathered index outside its dimension; an output sent twice or not completely;
+   more arenas than the processor has base registers for;
 8. a branch at which, or at whose landing, something is under way, or in a program whose inferences overlap.
+
+## Memory of overlapping inferences
+
+Memory holds constants, states, then `copies` arenas of equal size (the head of the program says how many). Addresses name the
+first arena. In inference *i* whatever an operand touches in it lies (*i* mod `copies`) arenas further up; constants and states
+never move. Hazards are watched where the bytes really are. An operand lies in the arena with all of its lines or with none,
+and none names a line of the arenas behind the first. So a value may be in use for `copies` intervals, though the next
+inference runs the same instructions one interval later: what rotating registers do for loops (Rau and others, "Register
+allocation for software pipelined loops", 1992; modulo variable expansion, Lam 1988).
+
+Why it exists: each inference in flight has its place in the program, and beside that counter stands one base register, which
+steps by one arena and wraps when the counter begins anew. An address generator has an adder for its base already; the region
+of a stream, known when it is set up, says whether the register is added. The price is a register and a wire per inference in
+flight, and the memory.
 
 ## Streams
 

@@ -96,13 +96,18 @@ class Tally:
         )
         line = self.target.line_bytes
         weights, state = len(binary.constants), memory.persistent_lines * line - len(binary.constants)
-        activations, scratch = memory.top["activations"] * line, memory.top["scratch"] * line
+        activations, scratch = binary.memory.copies * memory.top["activations"] * line, memory.top["scratch"] * line
         control = binary.instruction_bytes
         return Counters(
             operations=self.operations,
             executed_operations=self.executed,
             storage=Storage(
-                weights, activations, state, control, scratch, weights + activations + state + control + scratch,
+                weights,
+                activations,
+                state,
+                control,
+                scratch,
+                weights + activations + state + control + scratch,
                 len(binary.external),
             ),
             io=Io(self.bytes_in, self.bytes_out, self.external_in, 0),

@@ -17,35 +17,24 @@ class HazardError(Exception):
     """Why an access is refused; the caller adds cycle, unit and instruction."""
 
 
-class Memory:
-    """Bytes of one program's regions, and per line: ``ready`` (the cycle from which it can be read) and ``read_end`` (the
-    cycle until which issued instructions read it)."""
+class Window:
+    """Memory as the addresses of one inference see it: from the first byte on, or with the arena of copy ``number`` where
+    addresses name the first.
 
-    def __init__(self, binary: Binary, line_bytes: int) -> None:
-        regions = binary.memory
-        self.line_bytes = line_bytes
-        self.limit = regions.total
-        self.data: np.ndarray[Any, Any] = np.full(regions.total, _UNWRITTEN, np.uint8)
-        self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
-        self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total, np.uint8)  # 255 where something was written
-        self.shadow[: regions.constants] = 255
-        for state in binary.states:
-            place = slice(state.base, state.base + len(state.initial))
-            self.data[place] = np.frombuffer(state.initial, np.uint8)
-            self.shadow[place] = 255
-        lines = regions.total // line_bytes
-        self.constant_lines = regions.constants // line_bytes
-        persistent = self.constant_lines + regions.state // line_bytes
-        self.persistent_lines = persistent
-        self.scratch_line = persistent + regions.activations // line_bytes
-        self.ready: np.ndarray[Any, Any] = np.full(lines, NEVER, np.int64)
-        self.ready[:persistent] = 0
-        self.read_end: np.ndarray[Any, Any] = np.zeros(lines, np.int64)
-        self.top = {"activations": 0, "scratch": 0}
+    ``data``: bytes; ``shadow``: 255 where something was written. Per line: ``ready`` (the cycle from which it can be read)
+    and ``read_end`` (the cycle until which issued instructions read it).
+    """
+
+    def __init__(self, memory: Memory, number: int) -> None:
+        self.number = number
+        line = number * memory.arena_lines
+        at = line * memory.line_bytes
+        self.data, self.shadow = memory.data[at:], memory.shadow[at:]
+        self.ready, self.read_end = memory.ready[line:], memory.read_end[line:]
 
     def check_defined(self, piece: Piece) -> None:
         """Every byte must have been written by somebody."""
-        if not piece.check_defined(self.shadow):
+        if not piece.check_defined(self.shadow, self.number):
             raise HazardError("it reads memory that nothing has written")
 
     def check_read(self, lines: Lines, cycle: int) -> None:
@@ -74,7 +63,33 @@ class Memory:
 
     def note_write(self, piece: Piece, end: int) -> None:
         self.ready[piece.lines] = end
-        piece.mark_defined(self.shadow)
+        piece.mark_defined(self.shadow, self.number)
+
+
+class Memory:
+    """Bytes of one program's regions; ``windows``: by number of the copy, how an inference in it sees them."""
+
+    def __init__(self, binary: Binary, line_bytes: int) -> None:
+        regions = binary.memory
+        self.line_bytes = line_bytes
+        self.data: np.ndarray[Any, Any] = np.full(regions.total, _UNWRITTEN, np.uint8)
+        self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
+        self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total, np.uint8)
+        self.shadow[: regions.constants] = 255
+        for state in binary.states:
+            place = slice(state.base, state.base + len(state.initial))
+            self.data[place] = np.frombuffer(state.initial, np.uint8)
+            self.shadow[place] = 255
+        lines = regions.total // line_bytes
+        persistent = (regions.constants + regions.state) // line_bytes
+        self.persistent_lines = persistent
+        self.arena_lines = regions.arena // line_bytes
+        self.scratch_line = persistent + regions.activations // line_bytes
+        self.ready: np.ndarray[Any, Any] = np.full(lines, NEVER, np.int64)
+        self.ready[:persistent] = 0
+        self.read_end: np.ndarray[Any, Any] = np.zeros(lines, np.int64)
+        self.windows = [Window(self, number) for number in range(regions.copies)]
+        self.top = {"activations": 0, "scratch": 0}
 
     def note_touched(self, piece: Piece) -> None:
         """Remember how far each region is used (once per piece)."""

@@ -91,8 +91,9 @@ class Piece:
         self._index: Array | None = None
         self._place = self._boxed()
         self.lines = self._lines()
-        self.arrived = False  # every byte has been seen to be defined, which it stays
-        self.marked = False  # every byte has been marked as defined
+        self.moves = False  # it lies in the arena, and so elsewhere for each copy of it
+        self.arrived: set[int] = set()  # copies in which every byte has been seen to be defined, which it stays
+        self.marked: set[int] = set()  # copies in which every byte has been marked as defined
 
     def _guarded(self) -> Array | None:
         """Which elements are memory rather than fill; None when all are."""
@@ -193,25 +194,27 @@ class Piece:
         else:
             memory.view(self.dtype)[self.index] = values
 
-    def check_defined(self, shadow: Array) -> bool:
+    def check_defined(self, shadow: Array, copy: int) -> bool:
         """Whether every byte has been written: 255 in ``shadow``. Written once, written for good."""
-        if not self.arrived:
+        if copy not in self.arrived:
             unsigned = np.dtype(f"u{self.dtype.itemsize}")
             view = self._view(shadow, unsigned)
             if view is None:
                 view = shadow.view(unsigned)[self.index if self.inside is None else self.index[self.inside]]
-            self.arrived = bool((view == np.iinfo(unsigned).max).all())
-        return self.arrived
+            if not (view == np.iinfo(unsigned).max).all():
+                return False
+            self.arrived.add(copy)
+        return True
 
-    def mark_defined(self, shadow: Array) -> None:
-        if not self.marked:
+    def mark_defined(self, shadow: Array, copy: int) -> None:
+        if copy not in self.marked:
             unsigned = np.dtype(f"u{self.dtype.itemsize}")
             view = self._view(shadow, unsigned)
             if view is not None:
                 view[...] = np.iinfo(unsigned).max
             else:
                 shadow.view(unsigned)[self.index] = np.iinfo(unsigned).max
-            self.marked = True
+            self.marked.add(copy)
 
     def repeats(self) -> bool:
         """Whether two elements share an address."""

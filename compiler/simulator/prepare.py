@@ -82,6 +82,7 @@ class Preparation:
                     out, out_bytes = piece, piece.nbytes
                     if moved_by_data(i, "out"):
                         out.lines, out_bytes = self._reachable(i, out), self._gathered(i, access)
+                    out.moves = self._moves(out.lines)
                     continue
                 reads[access.role] = piece
                 self._check_source(number, i, access, piece)
@@ -91,6 +92,7 @@ class Preparation:
                     read_bytes += self._gathered(i, access)
                 else:
                     read_bytes += piece.nbytes
+                piece.moves = self._moves(hazard[access.role])
         except OutsideError as error:
             raise self.error(number, i, f"it addresses {error}, outside the program's memory") from None
         if out is not None:
@@ -100,6 +102,22 @@ class Preparation:
             frozenset(role for role, piece in reads.items() if piece is out),
             read_bytes, out_bytes,
         )  # fmt: skip
+
+    def _moves(self, lines: Lines) -> bool:
+        """Whether lines move with the inference: those of the arena do, all others do not.
+
+        ``OutsideError`` when only some of them do, or when they lie in the arena of another copy.
+        """
+        m, line_bytes = self.binary.memory, self.target.line_bytes
+        low, high = (lines.start, lines.stop) if isinstance(lines, slice) else (int(lines[0]), int(lines[-1]) + 1)
+        if m.copies == 1 or low == high:
+            return False
+        first, last = m.constants + m.state, m.total - m.scratch
+        if first <= low * line_bytes and high * line_bytes <= first + m.arena:
+            return True
+        if high * line_bytes <= first or low * line_bytes >= last:
+            return False
+        raise OutsideError(f"lines {low} to {high - 1} across the borders of the arenas, or of another inference")
 
     def _check_source(self, number: int, i: Instruction, access: Access, piece: Piece) -> None:
         if not self.target.external.all_weights or i.opcode not in (Op.LOADW, Op.MATMUL) or access.role != "a":

@@ -20,8 +20,8 @@ from compiler.isa.timing import widest
 from compiler.numerics.scatter import scatter
 from compiler.simulator.count import Tally
 from compiler.simulator.course import check_branches
-from compiler.simulator.memory import HazardError, Memory
-from compiler.simulator.pieces import Array, coordinates
+from compiler.simulator.memory import HazardError, Memory, Window
+from compiler.simulator.pieces import Array, Piece, coordinates
 from compiler.simulator.prepare import Preparation, Prepared, gathered_places
 from compiler.targets import Target
 
@@ -39,9 +39,10 @@ class Slot:
 
 
 class Host:
-    """Host tensors of one inference: what it is fed, and what has come out of it."""
+    """Host tensors of one inference: what it is fed, and what has come out of it. ``copy``: which arena it works in."""
 
-    def __init__(self, binary: Binary, feed: dict[str, Array]) -> None:
+    def __init__(self, binary: Binary, feed: dict[str, Array], copy: int = 0) -> None:
+        self.copy = copy
         self.inputs = {n: feed[p.name].reshape(-1) for n, p in enumerate(binary.ports) if not p.output}
         self.outputs = {n: np.zeros(p.shape, NUMPY[p.dtype]) for n, p in enumerate(binary.ports) if p.output}
         self.sent = {n: np.zeros(array.size, np.bool_) for n, array in self.outputs.items()}
@@ -64,6 +65,16 @@ class Processor:
         self.slots: dict[tuple[int, int], Slot] = {}
         self.sums: dict[int, dict[int, Array]] = {}
         self._widest: dict[int, int] = {}
+        self.begun = 0  # inferences so far
+
+    def begin(self, feed: dict[str, Array]) -> Host:
+        """The next inference, in the next of the arenas."""
+        host = Host(self.binary, feed, self.begun % self.binary.memory.copies)
+        self.begun += 1
+        return host
+
+    def _window(self, piece: Piece, host: Host) -> Window:
+        return self.memory.windows[host.copy if piece.moves else 0]
 
     def issue(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> bool:
         """Check and execute ``p`` at ``cycle``; ``SimulationError`` when the processor must not. Whether it skips something."""
@@ -78,31 +89,35 @@ class Processor:
             raise HazardError(f"the unit is busy until cycle {free}")
         beats, latency = p.timing
         self.free[p.unit] = cycle + beats
-        memory = self.memory
-        for lines in p.hazard.values():
-            memory.check_read(lines, cycle)
-        for role, piece in p.reads.items():
+        windows = {role: self._window(piece, host) for role, piece in p.reads.items()}
+        for role, window in windows.items():
+            window.check_read(p.hazard[role], cycle)
+        for role, window in windows.items():
             if not moved_by_data(p.i, role):
-                memory.check_defined(piece)
-        for role, lines in p.hazard.items():
+                window.check_defined(p.reads[role])
+        for role, window in windows.items():
             if role not in p.same:
-                memory.note_read(lines, cycle + beats)
+                window.note_read(p.hazard[role], cycle + beats)
         if p.out is not None:
-            memory.check_write(p.out.lines, cycle + latency)
+            self._window(p.out, host).check_write(p.out.lines, cycle + latency)
         for role in p.same:
-            memory.note_read(p.hazard[role], cycle + beats)
+            windows[role].note_read(p.hazard[role], cycle + beats)
         result = _EXECUTE[Op(p.i.opcode)](self, p, cycle, host, tally)
         end = cycle + latency + beats
         if p.out is not None and result is not None:
-            p.out.write(memory.data, result)
-            memory.note_write(p.out, end)
+            window = self._window(p.out, host)
+            p.out.write(window.data, result)
+            window.note_write(p.out, end)
         tally.moved(p)
         tally.end = max(tally.end, end)
         return p.out is None and result is not None and bool(result.all())
 
-    def _operands(self, p: Prepared) -> dict[str, Array]:
-        data = self.memory.data
-        return {role: piece.read(data) for role, piece in p.reads.items()}
+    def _read(self, p: Prepared, role: str, host: Host) -> Array:
+        piece = p.reads[role]
+        return piece.read(self._window(piece, host).data)
+
+    def _operands(self, p: Prepared, host: Host) -> dict[str, Array]:
+        return {role: self._read(p, role, host) for role in p.reads}
 
     def _program(self, reference: int) -> Program | None:
         return program_of(self.binary, reference)
@@ -137,14 +152,14 @@ class Processor:
         if old is not None and old.ready > begin:
             raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {old.ready}")
         piece = p.reads["a"]
-        tile = np.array(np.broadcast_to(piece.read(self.memory.data), (i.count1, i.count2)))
+        tile = np.array(np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2)))
         self.slots[key] = Slot(tile, piece.stream.dtype, cycle + p.timing.end, i.blocks, i.start3)
 
     def _matmul(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         i = p.i
         slot = self._slot(p, cycle)
         slot.read_end = max(slot.read_end, cycle + p.timing.beats)
-        a = np.broadcast_to(p.reads["a"].read(self.memory.data), (i.count1, i.count2))
+        a = np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2))
         open_sums = self.sums.setdefault(i.unit, {})
         before = self._accumulated(p, open_sums)
         sums = meaning.matmul(i, Inputs({"a": a}, accumulated=before, weights=slot.tile, run=slot.run))
@@ -156,7 +171,7 @@ class Processor:
             open_sums[i.row] = sums
             return None
         open_sums.pop(i.row, None)
-        operands = {role: piece.read(self.memory.data) for role, piece in p.reads.items() if role != "a"}
+        operands = {role: self._read(p, role, host) for role in p.reads if role != "a"}
         return meaning.epilogue(i, Inputs(operands, post=post, accumulated=sums, index=self._index(p)))
 
     def _slot(self, p: Prepared, cycle: int) -> Slot:
@@ -198,51 +213,52 @@ class Processor:
     def _vector(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         i = p.i
         pre, post = self._program(i.pre), self._program(i.post)
-        result = meaning.vector(i, Inputs(self._operands(p), pre=pre, post=post, index=self._index(p)))
+        result = meaning.vector(i, Inputs(self._operands(p, host), pre=pre, post=post, index=self._index(p)))
         if p.number not in self._widest:
             self._widest[p.number] = widest(self.binary, i)
         tally.elements(p, i.count1, i.count2, self._widest[p.number], pre, post)
         return result
 
     def _move(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
-        return p.reads["a"].read(self.memory.data)
+        return self._read(p, "a", host)
 
     def _gather(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
         axes = self.binary.gathers[p.i.gather - 1].axes
-        data = self.memory.data
-        values = [p.reads[f"index{n}"].read(data) for n in range(len(axes))]
+        values = [self._read(p, f"index{n}", host) for n in range(len(axes))]
         piece = p.reads["a"]
+        window = self._window(piece, host)
         places = gathered_places(piece, axes, values)
         if isinstance(places, str):
             raise HazardError(places)
-        if not (self.memory.shadow[places if piece.inside is None else places[piece.inside]] == 255).all():
+        if not (window.shadow[places if piece.inside is None else places[piece.inside]] == 255).all():
             raise HazardError("an index names memory that nothing has written")
         if piece.inside is None:
-            return np.asarray(data.view(piece.dtype)[places // piece.dtype.itemsize])
-        found = data.view(piece.dtype)[np.where(piece.inside, places // piece.dtype.itemsize, 0)]
+            return np.asarray(window.data.view(piece.dtype)[places // piece.dtype.itemsize])
+        found = window.data.view(piece.dtype)[np.where(piece.inside, places // piece.dtype.itemsize, 0)]
         return np.where(piece.inside, found, np.asarray(piece.stream.fill, piece.dtype))
 
     def _branch(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
-        return meaning.branch(p.i, Inputs(self._operands(p)))
+        return meaning.branch(p.i, Inputs(self._operands(p, host)))
 
     def _scatter(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
-        i, piece, data = p.i, p.reads["old"], self.memory.data
+        i, piece = p.i, p.reads["old"]
+        window = self._window(piece, host)
         axes = self.binary.gathers[i.gather - 1].axes
-        places = gathered_places(piece, axes, [p.reads[f"index{n}"].read(data) for n in range(len(axes))])
+        places = gathered_places(piece, axes, [self._read(p, f"index{n}", host) for n in range(len(axes))])
         if isinstance(places, str):
             raise HazardError(places)
-        if not (self.memory.shadow[places] == 255).all():
+        if not (window.shadow[places] == 255).all():
             raise HazardError("an index names memory that nothing has written")
         shape = (i.count1, i.count2)
-        values = np.array(np.broadcast_to(p.reads["a"].read(data), shape))
+        values = np.array(np.broadcast_to(self._read(p, "a", host), shape))
         where = np.broadcast_to(places, shape) // piece.dtype.itemsize
-        scatter(data.view(piece.dtype), where, values, REDUCERS[i.reducer] if i.reducer else None)
-        self.memory.ready[piece.lines] = cycle + p.timing.end
+        scatter(window.data.view(piece.dtype), where, values, REDUCERS[i.reducer] if i.reducer else None)
+        window.ready[piece.lines] = cycle + p.timing.end
         tally.scattered(p)
 
     def _sort(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         tally.sorted(p)
-        return meaning.sort(p.i, Inputs(self._operands(p)))
+        return meaning.sort(p.i, Inputs(self._operands(p, host)))
 
     def _recv(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:
         i, piece = p.i, p.out
@@ -266,7 +282,7 @@ class Processor:
         if host.sent[i.port - 1][place].any():
             raise HazardError("it sends a part of an output a second time")
         host.sent[i.port - 1][place] = True
-        values = np.broadcast_to(piece.read(self.memory.data), (i.count1, i.count2)).reshape(-1)
+        values = np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2)).reshape(-1)
         host.outputs[i.port - 1].reshape(-1)[place] = values
         tally.bytes_out += values.nbytes
 

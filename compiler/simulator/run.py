@@ -67,6 +67,11 @@ def target_of(binary: Binary, given: Target | None = None) -> Target:
     m = binary.memory
     if any(region % target.line_bytes for region in (m.constants, m.state, m.activations, m.scratch)):
         raise ModelError(f"the program's memory regions are not whole lines of {target.line_bytes} bytes")
+    if m.copies > target.copies or m.arena % target.line_bytes:
+        raise ModelError(
+            f"the program takes {m.copies} arenas of {m.arena} bytes in turn, {target.name} at most {target.copies} of "
+            f"whole lines; compile the model again"
+        )
     for what, needed, there in (
         ("memory", target.on_chip(m.total, binary.instruction_bytes), target.memory_bytes),
         ("external memory", len(binary.external), target.external.capacity),
@@ -119,7 +124,7 @@ def execute(
 ) -> tuple[list[Outputs], list[Counters], int]:
     """Run inferences at the program's interval from cycle ``clock`` on: outputs and counters of each, and the cycle after."""
     binary = processor.binary
-    hosts = [Host(binary, feed) for feed in feeds]
+    hosts = [processor.begin(feed) for feed in feeds]
     tallies = [Tally(processor.target) for _ in feeds]
     starts = [clock + n * binary.interval for n in range(len(feeds))]
 

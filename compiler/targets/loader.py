@@ -215,6 +215,7 @@ def _machine(r: _Reader) -> dict[str, Any]:
         "line_bytes": r.number("memory", "line_bytes", max(SIZE.values())),
         "read_ports": r.number("memory", "read_ports"),
         "write_ports": r.number("memory", "write_ports"),
+        "copies": r.number("memory", "copies", default=1),
         "passes": MappingProxyType({name: r.number("passes", name) for name in passes}),
         "energy": _energy(r),
     }

@@ -88,12 +88,32 @@ class Oracle:
         mine = [(events[n], events[n].at - skipped) for n, skipped in way]
         for inference in range(inferences):
             for e, at in mine:
-                moved = Event(e.number, e.i, at + inference * self.b.interval, e.beats, e.latency, e.reads, e.reach, e.own,
-                              e.writes, e.scattered)  # fmt: skip
+                moved = self._moved(e, at + inference * self.b.interval, inference % self.b.memory.copies)
                 queue.append((moved.at, inference, moved.number, moved))
         order = [entry[3] for entry in sorted(queue, key=lambda entry: entry[:3])]
         found = self._units(order) + self._lines(order) + self._bytes(order)
         return found + self._planes(order) + self._outputs([e for e, _ in mine])
+
+    def _moved(self, e: Event, at: int, copy: int) -> Event:
+        """The same instruction in an inference that begins later and works in another arena."""
+        m, line = self.b.memory, self.m.line_bytes
+        first, size = m.constants + m.state, m.activations // m.copies
+
+        def up_by(touched: set[int], unit: int) -> set[int]:
+            low, high, step = first // unit, (first + size) // unit, copy * size // unit
+            return {place + step if low <= place < high else place for place in touched}
+
+        reads = {role: up_by(touched, 1) for role, touched in e.reads.items()}
+        return Event(e.number, e.i, at, e.beats, e.latency, reads, up_by(e.reach, line), e.own, up_by(e.writes, 1),
+                     up_by(e.scattered, line))  # fmt: skip
+
+    def _whole(self, number: int, role: str, lines: set[int]) -> None:
+        """With several arenas an operand lies in the first one or in none."""
+        m, line = self.b.memory, self.m.line_bytes
+        arenas = range((m.constants + m.state) // line, (m.constants + m.state + m.activations) // line)
+        mine = set(arenas[: len(arenas) // m.copies])
+        if m.copies > 1 and lines & set(arenas) and not lines <= mine:
+            raise _Broken(f"{number}: {role} does not keep to the arena of its inference")
 
     # branches
 
@@ -178,6 +198,8 @@ class Oracle:
                 e.reach = self._reach(i, stream, rows, inner)
             else:
                 e.reads[role] = touched
+            by_data = (i.opcode, role) in ((Op.GATHER, "a"), (Op.SCATTER, "out"))
+            self._whole(number, role, e.reach if by_data else {byte // self.m.line_bytes for byte in touched})
         e.own |= {role for role in e.reads if pieces[role] == pieces.get("out")}
         e.beats, e.latency = self._cycles(i, operands)
         return e
@@ -313,15 +335,14 @@ class Oracle:
     def _lines(self, order: list[Event]) -> list[str]:
         """Every pair of instructions that meet in a line, in issue order."""
         found = []
-        cached = {e.number: self._line_sets(e) for e in order}
+        cached = [self._line_sets(e) for e in order]
         for n, later in enumerate(order):
-            reads, writes = cached[later.number]
+            reads, writes = cached[n]
             begin = later.at + later.latency
             for role, lines in reads.items():
                 if role not in later.own and lines & writes and begin < later.at + later.beats:
                     found.append(f"{later.number}: overwrites its own operand {role}")
-            for earlier in order[:n]:
-                before_reads, before_writes = cached[earlier.number]
+            for earlier, (before_reads, before_writes) in zip(order[:n], cached[:n], strict=True):
                 end = earlier.at + earlier.latency + earlier.beats
                 if later.at < end and any(lines & before_writes for lines in reads.values()):
                     found.append(f"{later.number}: reads at {later.at} what {earlier.number} completes at {end}")
