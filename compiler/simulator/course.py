@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
+from compiler.errors import ModelError
+from compiler.isa.binary import Binary
 from compiler.isa.instruction import Op
 from compiler.isa.paths import branches, longest
 from compiler.simulator.prepare import Preparation, Prepared
@@ -69,4 +71,13 @@ def check_branches(preparation: Preparation, program: Sequence[Prepared]) -> Non
         branch = next(n for n, i in enumerate(rows) if i.opcode == Op.BRANCH)
         raise preparation.error(
             branch, rows[branch], f"the next inference begins before the {bound} cycles that it may take"
+        )
+
+
+def check_latency(binary: Binary, program: Sequence[Prepared]) -> None:
+    """``ModelError`` unless the latency that the program states is when its last instruction ends, on the longest way."""
+    ends, _ = longest([p.i for p in program], [p.i.cycle + p.timing.end for p in program])
+    if ends != binary.latency:
+        raise ModelError(
+            f"the program states a latency of {binary.latency} cycles, its instructions take {ends}; compile the model again"
         )

@@ -16,7 +16,7 @@ from compiler.isa.instruction import Op
 from compiler.isa.resources import Counters, most
 from compiler.numerics.codes import encode
 from compiler.simulator.count import Tally
-from compiler.simulator.course import follow
+from compiler.simulator.course import check_latency, follow
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.pieces import Array
 from compiler.simulator.prepare import Prepared
@@ -132,6 +132,7 @@ def execute(
         return processor.issue(p, cycle, hosts[inference], tallies[inference])
 
     follow(processor.program, starts, issue)
+    check_latency(binary, processor.program)
     for host in hosts:
         if not all(sent.all() for sent in host.sent.values()):
             raise ModelError("a branch left out a part of an output; this is a defect of the compiler")

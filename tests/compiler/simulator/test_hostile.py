@@ -81,7 +81,7 @@ def test_a_claimed_output_of_eight_terabytes_is_refused_without_setting_it_aside
 
 def test_an_empty_program_gives_nothing() -> None:
     sample = product()
-    empty = replace(sample.binary, instructions=pack([]), ports=())
+    empty = replace(sample.binary, instructions=pack([]), ports=(), latency=0)
     outputs, counters = simulate(empty.to_bytes(), {})
     assert outputs == {}
     assert (counters.cycles, counters.operations) == (0, 0)

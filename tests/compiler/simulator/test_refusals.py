@@ -13,7 +13,7 @@ from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Instruction, Op, pack
 from compiler.isa.stream import Loop, Stream
 from compiler.simulator import SimulationError, simulate
-from tests.compiler.oracle.mutate import _ordered
+from tests.compiler.oracle.damage import ordered
 from tests.compiler.oracle.programs import (
     Builder,
     Sample,
@@ -34,7 +34,7 @@ def _edit(binary: Binary, op: Op, which: int, **fields: int) -> Binary:
     places = [n for n, i in enumerate(binary.rows) if i.opcode == op]
     rows = list(binary.rows)
     rows[places[which]] = rows[places[which]]._replace(**fields)
-    return _ordered(binary, rows)
+    return ordered(binary, rows)
 
 
 def _only(binary: Binary, op: Op, which: int = 0) -> Instruction:
@@ -151,10 +151,10 @@ def test_a_slot_reloaded_while_it_is_read_or_filled() -> None:
     feed = {"x": np.zeros((60, 4), "f4")}
     simulate(valid.to_bytes(), feed)
     again = _only(valid, Op.LOADW)
-    late = _ordered(valid, [*valid.rows, again._replace(cycle=product.cycle + 39)])
+    late = ordered(valid, [*valid.rows, again._replace(cycle=product.cycle + 39)])
     with pytest.raises(SimulationError, match=r"overwritten at cycle .* while products read it"):
         simulate(late.to_bytes(), feed)
-    early = _ordered(valid, [*valid.rows, again._replace(cycle=product.cycle - 5)])
+    early = ordered(valid, [*valid.rows, again._replace(cycle=product.cycle - 5)])
     with pytest.raises(SimulationError, match="the weights of slot 0 arrive at cycle"):
         simulate(early.to_bytes(), feed)
 
@@ -175,7 +175,7 @@ def test_an_output_sent_twice_or_not_completely() -> None:
     sample = product()
     send = _only(sample.binary, Op.SEND)
     rows = [*sample.binary.rows, send._replace(cycle=send.cycle + 100)]
-    _refused(sample, _ordered(sample.binary, rows), "a second time")
+    _refused(sample, ordered(sample.binary, rows), "a second time")
     _refused(sample, _edit(sample.binary, Op.SEND, 0, count1=5), "output 'y' is not sent completely")
 
 
