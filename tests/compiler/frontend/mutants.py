@@ -139,14 +139,14 @@ def by_graph(data: bytes, rng: random.Random) -> bytes:
 MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (by_bytes, by_fields, by_graph)
 
 
-def verdict(data: bytes, dims: dict[str, int]) -> str:
+def verdict(data: bytes, dims: dict[str, int], precision: str = "float32") -> str:
     """What becomes of a model: ``PROGRAM``, ``REFUSED``, or what it should not have ended in."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         try:
-            said = _compiled(data, dims)
+            said = _compiled(data, dims, precision)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is what this looks for
             said = _named(error)
         os.write(writing, said.encode(errors="replace")[:2000])
@@ -161,14 +161,14 @@ def verdict(data: bytes, dims: dict[str, int]) -> str:
     return said
 
 
-def _compiled(data: bytes, dims: dict[str, int]) -> str:
+def _compiled(data: bytes, dims: dict[str, int], precision: str) -> str:
     now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.alarm(STUCK)
     try:
-        compiler.compile(compiler.load(data, dims))
+        compiler.compile(compiler.load(data, dims), precision=precision)
     except compiler.ModelError as error:
         return REFUSED if str(error).strip() else "a ModelError that says nothing"
     return PROGRAM
