@@ -5,6 +5,7 @@ The public face: ``load`` a model, ``compile`` it for a processor version, ``sim
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from compiler.precision import Calibration, calibrate
     from compiler.program import Program
     from compiler.simulator import Session, SimulationError, simulate
+
+# Products are of single tiles: a second thread finds nothing to do, and on a busy machine spins for five times the work.
+# Heard only where NumPy is not loaded yet; whoever wants threads sets the variable.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Where each name of the face is defined. Loaded on first use: the rooms import each other through this package, and a
 # worker that only simulates should not pay for the frontend.

@@ -20,6 +20,7 @@ _services: Services | None = None
 def pytest_load_initial_conftests() -> None:
     """Runs before pytest-django imports the settings."""
     global _services  # noqa: PLW0603 - a plugin is a module, and its state lives as long as the process
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the compiler itself asks for, where NumPy comes first
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
         folder = Path(tempfile.mkdtemp(prefix="takt-tests-", dir="/tmp"))  # a short path for sockets
