@@ -111,12 +111,12 @@ def bounds_of(binary: Binary) -> dict[str, Any]:
             "ratio": _ratio(ours, bound),
             "limit": proven.get(f"{name}_limit", ""),
         }
-    arena, bound = binary.memory.activations, found.get("arena_bound", 0)
+    arena, bound = binary.memory.arena, found.get("arena_bound", 0)
     result["memory"] = {
         "ours": arena,
         "bound": bound,
         "ratio": _ratio(arena, bound),
-        "limit": "largest sum of live buffers",
+        "limit": "largest sum of live buffers" + (" in each arena" if binary.memory.copies > 1 else ""),
     }
     return result
 

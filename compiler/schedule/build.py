@@ -11,12 +11,12 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph, Node
 from compiler.isa.binary import MemoryMap
+from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.schedule import branches, external, memory, order
 from compiler.schedule.depend import dependencies
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
-from compiler.schedule.relay import relay
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from compiler.schedule.tile import Tile
     from compiler.schedule.tiler import Tiler
     from compiler.targets import Target
-
-RELAYS = 2  # rounds of copies for the sake of the interval
 
 
 @dataclass
@@ -42,7 +40,7 @@ class Plan:
     space: Space
     address: dict[int, int]
     map: MemoryMap
-    lifetimes: list[Lifetime]
+    lifetimes: list[Lifetime]  # in one arena
     arena_bound: int
     latency: int
     interval: int
@@ -56,8 +54,11 @@ class Plan:
     )
 
 
-def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent: int = external.RESIDENT) -> Plan:
-    """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory."""
+def build(
+    graph: Graph, target: Target, on_stage: Callable[[str], None], extent: int = external.RESIDENT, copies: int = 0
+) -> Plan:
+    """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
+    arenas at most (0: as many as the target has), fewer are taken where memory is short."""
     on_stage("schedule")
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
@@ -66,38 +67,35 @@ def build(graph: Graph, target: Target, on_stage: Callable[[str], None], extent:
     data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 
     def stretch(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]]) -> order.Attempt:
-        return order.schedule(tiles, data, chains, target, tiler.space, repeat=False)
+        return order.Order(tiles, data, chains, target, tiler.space).single()
 
     if branches.guarded(legal):
         return _branched(branches.schedule(legal, tiler, nodes, data, stretch), tiler, names, nodes, on_stage)
-    best = _repeated(order.schedule(tiler.tiles, data, tiler.chains, target, tiler.space), tiler)
-    tiles, needs, done = best.tiles, best.needs, best.done
-    on_stage("memory")
-    lives = _lifetimes(tiler.space, done)
-    plan = memory.plan(lives, best.interval)
-    address, regions = _addresses(tiler.space, plan)
+    best, lives, plan = _fitting(
+        order.Order(tiler.tiles, data, tiler.chains, target, tiler.space), tiler, copies, on_stage
+    )
+    address, regions = _addresses(tiler.space, plan, best.copies)
     return Plan(
-        legal, target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, done.latency,
-        best.interval, names, nodes, needs,
+        legal, target, best.tiles, best.done.start, tiler.space, address, regions, lives, plan.bound,
+        best.done.latency, best.interval, names, nodes, best.needs,
     )  # fmt: skip
 
 
-def _repeated(best: order.Attempt, tiler: Tiler) -> order.Attempt:
-    """A shorter interval, where buffers that live long forbid one: values are handed on to copies."""
-    longest = best.done.latency + best.done.latency // order.SLOWER
-    for _ in range(RELAYS):
-        wanted = best.least + best.least // 8
-        if best.interval <= wanted:
-            break
-        due = relay(tiler, best.once, best.lives, wanted)
-        if not due:
-            break
-        data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
-        again = order.schedule(tiler.tiles, data, tiler.chains, tiler.target, tiler.space, due=due)
-        if again.interval >= best.interval or again.done.latency > longest:
-            break
-        best = again
-    return best
+def _fitting(
+    given: order.Order, tiler: Tiler, copies: int, on_stage: Callable[[str], None]
+) -> tuple[order.Attempt, list[Lifetime], memory.MemoryPlan]:
+    """The shortest interval whose arenas fit beside the rest; with one arena whatever it takes."""
+    fixed = sum(b.size for kind in ("constant", "state") for b in _of(tiler.space, kind))
+    room = tiler.target.memory_bytes - tiler.target.on_chip(fixed, len(tiler.tiles) * INSTRUCTION_DTYPE.itemsize)
+    copies = copies or tiler.target.copies
+    while True:
+        best = given.repeated(copies)
+        on_stage("memory")
+        lives = _lifetimes(tiler.space, best.done)
+        plan = memory.plan(lives, best.copies * best.interval)
+        if best.copies == 1 or best.copies * plan.arena <= room:
+            return best, lives, plan
+        copies = max(1, min(best.copies - 1, room // plan.arena))
 
 
 def _branched(
@@ -108,7 +106,7 @@ def _branched(
     on_stage("memory")
     lives = _lifetimes(tiler.space, done)
     plan = memory.plan(lives, max(1, done.latency))
-    address, regions = _addresses(tiler.space, plan)
+    address, regions = _addresses(tiler.space, plan, 1)
     return Plan(
         tiler.graph, tiler.target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, course.bound,
         max(1, course.bound), names, nodes, needs, exact=False, reason=course.reason, way=course.way,
@@ -140,8 +138,8 @@ def _lifetimes(space: Space, done: order.Schedule) -> list[Lifetime]:
     return lives
 
 
-def _addresses(space: Space, plan: memory.MemoryPlan) -> tuple[dict[int, int], MemoryMap]:
-    """Constants at the bottom, then states, then the arena."""
+def _addresses(space: Space, plan: memory.MemoryPlan, copies: int) -> tuple[dict[int, int], MemoryMap]:
+    """Constants at the bottom, then states, then the first of the arenas."""
     address: dict[int, int] = {}
     at = 0
     sizes = []
@@ -153,7 +151,7 @@ def _addresses(space: Space, plan: memory.MemoryPlan) -> tuple[dict[int, int], M
         sizes.append(at - start)
     for b in _of(space, "arena"):
         address[b.number] = at + plan.offsets.get(b.name, 0)
-    return address, MemoryMap(sizes[0], sizes[1], plan.arena)
+    return address, MemoryMap(sizes[0], sizes[1], copies * plan.arena, copies=copies)
 
 
 def _of(space: Space, kind: str) -> list[Buffer]:

@@ -2,6 +2,7 @@
 
 A job is a tile, or a chain of tiles that a plane works through. What is taken is kept in reservation tables of one period,
 so the schedule may be repeated at that period: no unit, weight slot, accumulator row or buffer of two inferences meets.
+Buffers may live for ``copies`` periods, as many as there are arenas that inferences take in turn; states for one.
 The rules are those that the simulator enforces.
 """
 
@@ -49,10 +50,17 @@ class Insertion:
     """One pass over all jobs: the lowest rank first, for one period; no tile before its ``release``."""
 
     def __init__(
-        self, problem: Problem, machine: Machine, rank: Sequence[int], period: int = ONCE, release: Sequence[int] = ()
+        self,
+        problem: Problem,
+        machine: Machine,
+        rank: Sequence[int],
+        period: int = ONCE,
+        release: Sequence[int] = (),
+        copies: int = 1,
     ) -> None:
         self.p, self.rank = problem, rank
         self.period = period
+        self.span = [period * copies if moves else period for moves in problem.moves]
         self.tracks = {
             name: [Track(self.period) for _ in range(machine.unit(name).instances)] for name in problem.classes
         }
@@ -147,7 +155,7 @@ class Insertion:
         if self.period == ONCE:
             return 0
         p, out = self.p, self.out
-        return max((out.last[b] - self.period for b in p.begins[n]), default=0)
+        return max((out.last[b] - self.span[b] for b in p.begins[n]), default=0)
 
     def _settle(self, n: int, start: int, instance: int) -> None:
         p, out = self.p, self.out
@@ -161,7 +169,7 @@ class Insertion:
             until = end if whole else start + p.beats[n]
             if until > last[b]:
                 last[b] = until
-            if last[b] - first[b] > self.period:
+            if last[b] - first[b] > self.span[b]:
                 raise TooShort(last[b] - first[b])
         earliest = self.earliest
         for user in p.users[n]:

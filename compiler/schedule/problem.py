@@ -12,7 +12,7 @@ from compiler.schedule.planes import Block
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
-    from compiler.schedule.space import Space
+    from compiler.schedule.space import Buffer, Space
     from compiler.schedule.tile import Tile
 
 PLANES = ("weights", "matrix")
@@ -24,7 +24,8 @@ class Problem:
 
     ``end``: cycles from issue until what is written can be read. ``users``: tiles that read it. ``held``: tiles that
     overwrite what it reads. ``mates``: tiles that write to a line that it also writes. ``begins``, ``ends``: buffers whose
-    life it may begin or end (True: when it has written, False: when it has read). ``rows``: accumulator rows of a chain.
+    life it may begin or end (True: when it has written, False: when it has read). ``names``, ``moves``: per buffer; one
+    that moves lies elsewhere for the next inference. ``rows``: accumulator rows of a chain.
     """
 
     unit: list[str]
@@ -38,6 +39,7 @@ class Problem:
     begins: list[list[int]]
     ends: list[list[tuple[int, bool]]]
     names: list[str]
+    moves: list[bool]
     chains: list[list[Step]]
     blocks: list[list[Block]]
     rows: int
@@ -64,13 +66,15 @@ def problem(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], 
             users[b].append(n)
         for b in tiles[n].after:
             held[b].append(n)
-    begins, ends, names = _lives(tiles, space)
+    buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
+    begins, ends = _lives(tiles, buffers)
     jobs, waiting, followers = _jobs(tiles, data, chains)
     beats = [t.beats for t in tiles]
     latency = [t.latency for t in tiles]
     return Problem(
         [t.unit[0] for t in tiles], beats, latency, [b + w for b, w in zip(beats, latency, strict=True)],
-        data, users, dict(held), _mates(tiles), begins, ends, names, chains,
+        data, users, dict(held), _mates(tiles), begins, ends,
+        [b.name for b in buffers], [b.kind == "arena" for b in buffers], chains,
         [[_block(step, tiles) for step in chain] for chain in chains],
         max((_rows(chain, tiles) for chain in chains), default=1), jobs, waiting, followers,
     )  # fmt: skip
@@ -131,9 +135,8 @@ def _mates(tiles: list[Tile]) -> dict[int, tuple[int, ...]]:
     return {n: tuple(mates) for n, mates in found.items()}
 
 
-def _lives(tiles: list[Tile], space: Space) -> tuple[list[list[int]], list[list[tuple[int, bool]]], list[str]]:
-    """Per tile the buffers whose lives it may begin and end; buffers are numbered as ``names``."""
-    buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
+def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
+    """Per tile the positions of the buffers whose lives it may begin and end."""
     borders = np.array([b.first_line for b in buffers], np.int64)
     state = [b.kind == "state" for b in buffers]
     begins: list[list[int]] = []
@@ -142,7 +145,7 @@ def _lives(tiles: list[Tile], space: Space) -> tuple[list[list[int]], list[list[
         writes, reads = _touched(tile.writes, borders), _touched(tile.reads, borders)
         begins.append([b for b in writes if not state[b]] + [b for b in reads if state[b]])
         ends.append([(b, True) for b in writes] + [(b, False) for b in reads if not state[b]])
-    return begins, ends, [b.name for b in buffers]
+    return begins, ends
 
 
 def _touched(lines: np.ndarray[Any, Any], borders: np.ndarray[Any, Any]) -> list[int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
+    from compiler.schedule.problem import Problem
     from compiler.schedule.tile import Tile
 
 
@@ -22,6 +23,8 @@ def tails(tiles: list[Tile], data: list[list[int]]) -> list[int]:
 
 
 Ranks = list[tuple[int, ...]]
+
+LAST = 1 << 60  # behind everything
 
 
 def demand(data: list[list[int]]) -> list[int]:
@@ -74,3 +77,17 @@ def rankings(tiles: list[Tile], needs: list[list[int]], chains: list[list[Step]]
     ]
     first: Ranks = [(deep[n], n) for n in range(len(tiles))]
     return [longest, first]
+
+
+def jobs(rank: Ranks, given: Problem) -> list[int]:
+    """A tile's own rank; a chain's is that of the most urgent of its first products. Ranks as numbers from 0."""
+    keys = [*rank, *(min(rank[use] for use in chain[0].uses) for chain in given.chains)]
+    numbers = [0] * len(keys)
+    for number, job in enumerate(sorted(range(len(keys)), key=lambda job: (keys[job], job))):
+        numbers[job] = number
+    return numbers
+
+
+def urgency(late: list[int], given: Problem) -> list[int]:
+    """The order of latest starts."""
+    return jobs([(start if start >= 0 else LAST, n) for n, start in enumerate(late)], given)

@@ -64,15 +64,15 @@ def check_rows(binary, target, resources):
 
 
 def check_memory(plan):
-    """No two buffers that are live in the same cycle share a byte, inferences repeating every interval included."""
+    """No two buffers that are live in the same cycle share a byte, inferences that come to the same arena included."""
     lives = {life.name: life for life in plan.lifetimes}
     spans = [(plan.address[b.number], b.size, lives[b.name]) for b in plan.space.buffers.values() if b.name in lives]
-    base = plan.map.constants + plan.map.state
-    assert all(base <= at and at + size <= plan.map.total for at, size, _ in spans)
+    base, period = plan.map.constants + plan.map.state, plan.interval * plan.map.copies
+    assert all(base <= at and at + size <= base + plan.map.arena for at, size, _ in spans)
     for n, (at, size, a) in enumerate(spans):
-        assert a.end - a.start <= plan.interval
+        assert a.end - a.start <= period
         for low, length, b in spans[:n]:
             if at < low + length and low < at + size:
-                turn = (b.start - a.start) % plan.interval
+                turn = (b.start - a.start) % period
                 assert a.end - a.start <= turn, f"{a.name} and {b.name} share bytes"
-                assert turn + b.end - b.start <= plan.interval, f"{a.name} and {b.name} share bytes"
+                assert turn + b.end - b.start <= period, f"{a.name} and {b.name} share bytes"
