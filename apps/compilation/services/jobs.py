@@ -42,19 +42,11 @@ def job_create(
     Problem(429) when too much is queued already.
     """
     chosen = dims_checked(version, dims or {})
-    known = selectors.target_names(version.organisation)
-    if target not in known:
-        raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.")
-    if precision not in Precision.values:
-        raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.")
+    _place_check(version.organisation, target, precision)
     _constants_check(version, constants or {})
     calibration_key, calibration_digest = _calibration_keep(version, precision, calibration, compares_with)
     organisation: Organisation = version.organisation
-    unfinished = CompileJob.objects.filter(
-        organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
-    ).count()
-    if unfinished >= UNFINISHED_MAX:
-        raise Problem(429, "Too many compiles", f"{unfinished} compiles are waiting; cancel some or let them finish.")
+    _queue_check(organisation)
     job = CompileJob.objects.create(
         organisation=organisation,
         model_version=version,
@@ -81,6 +73,23 @@ def job_create(
     return job
 
 
+def _place_check(organisation: Organisation, target: str, precision: str) -> None:
+    """Whether the organisation may compile for this target in this precision."""
+    known = selectors.target_names(organisation)
+    if target not in known:
+        raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.")
+    if precision not in Precision.values:
+        raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.")
+
+
+def _queue_check(organisation: Organisation) -> None:
+    unfinished = CompileJob.objects.filter(
+        organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
+    ).count()
+    if unfinished >= UNFINISHED_MAX:
+        raise Problem(429, "Too many compiles", f"{unfinished} compiles are waiting; cancel some or let them finish.")
+
+
 def _calibration_keep(
     version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
 ) -> tuple[str, str]:
@@ -90,7 +99,9 @@ def _calibration_keep(
     if not data or precision == Precision.FLOAT32:
         return "", ""
     if len(data) > FILE_BYTES_MAX:
-        detail = f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are taken. Send fewer items."
+        detail = (
+            f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are taken. Send fewer items."
+        )
         raise Problem(413, "File too large", detail)
     digest = sha256(data).hexdigest()
     key = f"calibrations/{version.organisation_id}/{digest}.npz"
@@ -113,11 +124,15 @@ def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any
         for name in wanted
         if name not in stated
     ]
-    errors += [{"field": name, "message": f"The model has no open length {name!r}."} for name in stated if name not in wanted]
+    errors += [
+        {"field": name, "message": f"The model has no open length {name!r}."} for name in stated if name not in wanted
+    ]
     for name in wanted:
         values = stated.get(name)
         for value in values if isinstance(values, list) and values else [values]:
-            if name in stated and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= stages.LENGTH_MAX):
+            if name in stated and (
+                isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= stages.LENGTH_MAX
+            ):
                 text = f"The length {name!r} must be a whole number from 1 to {stages.LENGTH_MAX:,}; it is {value!r}."
                 errors.append({"field": name, "message": text})
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:

@@ -139,11 +139,7 @@ def convolve(
     """
     x, k = op.b.shape(data), op.b.shape(weights)
     spatial = len(w.kernel)
-    op.need(
-        groups > 0 and x[1] == k[1] * groups and k[0] % groups == 0,
-        f"{x[1]} channels and weights {list(k)} in {groups} groups.",
-    )
-    op.need(bias is None or op.b.shape(bias) == k[:1], f"its bias needs one value for each of {k[0]} channels.")
+    _need_channels(op, x, k, op.b.shape(bias) if bias is not None else k[:1], groups)
     inner, outer = k[1], k[0] // groups
     grouped = groups > 1 and outer > 1
     heads = (x[0], groups, outer) if grouped else (x[0], k[0])
@@ -174,6 +170,13 @@ def convolve(
     term = arg(0, op.b.dtype(data)).widen("mul", arg(1, op.b.dtype(weights)), kind)
     done = op.b.compute(loops, operands, term, parallel=n + spatial, reducer="sum", post=post)
     return op.b.reshape(done, (x[0], k[0], *w.out))
+
+
+def _need_channels(op: Op, x: tuple[int, ...], k: tuple[int, ...], bias: tuple[int, ...], groups: int) -> None:
+    """The shapes of the data, the weights and the bias fit in these groups."""
+    fits = groups > 0 and x[1] == k[1] * groups and k[0] % groups == 0
+    op.need(fits, f"{x[1]} channels and weights {list(k)} in {groups} groups.")
+    op.need(bias == k[:1], f"its bias needs one value for each of {k[0]} channels.")
 
 
 def _conv(op: Op) -> str:

@@ -174,8 +174,31 @@ def _roi_align(op: Op) -> str:
         == "half_pixel"
     )
     regions, channels = op.shape(1)[0], op.shape()[1]
-    scale, offset = op.real("spatial_scale", 1.0), 0.5 if half else 0.0
     wide = summed(op.dtype(1))
+    found = _region_taps(op, sides, ratio, half, wide)
+    loops = (regions, channels, sides[0], sides[1], ratio, ratio, 2, 2)
+
+    def read(value: str, j: int) -> Operand:
+        rows = (_unit(0, 8), _unit(2 + j, 8), _unit(4 + j, 8), _unit(6 + j, 8))
+        return Operand(value, Access((0,) * 4, rows))
+
+    access = Access((0,) * 4, ((0,) * 8, _unit(1, 8), (0,) * 8, (0,) * 8))
+    which = Operand(op.cast(op.x(2), DType.I64), Access((0,), (_unit(0, 8),)))
+    data = op.b.gather(op.x(), loops, access, [which, None, *(read(t.places, j) for j, t in enumerate(found))])
+    operands = [Operand(data, Access.identity(8)), *(read(t.weights, j) for j, t in enumerate(found))]
+    dtype = op.dtype()
+    term = arg(0, dtype).cast(wide) * arg(1, wide) * arg(2, wide)
+    if mode == "max":
+        best = op.b.compute(loops, operands, term, parallel=4, reducer="max")
+        return op.cast(best, dtype)
+    post = (arg(-1, wide) / float(ratio * ratio)).cast(dtype)
+    return op.b.compute(loops, operands, term, parallel=4, reducer="sum", post=post)
+
+
+def _region_taps(op: Op, sides: tuple[int, int], ratio: int, half: bool, wide: DType) -> list[Taps]:
+    """Along each axis: where the ``ratio`` samples of every bin of every region lie between elements, and their weights."""
+    regions = op.shape(1)[0]
+    scale, offset = op.real("spatial_scale", 1.0), 0.5 if half else 0.0
     found = []
     for j, (bins, size) in enumerate(zip(sides, op.shape()[2:], strict=True)):
         begin, end = (
@@ -195,23 +218,7 @@ def _roi_align(op: Op) -> str:
         made = taps(op, held, size, "linear", clamped)
         mask = op.b.reshape(inside, (regions, bins, ratio, 1))
         found.append(Taps(made.places, op.point(lambda w, m: select(m, w, 0.0), made.weights, mask)))
-    loops = (regions, channels, sides[0], sides[1], ratio, ratio, 2, 2)
-
-    def read(value: str, j: int) -> Operand:
-        rows = (_unit(0, 8), _unit(2 + j, 8), _unit(4 + j, 8), _unit(6 + j, 8))
-        return Operand(value, Access((0,) * 4, rows))
-
-    access = Access((0,) * 4, ((0,) * 8, _unit(1, 8), (0,) * 8, (0,) * 8))
-    which = Operand(op.cast(op.x(2), DType.I64), Access((0,), (_unit(0, 8),)))
-    data = op.b.gather(op.x(), loops, access, [which, None, *(read(t.places, j) for j, t in enumerate(found))])
-    operands = [Operand(data, Access.identity(8)), *(read(t.weights, j) for j, t in enumerate(found))]
-    dtype = op.dtype()
-    term = arg(0, dtype).cast(wide) * arg(1, wide) * arg(2, wide)
-    if mode == "max":
-        best = op.b.compute(loops, operands, term, parallel=4, reducer="max")
-        return op.cast(best, dtype)
-    post = (arg(-1, wide) / float(ratio * ratio)).cast(dtype)
-    return op.b.compute(loops, operands, term, parallel=4, reducer="sum", post=post)
+    return found
 
 
 def _deform_conv(op: Op) -> str:
