@@ -211,6 +211,10 @@ class Builder:
         kind = TensorType(self.dtype(value), tuple(shape))
         if kind.shape == self.shape(value):
             return value
+        if kind.elements != prod(self.shape(value)):
+            raise ModelError(
+                f"an operand of {kind.elements} elements is needed, not one of shape {list(self.shape(value))}."
+            )
         return self._emit(kind, kind.elements, lambda name, out: Reshape(name, out, self.source, value))
 
     def gather(self, value: str, shape: Sequence[int], access: Access, indices: Sequence[Operand | None]) -> str:

@@ -131,9 +131,9 @@ def _cast_like(op: Op) -> str:
 def _bound(op: Op, i: int, name: str, default: float) -> str | float:
     if op.has(i):
         known = op.b.known(op.x(i))
+        op.need(math.prod(op.shape(i)) == 1, "a bound is one number.")
         if known is None:
             return op.x(i)
-        op.need(known.size == 1, "a bound is one number.")
         return float(known.reshape(()).item()) if op.dtype().is_float else int(known.reshape(()).item())
     return op.real(name, default) if name in op.attributes else default
 

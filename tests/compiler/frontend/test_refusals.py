@@ -272,6 +272,8 @@ def test_no_message_shows_python():
         ("Gemm", ([2, 7], [7, 3], [1, 2, 3]), "cannot be added"),
         ("Conv", ([1, 2, 5], [4, 2, 3], [7]), "bias"),
         ("Conv", ([1, 2, 5], [4, 2, 3], [4, 1]), "bias"),
+        ("Clip", ([2, 3], [2, 3]), "a bound is one number"),
+        ("Clip", ([2, 3], [], [2]), "a bound is one number"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused_and_never_stretched(kind, inputs, says):
