@@ -26,7 +26,7 @@ from compiler.driver import quiet
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
-from compiler.passes import optimise, windows
+from compiler.passes import optimise, shape_for_units
 from compiler.precision import prepare
 from compiler.schedule.build import Plan, build
 from compiler.simulator import simulate
@@ -72,7 +72,7 @@ def _graphs(wanted: list[str], precision: str) -> Iterator[tuple[str, Graph]]:
     for name in wanted:
         data, dims = model_bytes(name)
         try:
-            yield name, windows(prepare(optimise(compiler.load(data, dims=dims)), precision, None)[0])
+            yield name, shape_for_units(prepare(optimise(compiler.load(data, dims=dims)), precision, None)[0])
         except ModelError as error:
             print(f"{name}: {error}", file=sys.stderr)
 

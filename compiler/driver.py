@@ -77,11 +77,11 @@ def compile(
 
 def _compile(graph: Graph, target: Target, precision: str, calibration: Examples, on_stage: Stage) -> Program:
     from compiler.bounds import bounds
-    from compiler.passes import optimise, windows
+    from compiler.passes import optimise, shape_for_units
 
     on_stage("fuse")
     fused, accuracy = prepare(optimise(graph), precision, calibration)
-    fused = windows(fused)
+    fused = shape_for_units(fused)
     for extent in external.extents(target):
         plan = build(fused, target, on_stage, extent)
         if not _fits(plan, 0):

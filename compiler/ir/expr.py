@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.ir.types import DType
+from compiler.numerics.scalar import SCALAR
 
 # Steps that cost no arithmetic: a read of an operand, a literal, the coordinate of a loop.
 FREE = frozenset({"arg", "const", "index"})
@@ -40,7 +41,7 @@ class Expr:
     @property
     def arithmetic(self) -> int:
         """Arithmetic nodes: the operations that one element costs."""
-        return sum(step.op not in FREE for step in self.steps)
+        return sum(SCALAR[step.op].operations for step in self.steps if step.op not in FREE)
 
     @property
     def is_identity(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from compiler.numerics.scalar import FREE_CODES
+from compiler.numerics.scalar import FREE_CODES, SCALAR
 
 # Steps that cost no arithmetic: a read of an operand, a literal, the coordinate of a loop.
 FREE: Final = frozenset(FREE_CODES)
@@ -40,4 +40,4 @@ class Program:
     @property
     def arithmetic(self) -> int:
         """Arithmetic steps: the operations that one element is billed."""
-        return sum(step.op not in FREE for step in self.steps)
+        return sum(SCALAR[step.op].operations for step in self.steps if step.op not in FREE)

@@ -106,8 +106,9 @@ def _programs() -> Iterator[str]:
     yield "## Scalar programs\n"
     yield "Straight-line steps, each an operator on earlier steps; the last is the result. `arg n` is operand n (-1: the sum or"
     yield "the reduced value), `const` a literal, `index n` the coordinate of loop n; these three cost nothing. Every other step"
-    yield "is one operation per element, and as many passes through an arithmetic unit as the target's `passes` says (1 if it"
-    yield f"says nothing). Reducers: {', '.join(f'{code} {name}' for code, name in REDUCERS.items())}.\n"
+    yield "is one operation per element (`muladd`, which rounds after the product and after the sum, two), and as many passes"
+    yield "through an arithmetic unit as the target's `passes` says (1 if it says nothing)."
+    yield f"Reducers: {', '.join(f'{code} {name}' for code, name in REDUCERS.items())}.\n"
     yield "| code | operator | arguments | on | result |\n| --- | --- | --- | --- | --- |"
     kinds = {"f": "float", "i": "signed", "u": "unsigned", "b": "bool"}
     for op in SCALAR.values():

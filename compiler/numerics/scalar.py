@@ -28,8 +28,9 @@ class ScalarOp:
 
     ``result``: ``same`` (arguments are widened to the step's type first, then the result has it), ``bool`` (arguments of one
     type, a truth value comes out), ``cast`` (any argument, the step's type comes out). ``select`` counts as ``same`` but for
-    its first argument, a truth value. ``scale``: a whole number and a float, the float's type comes out. ``kinds``: NumPy
-    kinds of the argument type: f float, i signed, u unsigned, b bool.
+    its first argument, a truth value. ``scale``: a whole number and a float, the float's type comes out. ``muladd``: any
+    number and two floats, the floats' type comes out. ``kinds``: NumPy kinds of the argument type: f float, i signed,
+    u unsigned, b bool. ``operations``: what one element is billed.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ScalarOp:
     result: str
     kinds: str
     meaning: Meaning
+    operations: int = 1
 
 
 def _function(kernel: Callable[[Array], Array]) -> Meaning:
@@ -135,6 +137,11 @@ def _scaled(a: Array, b: Array) -> Array:
     return np.asarray(a.astype(b.dtype) * b)
 
 
+def _muladd(x: Array, factor: Array, addend: Array) -> Array:
+    """``x`` converted to the factor's type (rounded to even), times the factor, rounded, plus the addend, rounded."""
+    return np.asarray(x.astype(factor.dtype) * factor + addend)
+
+
 def bitcast(x: Array, dtype: DType) -> Array:
     """The bits of ``x`` as ``dtype``, which is as wide; a truth value is the byte 0 or 1, and any other byte is true."""
     bits = x.astype(np.uint8) if x.dtype.kind == "b" else np.ascontiguousarray(x).reshape(np.shape(x))
@@ -216,10 +223,13 @@ _TABLE: tuple[tuple[int, str, int, str, str, Meaning], ...] = (
     (70, "scale", 2, "scale", WHOLE, _scaled),
     (71, "nearest", 1, "cast", FLOAT, nearest),
     (72, "bitcast", 1, "cast", "fiub", bitcast),
+    (73, "muladd", 3, "muladd", NUMBER, _muladd),
 )
+OPERATIONS = {"muladd": 2}  # the billed operations of one element, where it is not one
 
 SCALAR: dict[str, ScalarOp] = {
-    name: ScalarOp(name, code, arity, result, kinds, meaning) for code, name, arity, result, kinds, meaning in _TABLE
+    name: ScalarOp(name, code, arity, result, kinds, meaning, OPERATIONS.get(name, 1))
+    for code, name, arity, result, kinds, meaning in _TABLE
 }
 CODES: dict[str, int] = FREE_CODES | {name: op.code for name, op in SCALAR.items()}
 NAMES: dict[int, str] = {code: name for name, code in CODES.items()}
@@ -245,6 +255,10 @@ def check(name: str, arguments: Sequence[DType], dtype: DType) -> str | None:
     if op.result == "scale":
         fits = rest[0].kind in op.kinds and rest[1] == dtype and dtype.kind == "f"
         return None if fits else f"scale takes a whole number and a float of the result's type, not {rest} to {dtype}"
+    if op.result == "muladd":
+        fits = rest[0].kind in op.kinds and (rest[0].kind != "f" or may_widen(rest[0], dtype))
+        fits = fits and dtype.kind == "f" and all(may_widen(a, dtype) for a in rest[1:])
+        return None if fits else f"muladd takes a number and two floats of the result's type, not {rest} to {dtype}"
     if op.result == "bool":
         if dtype.kind != "b" or rest[0].kind not in op.kinds or any(a != rest[0] for a in rest):
             return f"{name} compares two values of one type to a truth value, not {rest} to {dtype}"
@@ -270,6 +284,8 @@ def apply(name: str, arguments: Sequence[Array], dtype: DType) -> Array:
             return op.meaning(np.asarray(arguments[0]), dtype)
         if op.result in ("bool", "scale"):
             return np.asarray(op.meaning(*arguments))
+        if op.result == "muladd":
+            return np.asarray(op.meaning(arguments[0], *(np.asarray(a, dtype) for a in arguments[1:])))
         if name == "select":
             condition, a, b = arguments
             return np.where(condition, np.asarray(a, dtype), np.asarray(b, dtype))

@@ -10,6 +10,7 @@ from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.fuse import fuse
 from compiler.passes.literals import literals
+from compiler.passes.multiply_add import multiply_add
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
 from compiler.passes.windows import windows
@@ -24,7 +25,9 @@ __all__ = [
     "fuse",
     "literals",
     "merge_equal",
+    "multiply_add",
     "optimise",
+    "shape_for_units",
     "split_reductions",
     "windows",
 ]
@@ -46,6 +49,11 @@ def optimise(
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
+
+
+def shape_for_units(graph: Graph) -> Graph:
+    """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
+    return multiply_add(windows(graph))
 
 
 def _trusted(graph: Graph) -> Graph:

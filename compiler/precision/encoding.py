@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.expr import FREE
 from compiler.ir.terms import Term, const, expression
 from compiler.ir.types import DType
 from compiler.numerics.codes import encode, inverse
+from compiler.passes.multiply_add import fused
 
 Array = np.ndarray[Any, Any]
 
@@ -98,7 +100,12 @@ def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
     if inner is None:
         return plain
     folded = _codes(inner, storage, leaf)
-    return folded if expression(folded).arithmetic <= expression(plain).arithmetic else plain
+    return folded if _steps(folded) <= _steps(plain) else plain
+
+
+def _steps(term: Term) -> int:
+    """Steps of an expression once products and sums are one."""
+    return sum(step.op not in FREE for step in fused(expression(term)).steps)
 
 
 def _codes(term: Term, storage: Encoding, leaf: Scaled) -> Term:
@@ -138,7 +145,7 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
     if term.name == "const" and term.imm is not None:
         return const(float(np.float32(term.imm) * np.float32(factor)), term.dtype)
     if term.name == "arg":
-        return leaf(term, factor, 0.0)
+        return leaf(term, factor, 0.0) or (term * factor if term.dtype == DType.F32 and term.imm != -1 else None)
     if term.name in ("add", "sub", "max", "min", "neg"):
         return _rebuilt(term, [_scaled(a, factor, leaf) for a in term.args])
     if term.name == "select":
@@ -154,7 +161,7 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
 
 def _scaled_product(term: Term, factor: float, leaf: Scaled) -> Term | None:
     """One of the two factors takes it, a literal or a constant operand first."""
-    first = sorted((0, 1), key=lambda i: term.args[i].name not in ("const", "arg"))
+    first = sorted((0, 1), key=lambda i: ("const", "arg", term.args[i].name).index(term.args[i].name))
     for i in first:
         taken = _scaled(term.args[i], factor, leaf)
         if taken is not None:

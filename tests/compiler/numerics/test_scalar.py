@@ -94,6 +94,20 @@ def test_scaling_a_whole_number_rounds_it_first_and_then_the_product(a, b):
     assert got == np.float32(np.float64(np.float32(a)) * np.float64(np.float32(b)))
 
 
+@given(a=st.floats(-1e6, 1e6, width=32), b=st.floats(-1e6, 1e6, width=32), c=st.floats(-1e6, 1e6, width=32))
+def test_multiply_and_add_rounds_after_each(a, b, c):
+    x, y, z = (np.array([v], "f4") for v in (a, b, c))
+    got = apply("muladd", [x, y, z], np.dtype("f4"))
+    assert got.tobytes() == apply("add", [apply("mul", [x, y], np.dtype("f4")), z], np.dtype("f4")).tobytes()
+
+
+@given(a=st.integers(-(2**31), 2**31 - 1), b=st.floats(-1e6, 1e6, width=32), c=st.floats(-1e6, 1e6, width=32))
+def test_multiply_and_add_takes_a_whole_number_as_scaling_does(a, b, c):
+    x, y, z = np.array([a], "i4"), np.array([b], "f4"), np.array([c], "f4")
+    got = apply("muladd", [x, y, z], np.dtype("f4"))
+    assert got.tobytes() == (apply("scale", [x, y], np.dtype("f4")) + z).tobytes()
+
+
 def test_casts_between_other_types():
     assert list(apply("cast", [np.array([300, -1], "i4")], np.dtype("u1"))) == [44, 255]
     assert list(apply("cast", [np.array([0.0, 0.5, np.nan])], np.dtype("?"))) == [False, True, True]
@@ -142,6 +156,9 @@ def test_type_rules_refuse_what_would_lose_digits():
     assert "whole number" in check("scale", [f4, f4], f4)
     assert check("nearest", [f4], i1) is None
     assert "whole number" in check("nearest", [i4], i1)
+    assert check("muladd", [i4, f4, f4], f4) is None
+    assert "a number and two floats" in check("muladd", [f4, i4, f4], f4)
+    assert "a number and two floats" in check("muladd", [np.dtype("f8"), f4, f4], f4)
     assert "no scalar operator" in check("fma", [f4], f4)
     assert "truth value" in check("lt", [f4, f4], f4)
 

@@ -93,6 +93,10 @@ def evaluate(program: Program, argument: Callable[[int], Number], index: Callabl
         elif step.op == "scale":
             whole, factor = (values[a] for a in step.args)
             values.append(rounded(rounded(float(whole), step.dtype) * factor, step.dtype))
+        elif step.op == "muladd":
+            number, factor, addend = (values[a] for a in step.args)
+            product = rounded(rounded(float(number), step.dtype) * factor, step.dtype)
+            values.append(rounded(product + addend, step.dtype))
         else:
             values.append(rounded(OPERATORS[step.op](*(values[a] for a in step.args)), step.dtype))
     return values[-1]

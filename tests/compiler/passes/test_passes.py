@@ -5,11 +5,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.ir.expr import FREE
 from compiler.ir.graph import Compute, View
 from compiler.ir.interpreter import run
 from compiler.ir.parse import parse
+from compiler.ir.terms import Term, arg, const, expression
+from compiler.ir.types import DType
 from compiler.ir.verifier import verify
-from compiler.passes import absorb, dead_code, fold, fold_views, fuse, merge_equal, optimise, split_reductions
+from compiler.passes import (
+    absorb,
+    dead_code,
+    fold,
+    fold_views,
+    fuse,
+    merge_equal,
+    multiply_add,
+    optimise,
+    split_reductions,
+)
+from compiler.passes.multiply_add import fused
 from tests.compiler.graphs import feeds_for, graphs
 
 EXACT = {
@@ -18,6 +32,7 @@ EXACT = {
     "fold_views": fold_views,
     "merge_equal": merge_equal,
     "fuse": fuse,
+    "multiply_add": multiply_add,
     "together": lambda g: fuse(merge_equal(fold_views(fold(dead_code(g))))),
 }
 
@@ -203,3 +218,18 @@ graph "fault" {
   output "y"
 }""")
     assert len(verify(absorb(fold(graph))).nodes) == 2
+
+
+def test_a_product_and_its_sum_are_one_step_of_two_operations():
+    codes, number = arg(0, DType.U8), arg(1, DType.F32)
+    read = Term("mul", (codes, const(0.5, DType.F32)), DType.F32)
+    expr = expression((number * 3.0 + read).op("max", 0.0) + number * number)
+    made = fused(expr)
+    assert [s.op for s in made.steps if s.op not in FREE] == ["mul", "muladd", "max", "muladd"]
+    assert made.arithmetic == expr.arithmetic
+
+
+def test_a_product_that_is_read_twice_is_computed_once():
+    product = arg(0, DType.F32) * arg(1, DType.F32)
+    expr = expression((product + 1.0).op("max", product))
+    assert fused(expr) is expr
