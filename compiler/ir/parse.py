@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,112 +27,14 @@ from compiler.ir.graph import (
     State,
     View,
 )
+from compiler.ir.tokens import Reader, meant
 from compiler.ir.types import DType, TensorType
+from compiler.numerics.reduce import REDUCER_CODES
+from compiler.numerics.scalar import CODES
 
 Array = np.ndarray[Any, Any]
-_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|-?inf\b|nan\b|-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])|\w+|[][{}();:,=*+-])')
-_COMMENT = re.compile(r"\s*#")
-
-
-class _Reader:
-    """The tokens of one text, read from the left."""
-
-    def __init__(self, text: str) -> None:
-        self.tokens: list[str] = []
-        self.lines: list[int] = []
-        for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
-            place = 0
-            while place < len(line) and not _COMMENT.match(line, place):
-                match = _TOKEN.match(line, place)
-                if match is None:
-                    raise ModelError(
-                        f"Line {number} of the text form cannot be read from {line[place:].strip()[:30]!r} on."
-                    )
-                self.tokens.append(match[1])
-                self.lines.append(number)
-                place = match.end()
-        self.at = 0
-
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def next(self, expected: str | None = None) -> str:
-        token = self.peek()
-        if not token or (expected is not None and token != expected):
-            line = self.lines[self.at] if token else (self.lines[-1] if self.lines else 1)
-            raise ModelError(
-                f"Line {line} of the text form: {expected or 'more'} is expected, not {token[:40] or 'its end'!r}."
-            )
-        self.at += 1
-        return token
-
-    def wrong(self, message: str) -> ModelError:
-        """What to raise about the token that was read last."""
-        return ModelError(f"Line {self.line} of the text form: {message}.")
-
-    @property
-    def line(self) -> int:
-        return self.lines[self.at - 1]
-
-    def accept(self, token: str) -> bool:
-        if self.peek() != token:
-            return False
-        self.at += 1
-        return True
-
-    def string(self) -> str:
-        token = self.next()
-        if not token.startswith('"'):
-            raise self.wrong(f"{token!r} is not a quoted name")
-        try:
-            text = str(json.loads(token))
-            text.encode()
-        except ValueError:
-            raise self.wrong(f"{token[:40]} is no JSON string") from None
-        return text
-
-    def strings(self) -> tuple[str, ...]:
-        found = []
-        while self.peek().startswith('"'):
-            found.append(self.string())
-        return tuple(found)
-
-    def literal(self) -> int | float:
-        token = self.next()
-        try:
-            return self.whole(token) if re.fullmatch(r"-?\d+", token) else float(token)
-        except ValueError:
-            raise self.wrong(f"{token!r} is not a number") from None
-
-    def whole(self, token: str) -> int:
-        """Digits as a number; no place, size or value has more than 20 of them."""
-        if len(token) > 21:
-            raise self.wrong(f"{token[:40]}... is too large")
-        return int(token)
-
-    def integer(self) -> int:
-        value = self.literal()
-        if not isinstance(value, int):
-            raise self.wrong(f"{value} is not a whole number")
-        return value
-
-    def integers(self) -> tuple[int, ...]:
-        self.next("[")
-        found = []
-        while not self.accept("]"):
-            found.append(self.integer())
-            self.accept(",")
-        return tuple(found)
-
-    def dtype(self) -> DType:
-        token = self.next()
-        try:
-            return DType(token)
-        except ValueError:
-            raise self.wrong(f"{token!r} is no element type") from None
-
-    def type(self) -> TensorType:
-        return TensorType(self.dtype(), self.integers())
+_LINES = ("meta", "input", "const", "state", "value", "output")
+_PRIMITIVES = ("compute", "view", "reshape", "join", "merge", "gather", "scatter", "sort")
 
 
 def parse(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
@@ -143,7 +44,7 @@ def parse(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
 
 def parse_lines(text: str, arrays: Mapping[str, Array] | None = None) -> tuple[Graph, dict[str, int]]:
     """The graph, and the number of the line that first defines each value and each node."""
-    reader = _Reader(text)
+    reader = Reader(text)
     reader.next("graph")
     parts = _Parts(reader.string(), dict(arrays or {}))
     reader.next("{")
@@ -181,8 +82,10 @@ class _Parts:
         return array
 
 
-def _line(reader: _Reader, parts: _Parts) -> None:
+def _line(reader: Reader, parts: _Parts) -> None:
     word = reader.next()
+    if word not in _LINES:
+        raise reader.wrong(f"a line cannot begin with {word[:40]!r}{meant(word, _LINES)}")
     if word == "meta":
         key = reader.string()
         parts.metadata[key] = reader.string()
@@ -208,15 +111,13 @@ def _line(reader: _Reader, parts: _Parts) -> None:
         update = reader.string()
         reader.next("initial")
         parts.states.append(State(name, update, _constant(reader, parts, kind)))
-    elif word == "value":
+    else:
         reader.next("=")
         parts.nodes.append(_node(reader, name, kind))
         parts.places.setdefault(parts.nodes[-1].name, line)
-    else:
-        raise reader.wrong(f"a line cannot begin with {word!r}")
 
 
-def _constant(reader: _Reader, parts: _Parts, kind: TensorType) -> Array:
+def _constant(reader: Reader, parts: _Parts, kind: TensorType) -> Array:
     if reader.peek() != "[":
         return parts.array(reader.next(), kind)
     reader.next("[")
@@ -235,7 +136,7 @@ def _constant(reader: _Reader, parts: _Parts, kind: TensorType) -> Array:
         raise reader.wrong(f"a value is no {kind.dtype.value}") from None
 
 
-def _node(reader: _Reader, output: str, kind: TensorType) -> Node:
+def _node(reader: Reader, output: str, kind: TensorType) -> Node:
     word, name = reader.next(), reader.string()
     reader.next("of")
     reader.next("[")
@@ -248,14 +149,14 @@ def _node(reader: _Reader, output: str, kind: TensorType) -> Node:
     return replace(_primitive(reader, word, common, kind), guard=guard)
 
 
-def _guard(reader: _Reader) -> Guard | None:
+def _guard(reader: Reader) -> Guard | None:
     if reader.peek() not in ("when", "unless"):
         return None
     holds = reader.next() == "when"
     return Guard(reader.string(), holds)
 
 
-def _primitive(reader: _Reader, word: str, common: tuple[str, str, tuple[str, ...]], kind: TensorType) -> Node:
+def _primitive(reader: Reader, word: str, common: tuple[str, str, tuple[str, ...]], kind: TensorType) -> Node:
     if word == "compute":
         return _compute(reader, common)
     if word == "view":
@@ -278,39 +179,39 @@ def _primitive(reader: _Reader, word: str, common: tuple[str, str, tuple[str, ..
     if word == "scatter":
         return _scatter(reader, common)
     if word != "gather":
-        raise reader.wrong(f"{word!r} is no primitive")
+        raise reader.wrong(f"{word[:40]!r} is no primitive{meant(word, _PRIMITIVES)}")
     reader.next("over")
     loops = reader.integers()
     data = _read(reader, len(loops))
     return Gather(*common, loops, data, _indices(reader, len(loops)))
 
 
-def _indices(reader: _Reader, loops: int) -> tuple[Operand | None, ...]:
+def _indices(reader: Reader, loops: int) -> tuple[Operand | None, ...]:
     indices: list[Operand | None] = []
     while reader.peek() in ("none", "read"):
         indices.append(None if reader.accept("none") else _read(reader, loops))
     return tuple(indices)
 
 
-def _scatter(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Scatter:
+def _scatter(reader: Reader, common: tuple[str, str, tuple[str, ...]]) -> Scatter:
     reader.next("over")
     loops = reader.integers()
     data = reader.string()
     reader.next("at")
     target = _access(reader, len(loops))
     indices = _indices(reader, len(loops))
-    reducer = reader.next()
+    reducer = _reducer(reader, (*REDUCER_CODES, "set"))
     update = _read(reader, len(loops))
     return Scatter(*common, loops, data, target, indices, update, None if reducer == "set" else reducer)
 
 
-def _compute(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Compute:
+def _compute(reader: Reader, common: tuple[str, str, tuple[str, ...]]) -> Compute:
     reader.next("over")
     parallel = reader.integers()
     reduction: tuple[int, ...] = ()
     reducer = None
     if reader.accept("reduce"):
-        reducer = reader.next()
+        reducer = _reducer(reader, REDUCER_CODES)
         reader.next("over")
         reduction = reader.integers()
     loops = parallel + reduction
@@ -323,7 +224,14 @@ def _compute(reader: _Reader, common: tuple[str, str, tuple[str, ...]]) -> Compu
     return Compute(*common, loops, len(parallel), tuple(operands), expr, reducer, post)
 
 
-def _read(reader: _Reader, loops: int) -> Operand:
+def _reducer(reader: Reader, known: Iterable[str]) -> str:
+    word = reader.next()
+    if word not in known:
+        raise reader.wrong(f"{word[:40]!r} is no reducer{meant(word, known)}")
+    return word
+
+
+def _read(reader: Reader, loops: int) -> Operand:
     reader.next("read")
     value = reader.string()
     access = _access(reader, loops)
@@ -331,7 +239,7 @@ def _read(reader: _Reader, loops: int) -> Operand:
     return Operand(value, access, fill)
 
 
-def _access(reader: _Reader, loops: int) -> Access:
+def _access(reader: Reader, loops: int) -> Access:
     reader.next("[")
     rows, offsets = [], []
     while not reader.accept("]"):
@@ -342,7 +250,7 @@ def _access(reader: _Reader, loops: int) -> Access:
     return Access(tuple(offsets), tuple(rows))
 
 
-def _affine(reader: _Reader, loops: int) -> tuple[int, tuple[int, ...]]:
+def _affine(reader: Reader, loops: int) -> tuple[int, tuple[int, ...]]:
     offset, row = 0, [0] * loops
     while reader.peek() not in (",", "]"):
         sign = 1
@@ -362,11 +270,13 @@ def _affine(reader: _Reader, loops: int) -> tuple[int, tuple[int, ...]]:
     return offset, tuple(row)
 
 
-def _steps(reader: _Reader) -> Expr:
+def _steps(reader: Reader) -> Expr:
     reader.next("(")
     steps = []
     while not reader.accept(")"):
         op = reader.next()
+        if op not in CODES:
+            raise reader.wrong(f"{op[:40]!r} is no operator{meant(op, CODES)}")
         numbers: list[int | float] = []
         while not reader.accept(":"):
             numbers.append(reader.literal())

@@ -15,6 +15,7 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.parse import parse_lines
+from compiler.ir.tokens import meant
 from compiler.ir.verifier import VerifyError, verify
 
 FILE_BYTES = 1 << 28  # of text; weights belong into the file of arrays
@@ -34,6 +35,8 @@ def text_of(model: object) -> tuple[str, Mapping[str, Array]] | None:
     """
     if isinstance(model, str) and _START.match(model.encode(errors="replace")):
         return model, {}
+    if isinstance(model, str) and "\n" in model:
+        raise ModelError('A text form begins with graph "NAME" {, and a path has no line ends; this is neither.')
     if not isinstance(model, str | PathLike):
         return None
     path = Path(model)
@@ -70,8 +73,10 @@ def load(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
     try:
         return verify(graph)
     except VerifyError as error:
-        named = re.search(r"'([^']*)'", str(error))
-        raise _wrong(lines.get(named[1], 0) if named else 0, f"{error}.") from error
+        named = re.findall(r"'([^']*)'", str(error))
+        known = {*graph.types, *(node.name for node in graph.nodes)}
+        hint = next((meant(name, graph.types) for name in named if name not in known), "")
+        raise _wrong(lines.get(named[0], 0) if named else 0, f"{error}{hint or '.'}") from error
 
 
 def _check_sizes(graph: Graph, lines: Mapping[str, int]) -> None:

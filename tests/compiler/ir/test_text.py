@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import compiler
 from compiler.errors import ModelError
 from compiler.ir.access import Access
 from compiler.ir.graph import Graph, Operand, State, View
@@ -15,7 +16,9 @@ from compiler.ir.parse import parse
 from compiler.ir.text import blobs, to_text
 from compiler.ir.types import DType, TensorType
 from compiler.ir.verifier import verify
+from compiler.passes import optimise
 from tests.compiler.graphs import feeds_for, graphs
+from tests.compiler.oracle import wide
 
 
 @given(graph=graphs(), seed=st.integers(0, 9))
@@ -68,3 +71,13 @@ def test_wrong_text_is_refused_with_a_sentence(text, said):
 def test_any_text_gives_a_graph_or_a_model_error(text):
     with contextlib.suppress(ModelError):
         parse('graph "g" {' + text)
+
+
+@pytest.mark.parametrize("name", wide.CASES)
+def test_models_with_branches_states_sorts_scatters_and_lengths_round_trip(name):
+    case = wide.CASES[name]
+    graph = optimise(compiler.load(case.model(), states=case.states, bounds=case.bounds))
+    text = to_text(graph)
+    again = parse(text, blobs(graph))
+    assert again == graph
+    assert to_text(again) == text

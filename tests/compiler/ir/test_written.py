@@ -102,18 +102,26 @@ def test_a_text_leaves_nothing_to_bind():
         ('output "y"', 'output "z"', 13, "not defined"),
         ("f32[4, 2]", "f32[4, -2]", 4, "at most"),
         ("f32[4, 2]", "f32[4000000, 4000000]", 4, "at most"),
-        ("max 0 1", "maxi 0 1", 11, "maxi"),
+        ("max 0 1", "maxi 0 1", 12, "maxi"),
         ("[0.5, 0.0, -1.0]", "[0.5, 0.0]", 6, "2 values"),
         ("over [4, 3]\n", "over [4, 3.5]\n", 11, "whole number"),
         ("reduce sum", "reduce mean", 7, "mean"),
         ('"dense/0"', '"dense\\q"', 7, "JSON"),
         ("l2, l1]", "99999999999999999999999*l2, l1]", 8, "too large"),
         ("}\n", "}\nmore\n", 15, "nothing may follow"),
+        ("f32[4, 2]", "f23[4, 2]", "4, column 13", r"'f23' is no element type; did you mean 'f32'\?$"),
+        ("compute", "comptue", "7, column 54", r"did you mean 'compute'\?$"),
+        ("  value", "  vlaue", "7, column 3", r"cannot begin with 'vlaue'; did you mean 'value'\?$"),
+        ("max 0 1", "mx 0 1", "12, column 59", r"'mx' is no operator; did you mean 'max'\?$"),
+        ("reduce sum", "reduce sun", "7, column 75", r"'sun' is no reducer; did you mean 'sum'\?$"),
+        ("over [4", "ovre [4", "7, column 56", "over is expected, not 'ovre'"),
+        ('read "h"', 'read "hh"', 11, r"'hh'.* did you mean 'h'\?$"),
+        ('output "y"', 'output "yy"', 13, r"did you mean 'y'\?$"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(before, after, line, says):
     assert before in SMALL
-    with pytest.raises(compiler.ModelError, match=rf"^Line {line} of the text form: .*{says}"):
+    with pytest.raises(compiler.ModelError, match=rf"^Line {line}(, column \d+)? of the text form: .*{says}"):
         compiler.load(SMALL.replace(before, after).lstrip("\n"))
 
 
