@@ -1,8 +1,9 @@
 """Bound <= best of an exhaustive search <= ours, on random graphs. `python -m benchmarks.exhaustive [COUNT]`
 
 The search runs over all orders and all assignments to planes of the very tiles that our schedule has, with unlimited
-memory: data, units, latencies, and weights that stay with their plane. Branches are Giffler and Thompson's (they contain
-an optimal schedule), pruned by longest paths; nothing is cut off by a limit. Ends with status 1 when an inequality fails.
+memory: data line by line, units, latencies, and weights that stay with their plane. It branches over the next tile by start
+cycle, over all active schedules (they contain an optimal one; Giffler and Thompson 1960, for work that may begin before
+what it needs has ended), pruned by longest paths; nothing is cut off by a limit. Ends with status 1 when an inequality fails.
 """
 
 from __future__ import annotations
@@ -42,23 +43,22 @@ class Search:
     best: int
     nodes: int = 0
     tail: list[int] = field(default_factory=list)
-    users: list[list[int]] = field(default_factory=list)
+    users: list[list[tuple[int, int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         data = self.plan.needs.data
         self.tail = tails(self.plan.tiles, data)
         self.users = [[] for _ in data]
         for number, before in enumerate(data):
-            for b in before:
-                self.users[b].append(number)
+            for b, lag in before.items():
+                self.users[b].append((number, lag))
 
     def run(self) -> int:
         """The least latency of any order and assignment."""
         tiles, data = self.plan.tiles, self.plan.needs.data
         head = [0] * len(tiles)
         for number in range(len(tiles)):
-            ends = [head[b] + tiles[b].beats + tiles[b].latency for b in data[number]]
-            head[number] = max(ends, default=0)
+            head[number] = max((head[b] + lag for b, lag in data[number].items()), default=0)
         floor = max((h + t for h, t in zip(head, self.tail, strict=True)), default=0)
         for units in self._assignments():
             if self.best == floor:
@@ -73,7 +73,7 @@ class Search:
         for number, tile in enumerate(tiles):
             if tile.unit[0] == "weights":
                 group[number] = len(set(group.values()))
-                for user in self.users[number]:
+                for user, _ in self.users[number]:
                     group[user] = group[number]
         count = len(set(group.values()))
         planes = self.plan.target.matrix.instances
@@ -84,8 +84,10 @@ class Search:
             ]
 
     def _branch(
-        self, units: list[Unit], free: dict[Unit, int], waiting: list[int], earliest: list[int], left: set[int]
-    ) -> None:
+        self, units: list[Unit], free: dict[Unit, int], waiting: list[int], earliest: list[int], left: set[int],
+        last: tuple[int, int] = (-1, -1),
+    ) -> None:  # fmt: skip
+        """Every next tile in the order of start cycles, unless another one could end before it begins."""
         self.nodes += 1
         tiles = self.plan.tiles
         if not left:
@@ -95,10 +97,9 @@ class Search:
         start = {n: max(earliest[n], free.get(units[n], 0)) for n in ready}
         if any(start[n] + self.tail[n] >= self.best for n in ready):
             return
-        first = min(ready, key=lambda n: (start[n] + tiles[n].beats, n))
-        limit = start[first] + tiles[first].beats
+        limit = min(start[n] + tiles[n].beats for n in ready)
         for n in sorted(
-            (n for n in ready if units[n] == units[first] and start[n] < limit),
+            (n for n in ready if last < (start[n], n) and start[n] < limit),
             key=lambda n: (start[n], -self.tail[n], n),
         ):
             self._place(n, start[n], units, free, waiting, earliest, left)
@@ -114,13 +115,12 @@ class Search:
         left: set[int],
     ) -> None:
         tile = self.plan.tiles[n]
-        end = at + tile.beats + tile.latency
         waits, starts = list(waiting), list(earliest)
-        starts[n] = end  # from now on its end: the largest of all is the latency
-        for user in self.users[n]:
+        starts[n] = at + tile.end  # from now on its end: the largest of all is the latency
+        for user, lag in self.users[n]:
             waits[user] -= 1
-            starts[user] = max(starts[user], end)
-        self._branch(units, {**free, units[n]: at + tile.beats}, waits, starts, left - {n})
+            starts[user] = max(starts[user], at + lag)
+        self._branch(units, {**free, units[n]: at + tile.beats}, waits, starts, left - {n}, (at, n))
 
 
 def _partitions(count: int, planes: int) -> Iterator[list[int]]:

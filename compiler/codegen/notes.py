@@ -61,7 +61,7 @@ def critical_path(plan: Plan) -> list[int]:
     now = max(start, key=lambda n: (ends[n], -n))
     until = ends[now]
     while True:
-        reach = [(ends[n], n) for n in plan.needs.data[now] if n in ends]
+        reach = [(start[n] + lag, n) for n, lag in plan.needs.data[now].items() if n in start]
         previous = before.get(now)
         if previous is not None:
             reach.append((start[previous] + plan.tiles[previous].beats, previous))

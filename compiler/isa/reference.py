@@ -8,6 +8,7 @@ from pathlib import Path
 
 from compiler.isa.binary import FORMAT, MAGIC, SECTIONS
 from compiler.isa.element import ELEMENTS, SIZE
+from compiler.isa.flow import POINTS, ROWS, WHOLE
 from compiler.isa.instruction import FIELDS, INSTRUCTION_DTYPE, REDUCERS, bit_range
 from compiler.isa.table import COMMON, TABLE, Spec
 from compiler.numerics.scalar import SCALAR
@@ -21,13 +22,20 @@ This page is made from the instruction table by `python -m compiler.isa.referenc
 
 ## Time
 
-An instruction that issues at cycle *s* keeps its unit busy for its **beats**: it reads memory in [s, s + beats). Its first
-result is written at s + **latency**, and everything it writes can be read from s + latency + beats. Beats are the most of
-the instruction's own cycles (below) and, for each of its streams, of line touches divided by the unit's ports for that
-stream. Touches follow from extents and strides, never from addresses: a run along the innermost loop of `g2` or of `g1`
-(whichever is better, or both when the piece covers `g2` whole) costs the bytes that it spans in lines, elements times stride
-rounded up, but no more than one touch per element: a line gives whatever of its elements the stride picks. What a stride of
-0 repeats is fetched once. So a program's timing does not depend on where its tensors lie, nor on their values.
+An instruction that issues at cycle *s* keeps its unit busy for its **beats** B: it reads memory in [s, s + B). Its first
+result is written at s + **latency**, and everything it writes can be read from s + latency + B. Beats are the most of the
+instruction's own cycles (below) and, for each of its streams, of line touches divided by the unit's ports for that stream.
+Touches follow from extents and strides, never from addresses: a run along the innermost loop of `g2` or of `g1` (whichever
+is better, or both when the piece covers `g2` whole) costs the bytes that it spans in lines, elements times stride rounded
+up, but no more than one touch per element: a line gives whatever of its elements the stride picks. What a stride of 0
+repeats is fetched once. So a program's timing does not depend on where its tensors lie, nor on their values.
+
+In that time it takes its P **items** one after another, evenly. Item i = 0 ... P - 1 is read no earlier than s + floor(i B / P)
+and has been read by s + ceil((i + 1) B / P); its result is written no earlier than s + latency + floor(i B / P) and can be
+read from s + latency + ceil((i + 1) B / P). Memory is watched in lines, so a line is read from the first item that has an
+element in it to the end of the last, and likewise written, and read by others. The next instruction may follow line by line
+while this one still runs (chaining: R. M. Russell, "The CRAY-1 computer system", 1978). What the items are stands with the
+operands below; an operand that is taken as a whole is a single item.
 
 ## What a processor refuses
 
@@ -35,9 +43,10 @@ Memory is watched in lines. In issue order (by cycle, then unit), each of these 
 instruction and the operation it comes from:
 
 1. an instruction on a unit that is still busy, or that the processor does not have;
-2. a read of a line before s has reached the end of the last write to it, or of one that nothing has written;
-3. a write that begins before an earlier instruction, or its own other operands, have finished reading the line (an operand
-   that is the result's very piece may be overwritten: a lane reads before it writes), or before an earlier write to it ends;
+2. a read of a line before the last write to it can be read there, or of one that nothing has written;
+3. a write to a line that begins before an earlier instruction, or its own other operands, have finished reading the line (an
+   operand that is the result's very piece may be overwritten: a lane reads before it writes), or before an earlier write to
+   the line can be read;
 4. an address outside the program's regions, a write into its constants, a result that puts two values in one place;
    on a processor whose weights all come from external memory, a factor of a plane that lies in the constants;
 5. a weight slot that is used before it is loaded, or reloaded while products still read it, or of another shape;
@@ -70,6 +79,9 @@ outside [0, extent): padding that is never stored.
 """
 
 
+_FLOWS = {ROWS: "by rows of `g1`", POINTS: "by elements, row by row", WHOLE: "as a whole"}
+
+
 def page() -> str:
     """The whole page as Markdown."""
     return "\n".join([_INTRODUCTION, *_word(), *_instructions(), *_programs(), *_container()]) + "\n"
@@ -98,7 +110,9 @@ def _instruction(spec: Spec) -> Iterator[str]:
         ranges = [f"g1 by range {operand.rows}"] + ([f"g2 by range {operand.inner}"] if operand.inner else [])
         kind = "writes" if operand.write else "reads"
         need = "" if operand.required else " (optional)"
-        yield f"- {kind} `{operand.field}`{need}: {', '.join(ranges)}, port `{operand.port}`"
+        yield f"- {kind} `{operand.field}`{need}: {', '.join(ranges)}, port `{operand.port}`, {_FLOWS[operand.flow]}"
+    if spec.group_text:
+        yield f"- items: rows in groups, {spec.group_text}"
     yield f"- cycles: {spec.cycles_text}\n- why it exists: {spec.why}\n"
 
 

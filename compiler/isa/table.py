@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from compiler.isa import meaning, timing
+from compiler.isa.flow import POINTS, ROWS, WHOLE, Pace
 from compiler.isa.geometry import Range, moved_groups, scattered, touches
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.isa.machine import Machine
@@ -24,7 +25,8 @@ Formula = Callable[[Machine, Tables, Instruction], int]
 class Operand:
     """An operand stream: the field that refers to it, which ranges select its ``g1`` and ``g2``, which port carries it.
 
-    ``rows`` and ``inner`` are the number of a range field pair (``start1``/``count1`` and so on), 0 for none.
+    ``rows`` and ``inner`` are the number of a range field pair (``start1``/``count1`` and so on), 0 for none. ``flow``: by
+    what the instruction takes its items in turn (``compiler.isa.flow``).
     """
 
     field: str
@@ -33,6 +35,7 @@ class Operand:
     port: str
     write: bool = False
     required: bool = True
+    flow: str = WHOLE
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Spec:
     cycles_text: str
     text: str
     why: str
+    group: Formula = timing.alone  # rows (or points) that make up one item
+    group_text: str = ""
 
 
 def _base(unit: str) -> Formula:
@@ -67,7 +72,7 @@ TABLE: Final[dict[Op, Spec]] = {
     for spec in (
         Spec(
             Op.LOADW, "weights", ("slot", "blocks", "a", *_TILE2, "start3"),
-            (Operand("a", 1, 2, "a"),),
+            (Operand("a", 1, 2, "a", flow=ROWS),),
             meaning.loadw, timing.loadw_beats, _base("weights"),
             "ceil(K x N x size / weights.bytes_per_cycle)",
             "Fill a weight slot of plane `unit` with the K x N tile that rows `start1`, `count1` and columns `start2`, "
@@ -79,11 +84,11 @@ TABLE: Final[dict[Op, Spec]] = {
         Spec(
             Op.MATMUL, "matrix", ("slot", "blocks", "flags", "row", "a", "b", "c", "d", "out", "post", *_TILE3),
             (
-                Operand("a", 1, 2, "a"),
-                Operand("b", 1, 3, "b", required=False),
-                Operand("c", 1, 3, "c", required=False),
-                Operand("d", 1, 3, "d", required=False),
-                Operand("out", 1, 3, "out", write=True, required=False),
+                Operand("a", 1, 2, "a", flow=ROWS),
+                Operand("b", 1, 3, "b", required=False, flow=ROWS),
+                Operand("c", 1, 3, "c", required=False, flow=ROWS),
+                Operand("d", 1, 3, "d", required=False, flow=ROWS),
+                Operand("out", 1, 3, "out", write=True, required=False, flow=ROWS),
             ),
             meaning.matmul, timing.matmul_beats, _base("matrix"),
             "T x max(1, ceil(passes(post) / matrix.alus)) with `last`, else T",
@@ -98,11 +103,11 @@ TABLE: Final[dict[Op, Spec]] = {
         Spec(
             Op.VECTOR, "vector", ("flags", "a", "b", "c", "d", "out", "pre", "reducer", "post", *_TILE2),
             (
-                Operand("a", 1, 2, "a", required=False),
-                Operand("b", 1, 2, "b", required=False),
-                Operand("c", 1, 2, "c", required=False),
-                Operand("d", 1, 2, "d", required=False),
-                Operand("out", 1, 0, "out", write=True),
+                Operand("a", 1, 2, "a", required=False, flow=ROWS),
+                Operand("b", 1, 2, "b", required=False, flow=ROWS),
+                Operand("c", 1, 2, "c", required=False, flow=ROWS),
+                Operand("d", 1, 2, "d", required=False, flow=ROWS),
+                Operand("out", 1, 0, "out", write=True, flow=ROWS),
             ),
             meaning.vector, timing.vector_beats, timing.vector_latency,
             "ceil(P x R / lanes) (chain: ceil(P / lanes) x R) x max(1, ceil((passes(pre) + 1 if reducer) / vector.alus)) "
@@ -113,10 +118,11 @@ TABLE: Final[dict[Op, Spec]] = {
             "Without reducer R is 1 and `pre` gives the result; without `pre` operand `a` is reduced as it is.",
             "Lanes of arithmetic units in a row, a chain of operations per cycle; reductions go through an adder tree "
             "across the lanes.",
+            timing.vector_group, "the points that fill the lanes once: lanes / R in a tree, at least 1, else lanes",
         ),
         Spec(
             Op.MOVE, "move", ("a", "out", *_TILE2),
-            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
+            (Operand("a", 1, 2, "a", flow=POINTS), Operand("out", 1, 2, "out", write=True, flow=POINTS)),
             meaning.move, timing.one_beat, _base("move"),
             "1",
             "Copy `count1` x `count2` elements from `a` to `out`; elements that a guard of `a` excludes are its fill.",
@@ -124,7 +130,7 @@ TABLE: Final[dict[Op, Spec]] = {
         ),
         Spec(
             Op.GATHER, "move", ("a", "out", "gather", *_TILE2),
-            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
+            (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True, flow=POINTS)),
             meaning.move, timing.one_beat, _base("move"),
             "1",
             "Copy elements whose place is itself data: to the address of `a` each axis of `gather` adds its stride times "
@@ -156,7 +162,7 @@ TABLE: Final[dict[Op, Spec]] = {
         ),
         Spec(
             Op.RECV, "link_in", ("port", "offset", "out", *_TILE2),
-            (Operand("out", 1, 2, "out", write=True),),
+            (Operand("out", 1, 2, "out", write=True, flow=POINTS),),
             meaning.move, timing.recv_beats, _base("link_in"),
             "ceil(bytes / link_in.bytes_per_cycle)",
             "Take `count1` x `count2` consecutive elements of host tensor `port` from byte `offset` on into `out`.",
@@ -164,7 +170,7 @@ TABLE: Final[dict[Op, Spec]] = {
         ),
         Spec(
             Op.SEND, "link_out", ("port", "offset", "a", *_TILE2),
-            (Operand("a", 1, 2, "a"),),
+            (Operand("a", 1, 2, "a", flow=POINTS),),
             meaning.move, timing.send_beats, _base("link_out"),
             "ceil(bytes / link_out.bytes_per_cycle)",
             "Give `count1` x `count2` elements of `a` to host tensor `port` from byte `offset` on.",
@@ -172,7 +178,7 @@ TABLE: Final[dict[Op, Spec]] = {
         ),
         Spec(
             Op.FETCH, "external", ("offset", "out", *_TILE2),
-            (Operand("out", 1, 2, "out", write=True),),
+            (Operand("out", 1, 2, "out", write=True, flow=POINTS),),
             meaning.move, timing.fetch_cycles, _base("external"),
             "ceil(bytes / external.bytes_per_cycle)",
             "Take `count1` x `count2` consecutive elements of external memory from byte `offset` on into `out`.",
@@ -197,13 +203,15 @@ COMMON: Final = ("opcode", "unit", "cycle", "source")
 
 
 class Access(NamedTuple):
-    """A piece of a stream that one instruction reads or writes. ``stream`` is a position in the table."""
+    """A piece of a stream that one instruction reads or writes. ``stream`` is a position in the table, ``flow`` the order
+    in which its lines are touched."""
 
     role: str
     stream: int
     rows: Range
     inner: Range
     write: bool
+    flow: str
 
 
 _NONE: Final = (0, 1)
@@ -226,13 +234,15 @@ def accesses(tables: Tables, i: Instruction) -> list[Access]:
         if not reference or (operand.write and i.opcode == Op.MATMUL and not i.flags & Flag.LAST):
             continue
         rows, inner = _range(i, operand.rows), _range(i, operand.inner)
-        found.append(Access(operand.field, reference - 1, rows, inner, operand.write))
+        found.append(Access(operand.field, reference - 1, rows, inner, operand.write, operand.flow))
     if i.opcode == Op.SCATTER:
-        found.append(Access("old", i.out - 1, _range(i, 1), _range(i, 2), write=False))
+        found.append(Access("old", i.out - 1, _range(i, 1), _range(i, 2), write=False, flow=WHOLE))
     if i.gather:
         rows, inner = _range(i, 1), _range(i, 2)
         axes = tables.gathers[i.gather - 1].axes
-        found += [Access(f"index{n}", axis.index - 1, rows, inner, write=False) for n, axis in enumerate(axes)]
+        found += [
+            Access(f"index{n}", axis.index - 1, rows, inner, write=False, flow=WHOLE) for n, axis in enumerate(axes)
+        ]
     return found
 
 
@@ -279,3 +289,10 @@ def time(machine: Machine, tables: Tables, i: Instruction) -> Timing:
         streams.append((count, ports[role]))
     beats = max(spec.beats(machine, tables, i), timing.fetch_beats(streams))
     return Timing(beats, spec.latency(machine, tables, i))
+
+
+def pace(machine: Machine, tables: Tables, i: Instruction, beats: int, flow: str) -> Pace:
+    """How an instruction of so many beats works through an operand of that flow."""
+    count = i.count1 * i.count2 if flow == POINTS else i.count1
+    group = TABLE[Op(i.opcode)].group(machine, tables, i) if flow != WHOLE else count
+    return Pace(timing.ceil_div(count, group), group, beats)

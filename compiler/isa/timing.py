@@ -1,7 +1,8 @@
 """Cycles: how long each instruction keeps its unit busy, as integer formulas of operands and processor.
 
 An instruction issued at cycle s reads memory during [s, s + beats), begins to write at s + latency, and everything it
-writes can be read from s + latency + beats. Its unit takes the next instruction at s + beats.
+writes can be read from s + latency + beats. Its unit takes the next instruction at s + beats. When it touches which line in
+that time is said in ``compiler.isa.flow``.
 """
 
 from __future__ import annotations
@@ -76,6 +77,17 @@ def vector_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
 
 def vector_latency(machine: Machine, tables: Tables, i: Instruction) -> int:
     return machine.vector.latency + (tree_depth(i.count2) if i.reducer and i.reducer != CHAIN else 0)
+
+
+def vector_group(machine: Machine, tables: Tables, i: Instruction) -> int:
+    """Points that fill the lanes once."""
+    width = lanes(machine, widest(tables, i))
+    return max(1, width // i.count2) if i.reducer and i.reducer != CHAIN else width
+
+
+def alone(machine: Machine, tables: Tables, i: Instruction) -> int:
+    """Every row (or point) for itself."""
+    return 1
 
 
 def one_beat(machine: Machine, tables: Tables, i: Instruction) -> int:

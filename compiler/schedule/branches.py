@@ -25,9 +25,10 @@ from compiler.schedule.tile import Tile, make
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
+    from compiler.schedule.depend import Edges
     from compiler.schedule.tiler import Tiler
 
-Run = Callable[[list[Tile], list[list[int]], "list[list[Step]]"], Attempt]
+Run = Callable[[list[Tile], "list[Edges]", "list[list[Step]]"], Attempt]
 
 
 @dataclass
@@ -46,7 +47,7 @@ def guarded(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.guard is not None or isinstance(node, Merge)]
 
 
-def schedule(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[list[int]], run: Run) -> Course:
+def schedule(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[Edges], run: Run) -> Course:
     """Schedule tiles whose sources are ``nodes``; ``run`` schedules one stretch."""
     if not tiler.target.control.instances:
         first = guarded(graph)[0]
@@ -72,7 +73,7 @@ def _reason(graph: Graph) -> str:
     return f"what runs depends on the data at {', '.join(names)}; the bound is the dearest way"
 
 
-def _needs(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[list[int]]) -> list[set[int]]:
+def _needs(graph: Graph, tiler: Tiler, nodes: list[Node | None], data: list[Edges]) -> list[set[int]]:
     """By source: the sources whose results it uses, those that decide whether it runs, and earlier parts of its merge."""
     source = [t.instruction.source for t in tiler.tiles]
     needs: list[set[int]] = [set() for _ in nodes]
@@ -125,7 +126,7 @@ class _Open:
 class _Maker:
     """Puts stretches one after the other."""
 
-    def __init__(self, tiler: Tiler, data: list[list[int]], run: Run) -> None:
+    def __init__(self, tiler: Tiler, data: list[Edges], run: Run) -> None:
         self.tiler, self.data, self.run = tiler, data, run
         lines = tiler.space.lines
         self.tiles: list[Tile] = []
@@ -173,8 +174,9 @@ class _Maker:
         i = Instruction(Op.BRANCH, 0, flags=flags, source=row, a=reference, count1=1, count2=1)
         tile = make(space, i, {"a": guard.value if guard else ""})
         number = len(self.tiles)
-        self._add(tile, self.now, self._last, [])
-        self.read_end[tile.reads] = np.maximum(self.read_end[tile.reads], self.now + tile.beats)
+        self._add(tile, self.now, self._behind(self._last), [])
+        lines, _, end = tile.reads
+        self.read_end[lines] = np.maximum(self.read_end[lines], self.now + end)
         self.now += tile.latency + tile.beats
         self._last = [number]
         self._open.append(_Open(number, self.now))
@@ -187,7 +189,10 @@ class _Maker:
         tile.instruction = tile.instruction._replace(start3=self.now - opened.since, count3=skipped)
         return opened.tile
 
-    def _add(self, tile: Tile, start: int, data: list[int], holds: list[int]) -> None:
+    def _behind(self, tiles: list[int]) -> Edges:
+        return {n: self.tiles[n].end for n in tiles}
+
+    def _add(self, tile: Tile, start: int, data: Edges, holds: list[int]) -> None:
         self.tiles.append(tile)
         self.start.append(start)
         self.needs.data.append(data)
@@ -206,7 +211,7 @@ class _Maker:
             )
             for t in (self.tiler.tiles[n] for n in numbers)
         ]
-        data = [[local[b] for b in self.data[n] if b in local] for n in numbers]
+        data = [{local[b]: lag for b, lag in self.data[n].items() if b in local} for n in numbers]
         chains = [
             [replace(step, load=local[step.load], uses=[local[u] for u in step.uses]) for step in chain]
             for chain in self.tiler.chains
@@ -215,9 +220,12 @@ class _Maker:
         attempt = self.run(tiles, data, chains)
         base, before = len(self.tiles), self._last
         for n, tile in enumerate(attempt.tiles):
-            mine = [b + base for b in attempt.needs.data[n]]
+            mine = {b + base: lag for b, lag in attempt.needs.data[n].items()}
             self._add(
-                tile, attempt.done.start[n] + self.now, mine or before, [b + base for b in attempt.needs.holds[n]]
+                tile,
+                attempt.done.start[n] + self.now,
+                mine or self._behind(before),
+                [b + base for b in attempt.needs.holds[n]],
             )
         self._lines(attempt.done)
         self.now += attempt.done.latency

@@ -20,6 +20,7 @@ from compiler.schedule.memory import Lifetime
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
+    from compiler.schedule.depend import Edges
     from compiler.schedule.space import Buffer, Space
     from compiler.schedule.tile import Tile
     from compiler.schedule.tiler import Tiler
@@ -66,7 +67,7 @@ def build(
     external.attach(tiler, extent)
     data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 
-    def stretch(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]]) -> order.Attempt:
+    def stretch(tiles: list[Tile], data: list[Edges], chains: list[list[Step]]) -> order.Attempt:
         return order.Order(tiles, data, chains, target, tiler.space).single()
 
     if branches.guarded(legal):

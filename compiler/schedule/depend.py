@@ -1,55 +1,83 @@
-"""Which tiles need which: by the memory lines that they read and write."""
+"""Which tiles need which, and how long after it they may start: by the memory lines that they read and write."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from compiler.schedule.tile import Span
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
     from compiler.schedule.tile import Tile
 
+Edges = dict[int, int]  # tile -> cycles from its start until the one that needs it may start
+Array = np.ndarray[Any, Any]
 
-def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: list[list[Step]]) -> list[list[int]]:
-    """For every tile the tiles whose results it reads (by lines), and the LOADW of its weights."""
+
+class _Table(NamedTuple):
+    """Lines in ascending order, with who writes each, and when it is there."""
+
+    lines: Array
+    writers: Array
+    ready: Array
+
+
+def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: list[list[Step]]) -> list[Edges]:
+    """For every tile the tiles whose results it reads (by lines), and the LOADW of its weights.
+
+    A tile issues behind those that it needs, and so late that each line is there when it is first read.
+    """
     written: dict[str, list[int]] = defaultdict(list)
     for number, tile in enumerate(tiles):
         if tile.output:
             written[tile.output].append(number)
     tables = {value: _table(tiles, numbers) for value, numbers in written.items()}
     load = {use: step.load for chain in chains for step in chain for use in step.uses}
-    found: list[list[int]] = []
+    found: list[Edges] = []
     for number, tile in enumerate(tiles):
-        wanted: set[int] = set()
-        for value, lines in tile.inputs:
+        wanted: Edges = {}
+        for _, value, span in tile.inputs:
             for root in roots[value]:
                 if root in tables:
-                    wanted.update(_writers(tables[root], lines))
-        if number in load:
-            wanted.add(load[number])
-        wanted.update(tile.behind)
-        wanted.discard(number)
-        found.append(sorted(wanted))
+                    _writers(tables[root], span, wanted)
+        for before in (*((load[number],) if number in load else ()), *tile.behind):
+            wanted[before] = max(wanted.get(before, 1), tiles[before].end)
+        wanted.pop(number, None)
+        found.append(dict(sorted(wanted.items())))
     return found
 
 
-def _table(tiles: list[Tile], numbers: list[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(line, writer) pairs sorted by line."""
-    lines = np.concatenate([tiles[n].writes for n in numbers])
-    writers = np.repeat(np.array(numbers), [len(tiles[n].writes) for n in numbers])
+def gap(before: Span, after: Span) -> int:
+    """Cycles from one tile's start to another's, at least, so that work on no common line begins before it ends there."""
+    _, mine, other = np.intersect1d(before.lines, after.lines, assume_unique=True, return_indices=True)
+    return max(1, int((before.end[mine] - after.begin[other]).max(initial=1)))
+
+
+def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
+    lines = np.concatenate([tiles[n].writes.lines for n in numbers])
+    writers = np.repeat(np.array(numbers), [len(tiles[n].writes.lines) for n in numbers])
+    ready = np.concatenate([tiles[n].writes.end for n in numbers])
     order = np.argsort(lines, kind="stable")
-    return lines[order], writers[order]
+    return _Table(lines[order], writers[order], ready[order])
 
 
-def _writers(table: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], lines: np.ndarray[Any, Any]) -> list[int]:
-    keys, writers = table
-    low = np.searchsorted(keys, lines, "left")
-    high = np.searchsorted(keys, lines, "right")
-    if len(lines) and lines[-1] - lines[0] == len(lines) - 1:
-        return [int(n) for n in np.unique(writers[low[0] : high[-1]])]
-    marks = np.zeros(len(keys) + 1, np.int64)
-    np.add.at(marks, low, 1)
-    np.add.at(marks, high, -1)
-    return [int(n) for n in np.unique(writers[np.cumsum(marks[:-1]) > 0])]
+def _writers(table: _Table, span: Span, wanted: Edges) -> None:
+    """Add to ``wanted`` who writes lines of ``span``, each with the longest wait for one of them."""
+    if not len(span.lines):
+        return
+    low = np.searchsorted(table.lines, span.lines, "left")
+    count = np.searchsorted(table.lines, span.lines, "right") - low
+    total = int(count.sum())
+    if not total:
+        return
+    which = np.repeat(np.arange(len(count)), count)
+    at = low[which] + np.arange(total) - (np.cumsum(count) - count)[which]
+    writers, waits = table.writers[at], table.ready[at] - span.begin[which]
+    order = np.argsort(writers, kind="stable")
+    writers, waits = writers[order], waits[order]
+    first = np.flatnonzero(np.append(True, writers[1:] != writers[:-1]))
+    for writer, wait in zip(writers[first].tolist(), np.maximum.reduceat(waits, first).tolist(), strict=True):
+        wanted[writer] = max(wanted.get(writer, 1), wait)

@@ -218,7 +218,7 @@ def _redirected(walk: _Walk, tile: Tile, pieces: list[tuple[Bytes, Piece]]) -> T
     """The tile with its external operands read from their pieces on the chip."""
     space = walk.tiler.space
     fields: dict[str, int] = {}
-    named = list(tile.inputs)
+    named = {i.role: i.value for i in tile.inputs}
     for a in accesses(space.pool, tile.instruction):
         s = space.source(a.stream + 1)
         if a.write or s.buffer not in walk.outside:
@@ -226,13 +226,12 @@ def _redirected(walk: _Walk, tile: Tile, pieces: list[tuple[Bytes, Piece]]) -> T
         ranges = ((tile.instruction.g0, 1), a.rows, a.inner)
         low, high = span(s, ranges) if tile.instruction.opcode == Op.LOADW else (0, space.buffers[s.buffer].size)
         piece = next(p for key, p in pieces if key[0] == s.buffer and key[1] <= low and high <= key[2])
-        reference = space.stream(replace(s, buffer=piece.buffer, base=s.base - piece.low))
-        fields[a.role] = reference
-        named.append((piece.buffer, space.touched(reference, ranges)))
+        fields[a.role] = space.stream(replace(s, buffer=piece.buffer, base=s.base - piece.low))
+        named[a.role] = piece.buffer
     if not fields:
         return tile
-    reads = np.unique(np.concatenate([lines for _, lines in named]))
-    return replace(tile, instruction=tile.instruction._replace(**fields), reads=reads, inputs=tuple(named))
+    made = make(space, tile.instruction._replace(**fields), named, tile.output)
+    return replace(tile, instruction=made.instruction, reads=made.reads, inputs=made.inputs)
 
 
 def _renumber(walk: _Walk) -> None:

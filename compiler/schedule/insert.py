@@ -140,14 +140,10 @@ class Insertion:
         moved = True
         while moved:
             moved = False
-            for mate in p.mates.get(n, ()):
+            for mate, behind, ahead in p.mates.get(n, ()):
                 s = start[mate]
-                if s < 0:
-                    continue
-                behind = max(s + 1, s + p.end[mate] - p.latency[n])
-                before = at < s and at + p.end[n] <= s + p.latency[mate]
-                if at < behind and not before:
-                    at, moved = behind, True
+                if s >= 0 and s - ahead < at < s + behind:
+                    at, moved = s + behind, True
         return at
 
     def _life(self, n: int) -> int:
@@ -172,14 +168,12 @@ class Insertion:
             if last[b] - first[b] > self.span[b]:
                 raise TooShort(last[b] - first[b])
         earliest = self.earliest
-        for user in p.users[n]:
-            if end > earliest[user]:
-                earliest[user] = end
-        for user in p.held.get(n, ()):
-            # issued after it, and writing begins only when it has read
-            free = start + max(1, p.beats[n] - p.latency[user])
-            if free > earliest[user]:
-                earliest[user] = free
+        for user, lag in p.users[n]:
+            if start + lag > earliest[user]:
+                earliest[user] = start + lag
+        for user, lag in p.held.get(n, ()):
+            if start + lag > earliest[user]:
+                earliest[user] = start + lag
 
     # -- a chain --------------------------------------------------------------------------------------------------------
 

@@ -218,7 +218,7 @@ def _store(update: str, state: str, tiler: Tiler) -> None:
     source, home = tiler.place(update), tiler.place(state)
     if source == home or prod(home.shape) == 0:
         return
-    readers = [n for n, t in enumerate(tiler.tiles) if any(state in tiler.layout.roots[v] for v, _ in t.inputs)]
+    readers = [n for n, t in enumerate(tiler.tiles) if any(state in tiler.layout.roots[v.value] for v in t.inputs)]
     first = len(tiler.tiles)
     vector.copy(source, home, Access.identity(len(home.shape)), None, (update, f"{state}~next"), tiler)
     tiler.layout.roots[f"{state}~next"] = (f"{state}~next",)

@@ -16,6 +16,7 @@ from compiler.schedule.shift import latest
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
     from compiler.schedule.chains import Step
+    from compiler.schedule.depend import Edges
     from compiler.schedule.space import Space
     from compiler.schedule.tile import Tile
 
@@ -38,9 +39,10 @@ class Schedule:
 
 @dataclass
 class Needs:
-    """``data``: tiles whose results (or weights) a tile uses. ``holds``: tiles that must have read what it overwrites."""
+    """``data``: tiles whose results (or weights) a tile uses, with the cycles from start to start that it waits at least.
+    ``holds``: tiles that must have read what it overwrites."""
 
-    data: list[list[int]]
+    data: list[Edges]
     holds: list[list[int]]
 
 
@@ -60,7 +62,7 @@ class Order:
     """Tiles to be ordered, and their shortest schedule."""
 
     def __init__(
-        self, tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], machine: Machine, space: Space
+        self, tiles: list[Tile], data: list[Edges], chains: list[list[Step]], machine: Machine, space: Space
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
         self.problem = problem(tiles, data, chains, space)
@@ -108,7 +110,7 @@ def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Ti
         if n in placed.slot:
             instruction = instruction._replace(slot=placed.slot[n], row=instruction.row + placed.row.get(n, 0))
         left.append(replace(tiles[n], instruction=instruction, unit=(tiles[n].unit[0], placed.instance[n])))
-    data = [sorted({number[b] for b in given.data[n]}) for n in keep]
+    data = [dict(sorted((number[b], lag) for b, lag in given.data[n].items())) for n in keep]
     return left, Needs(data, [[number[b] for b in tiles[n].after] for n in keep])
 
 
@@ -117,9 +119,8 @@ def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Sche
     first = np.full(lines, np.iinfo(np.int64).max)
     ready, read_end = np.zeros(lines, np.int64), np.zeros(lines, np.int64)
     for cycle, tile in zip(start, tiles, strict=True):
-        if len(tile.reads):
-            read_end[tile.reads] = np.maximum(read_end[tile.reads], cycle + tile.beats)
-        if len(tile.writes):
-            ready[tile.writes] = np.maximum(ready[tile.writes], cycle + tile.latency + tile.beats)
-            first[tile.writes] = np.minimum(first[tile.writes], cycle)
+        for mine, span in ((read_end, tile.reads), (ready, tile.writes)):
+            mine[span.lines] = np.maximum(mine[span.lines], cycle + span.end)
+        if len(tile.writes.lines):
+            first[tile.writes.lines] = np.minimum(first[tile.writes.lines], cycle)
     return Schedule(start, latency, first, ready, read_end)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.schedule.depend import Edges, gap
 from compiler.schedule.planes import Block
 
 if TYPE_CHECKING:
@@ -22,20 +23,21 @@ PLANES = ("weights", "matrix")
 class Problem:
     """Tiles by number; a job is a tile or (from ``len(beats)`` on) a chain.
 
-    ``end``: cycles from issue until what is written can be read. ``users``: tiles that read it. ``held``: tiles that
-    overwrite what it reads. ``mates``: tiles that write to a line that it also writes. ``begins``, ``ends``: buffers whose
-    life it may begin or end (True: when it has written, False: when it has read). ``names``, ``moves``: per buffer; one
-    that moves lies elsewhere for the next inference. ``rows``: accumulator rows of a chain.
+    ``end``: cycles from issue until all that is written can be read. ``users``: tiles that read it, ``held``: tiles that
+    overwrite what it reads, each with the cycles from start to start. ``mates``: tiles that write to a line that it also
+    writes, with the cycles by which it has to start later, or else those by which the mate has to. ``begins``,
+    ``ends``: buffers whose life it may begin or end (True: when it has written, False: when it has read). ``names``,
+    ``moves``: per buffer; one that moves lies elsewhere for the next inference. ``rows``: accumulator rows of a chain.
     """
 
     unit: list[str]
     beats: list[int]
     latency: list[int]
     end: list[int]
-    data: list[list[int]]
-    users: list[list[int]]
-    held: dict[int, list[int]]
-    mates: dict[int, tuple[int, ...]]
+    data: list[Edges]
+    users: list[list[tuple[int, int]]]
+    held: dict[int, list[tuple[int, int]]]
+    mates: dict[int, tuple[tuple[int, int, int], ...]]
     begins: list[list[int]]
     ends: list[list[tuple[int, bool]]]
     names: list[str]
@@ -57,15 +59,15 @@ class Problem:
         return sorted(set(self.unit) - set(PLANES))
 
 
-def problem(tiles: list[Tile], data: list[list[int]], chains: list[list[Step]], space: Space) -> Problem:
+def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], space: Space) -> Problem:
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
-    users: list[list[int]] = [[] for _ in tiles]
-    held: dict[int, list[int]] = defaultdict(list)
+    users: list[list[tuple[int, int]]] = [[] for _ in tiles]
+    held: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for n, before in enumerate(data):
-        for b in before:
-            users[b].append(n)
+        for b, lag in before.items():
+            users[b].append((n, lag))
         for b in tiles[n].after:
-            held[b].append(n)
+            held[b].append((n, gap(tiles[b].reads, tiles[n].writes)))
     buffers = [b for b in space.buffers.values() if b.kind != "constant" and b.size]
     begins, ends = _lives(tiles, buffers)
     jobs, waiting, followers = _jobs(tiles, data, chains)
@@ -93,7 +95,7 @@ def _rows(chain: list[Step], tiles: list[Tile]) -> int:
 
 
 def _jobs(
-    tiles: list[Tile], data: list[list[int]], chains: list[list[Step]]
+    tiles: list[Tile], data: list[Edges], chains: list[list[Step]]
 ) -> tuple[list[int], list[int], list[list[int]]]:
     job = list(range(len(tiles)))
     for number, chain in enumerate(chains):
@@ -114,13 +116,13 @@ def _jobs(
     return sorted(set(job)), waiting, [list(f) for f in after]
 
 
-def _mates(tiles: list[Tile]) -> dict[int, tuple[int, ...]]:
+def _mates(tiles: list[Tile]) -> dict[int, tuple[tuple[int, int, int], ...]]:
     """Tiles that write a line in common. A line holds few results' borders, so pairs are few."""
-    writers = [n for n, t in enumerate(tiles) if len(t.writes)]
+    writers = [n for n, t in enumerate(tiles) if len(t.writes.lines)]
     if not writers:
         return {}
-    lines = np.concatenate([tiles[n].writes for n in writers])
-    owner = np.repeat(np.array(writers), [len(tiles[n].writes) for n in writers])
+    lines = np.concatenate([tiles[n].writes.lines for n in writers])
+    owner = np.repeat(np.array(writers), [len(tiles[n].writes.lines) for n in writers])
     order = np.argsort(lines, kind="stable")
     lines, owner = lines[order], owner[order]
     found: dict[int, dict[int, None]] = defaultdict(dict)
@@ -132,7 +134,11 @@ def _mates(tiles: list[Tile]) -> dict[int, tuple[int, ...]]:
         members = dict.fromkeys(group)
         for n in members:
             found[n].update((m, None) for m in members if m != n)
-    return {n: tuple(mates) for n, mates in found.items()}
+    gaps: dict[tuple[int, int], int] = {}
+    for n, mates in found.items():
+        for m in mates:
+            gaps[m, n] = gap(tiles[m].writes, tiles[n].writes)
+    return {n: tuple((m, gaps[m, n], gaps[n, m]) for m in mates) for n, mates in found.items()}
 
 
 def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
@@ -142,7 +148,7 @@ def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], l
     begins: list[list[int]] = []
     ends: list[list[tuple[int, bool]]] = []
     for tile in tiles:
-        writes, reads = _touched(tile.writes, borders), _touched(tile.reads, borders)
+        writes, reads = _touched(tile.writes.lines, borders), _touched(tile.reads.lines, borders)
         begins.append([b for b in writes if not state[b]] + [b for b in reads if state[b]])
         ends.append([(b, True) for b in writes] + [(b, False) for b in reads if not state[b]])
     return begins, ends

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
+    from compiler.schedule.depend import Edges
     from compiler.schedule.problem import Problem
     from compiler.schedule.tile import Tile
 
 
-def tails(tiles: list[Tile], data: list[list[int]]) -> list[int]:
+def tails(tiles: list[Tile], data: list[Edges]) -> list[int]:
     """Cycles from a tile's start to the end of everything that needs it, if no unit were ever busy."""
-    result = [t.beats + t.latency for t in tiles]
+    result = [t.end for t in tiles]
     for number in range(len(tiles) - 1, -1, -1):
-        for before in data[number]:
-            span = tiles[before].beats + tiles[before].latency + result[number]
-            if span > result[before]:
-                result[before] = span
+        for before, lag in data[number].items():
+            if lag + result[number] > result[before]:
+                result[before] = lag + result[number]
     return result
 
 
@@ -27,7 +27,7 @@ Ranks = list[tuple[int, ...]]
 LAST = 1 << 60  # behind everything
 
 
-def demand(data: list[list[int]]) -> list[int]:
+def demand(data: list[Edges]) -> list[int]:
     """Tiles numbered so that each comes just before what first needs it (depth first from the last tiles back)."""
     wanted = [True] * len(data)
     for before in data:
@@ -52,19 +52,19 @@ def demand(data: list[list[int]]) -> list[int]:
     return number
 
 
-def _accumulated(data: list[list[int]], chains: list[list[Step]]) -> list[list[int]]:
+def _accumulated(tiles: list[Tile], data: list[Edges], chains: list[list[Step]]) -> list[Edges]:
     """What tiles need, with the sums that a MATMUL adds to."""
     linked = list(data)
     for chain in chains:
         for step, following in pairwise(chain):
             for before, after in zip(step.uses, following.uses, strict=True):
-                linked[after] = [*linked[after], before]
+                linked[after] = {**linked[after], before: tiles[before].beats}
     return linked
 
 
-def rankings(tiles: list[Tile], needs: list[list[int]], chains: list[list[Step]]) -> list[Ranks]:
+def rankings(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> list[Ranks]:
     """Ways to say what goes first on a unit: the longest path to the end, or what the first outputs need first."""
-    data = _accumulated(needs, chains)
+    data = _accumulated(tiles, needs, chains)
     tail = tails(tiles, data)
     use = [len(tiles)] * len(tiles)
     for number in range(len(tiles) - 1, -1, -1):

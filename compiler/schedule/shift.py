@@ -24,10 +24,9 @@ def latest(p: Problem, placed: Placement, pinned: bool = False) -> list[int]:
     limits = _limits(p, placed)
     for n in order:
         bound = start[n] if pinned and not p.users[n] else placed.latency - p.end[n]
-        end = p.end[n]
-        for user in p.users[n]:
-            if start[user] >= 0 and late[user] - end < bound:
-                bound = late[user] - end
+        for user, lag in p.users[n]:
+            if start[user] >= 0 and late[user] - lag < bound:
+                bound = late[user] - lag
         for user, gap in limits[n]:
             if late[user] - gap < bound:
                 bound = late[user] - gap
@@ -59,15 +58,13 @@ def _memory(p: Problem, placed: Placement, found: list[list[tuple[int, int]]]) -
     """Writes that wait for other writes or for reads, and products whose weights came with an earlier LOADW."""
     start = placed.start
     for n, mates in p.mates.items():
-        for m in mates:
+        for m, _, ahead in mates:
             if 0 <= start[n] < start[m]:
-                found[n].append((m, max(1, p.end[n] - p.latency[m])))
+                found[n].append((m, ahead))
     for n, overwriting in p.held.items():
-        for m in overwriting:
-            found[n].append((m, max(1, p.beats[n] - p.latency[m])))
+        found[n] += overwriting
     for served, serving in placed.serves.items():
-        for use in p.users[served]:
-            found[serving].append((use, p.end[serving]))
+        found[serving] += p.users[served]
 
 
 def _slot(p: Problem, sequence: list[int], found: list[list[tuple[int, int]]]) -> None:

@@ -5,12 +5,13 @@ Every buffer has whole lines of its own; line numbers of the space are what haza
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.isa import flow
 from compiler.isa import stream as isa
 from compiler.isa.tables import Pool
 from compiler.schedule import place as pl
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 GAP = 1 << 44  # bytes of address space per buffer: streams of different buffers are never equal
 
 Pieces = tuple[pl.Range, pl.Range, pl.Range]
+Array = np.ndarray[Any, Any]
+Covered = tuple[Array, Array | None, Array | None]
+_NOTHING: Covered = (np.empty(0, np.int64), None, None)
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Space:
     lines: int = 0
     _streams: dict[int, pl.Stream] = field(default_factory=dict)
     _references: dict[pl.Stream, int] = field(default_factory=dict)
-    _covered: dict[tuple[int, Pieces], np.ndarray[Any, Any]] = field(default_factory=dict)
+    _covered: dict[tuple[int, Pieces, str], Covered] = field(default_factory=dict)
 
     def buffer(self, name: str, kind: str, size: int, data: np.ndarray[Any, Any] | None = None) -> Buffer:
         """Add a buffer of ``size`` bytes, rounded up to whole lines."""
@@ -78,18 +82,27 @@ class Space:
         """The stream behind a reference."""
         return self._streams[reference]
 
-    def touched(self, reference: int, pieces: Pieces) -> np.ndarray[Any, Any]:
-        """Lines of the space that a piece touches; none for constants, which nobody writes."""
+    def touched(self, reference: int, pieces: Pieces, kind: str) -> Covered:
+        """Lines of the space that a piece touches, with the first and the last row (or point) in each where the order
+        ``kind`` asks for it; none for constants, which nobody writes."""
         s = self._streams[reference]
         buffer = self.buffers[s.buffer]
         if buffer.kind == "constant":
-            return np.empty(0, np.int64)
-        key = (reference, pieces)
+            return _NOTHING
+        key = (reference, pieces, kind)
         found = self._covered.get(key)
         if found is None:
-            found = pl.lines(s, pieces, self.machine.line_bytes) + buffer.first_line
-            self._covered[key] = found
+            found = self._covered[key] = self._cover(s, reference, pieces, kind, buffer)
         return found
+
+    def _cover(self, s: pl.Stream, reference: int, pieces: Pieces, kind: str, buffer: Buffer) -> Covered:
+        line = self.machine.line_bytes
+        if kind == flow.WHOLE:
+            return pl.lines(s, pieces, line) + buffer.first_line, None, None
+        inside = replace(self.pool.streams[reference - 1], base=s.offset)
+        runs = flow.runs(inside, pieces[0][0], pieces[1], pieces[2], line, kind)
+        lines, first, last = flow.touched(runs, line)
+        return lines + buffer.first_line, first, last
 
 
 def relocated(stream: isa.Stream, address: dict[int, int]) -> isa.Stream:

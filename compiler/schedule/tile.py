@@ -1,26 +1,47 @@
-"""A tile: one instruction without its start cycle, and what it must wait for."""
+"""A tile: one instruction without its start cycle, what it must wait for, and when it works on which line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from compiler.isa.table import TABLE, accesses, time
+from compiler.isa.flow import ROWS, WHOLE
+from compiler.isa.table import TABLE, accesses, pace, time
 
 if TYPE_CHECKING:
     from compiler.isa.instruction import Instruction
+    from compiler.isa.table import Access, Timing
     from compiler.schedule.space import Space
 
-EMPTY = np.empty(0, np.int64)
+Array = np.ndarray[Any, Any]
+
+
+class Span(NamedTuple):
+    """Lines of the unbounded space, ascending, with the first cycle and the end of the work on each, from the issue on."""
+
+    lines: Array
+    begin: Array
+    end: Array
+
+
+EMPTY = Span(*(np.empty(0, np.int64) for _ in range(3)))
+
+
+class Input(NamedTuple):
+    """An operand that somebody writes: its field, the value, when which of its lines is read."""
+
+    role: str
+    value: str
+    span: Span
 
 
 @dataclass(slots=True)
 class Tile:
-    """``unit``: class and instance. ``reads``/``writes``: lines of the unbounded space.
+    """``unit``: class and instance. ``reads``/``writes``: lines of the unbounded space, and when.
 
-    ``inputs``: values read; ``output``: the value written. ``chain``: number of the weight tile that a MATMUL uses or a
+    ``inputs``: operands read; ``output``: the value written. ``chain``: number of the weight tile that a MATMUL uses or a
     LOADW fills on its plane (-1: none, or not yet given to a plane). ``behind``: tiles whose results must be complete,
     though it reads none of them.
     """
@@ -29,13 +50,18 @@ class Tile:
     unit: tuple[str, int]
     beats: int
     latency: int
-    reads: np.ndarray[Any, Any]
-    writes: np.ndarray[Any, Any]
+    reads: Span
+    writes: Span
     output: str = ""
-    inputs: tuple[tuple[str, np.ndarray[Any, Any]], ...] = ()
+    inputs: tuple[Input, ...] = ()
     after: list[int] = field(default_factory=list)
     chain: int = -1
     behind: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Cycles from issue until all that it writes can be read."""
+        return self.latency + self.beats
 
 
 def make(
@@ -47,16 +73,37 @@ def make(
     """The tile of an instruction. ``inputs``: operand field (or ``index0`` ...) -> the value that it reads."""
     spec = TABLE[instruction.opcode]  # type: ignore[index]
     timing = time(space.machine, space.pool, instruction)
-    reads: list[np.ndarray[Any, Any]] = []
-    named: list[tuple[str, np.ndarray[Any, Any]]] = []
+    named: list[Input] = []
     writes = EMPTY
     for a in accesses(space.pool, instruction):
-        lines = space.touched(a.stream + 1, ((instruction.g0, 1), a.rows, a.inner))
+        span = _span(space, instruction, a, timing)
         if a.write:
-            writes = lines
-        elif len(lines):
-            reads.append(lines)
-            named.append((inputs[a.role], lines))
-    merged = EMPTY if not reads else reads[0] if len(reads) == 1 else np.unique(np.concatenate(reads))
+            writes = span
+        elif len(span.lines):
+            named.append(Input(a.role, inputs[a.role], span))
     unit = (spec.unit, instruction.unit)
-    return Tile(instruction, unit, timing.beats, timing.latency, merged, writes, output, tuple(named))
+    reads = merged([i.span for i in named])
+    return Tile(instruction, unit, timing.beats, timing.latency, reads, writes, output, tuple(named))
+
+
+def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
+    """When an instruction works on the lines of an operand: the numbers that the processor goes by."""
+    lines, first, last = space.touched(a.stream + 1, ((i.g0, 1), a.rows, a.inner), a.flow)
+    delay = timing.latency if a.write else 0
+    if a.flow == WHOLE or first is None or last is None or (a.flow == ROWS and i.count1 == 1):
+        return Span(lines, np.full(len(lines), delay), np.full(len(lines), delay + timing.beats))
+    speed = pace(space.machine, space.pool, i, timing.beats, a.flow)
+    return Span(lines, speed.begin(first) + delay, speed.end(last) + delay)
+
+
+def merged(spans: list[Span]) -> Span:
+    """All lines of several operands: from the first begin to the last end."""
+    if not spans:
+        return EMPTY
+    if len(spans) == 1:
+        return spans[0]
+    lines, place = np.unique(np.concatenate([s.lines for s in spans]), return_inverse=True)
+    begin, end = np.full(len(lines), 1 << 60), np.zeros(len(lines), np.int64)
+    np.minimum.at(begin, place, np.concatenate([s.begin for s in spans]))
+    np.maximum.at(end, place, np.concatenate([s.end for s in spans]))
+    return Span(lines, begin, end)

@@ -7,7 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.isa.binary import Binary
-from compiler.simulator.pieces import Lines, Piece
+from compiler.simulator.pieces import Array, Lines, Piece
+
+Cycles = Array | int  # one for all lines, or one for each
 
 NEVER: Final = 1 << 62
 _UNWRITTEN: Final = 0xFF  # not-a-number in every float, -1 in every integer: what nobody wrote shows in the result
@@ -37,31 +39,36 @@ class Window:
         if not piece.check_defined(self.shadow, self.number):
             raise HazardError("it reads memory that nothing has written")
 
-    def check_read(self, lines: Lines, cycle: int) -> None:
-        """Every line must have arrived."""
+    def check_read(self, lines: Lines, first: Cycles) -> None:
+        """Every line must have arrived when it is first read."""
         ready = self.ready[lines]
-        latest = int(ready.max()) if ready.size else 0
-        if latest > cycle:
+        late = ready > first
+        if late.any():
+            latest = int(ready[late].max())
             if latest == NEVER:
                 raise HazardError("it reads memory that nothing has written")
             raise HazardError(f"it reads data that arrives at cycle {latest}")
 
-    def note_read(self, lines: Lines, end: int) -> None:
+    def note_read(self, lines: Lines, end: Cycles) -> None:
         part = self.read_end[lines]
         self.read_end[lines] = np.maximum(part, end)
 
-    def check_write(self, lines: Lines, begin: int) -> None:
+    def check_write(self, lines: Lines, begin: Cycles) -> None:
         """No line may still be read by an earlier instruction, or be on its way from one."""
         busy = self.read_end[lines]
-        if busy.size and int(busy.max()) > begin:
-            raise HazardError(f"it writes at cycle {begin} what is read until cycle {int(busy.max())}")
+        late = busy > begin
+        if late.any():
+            at = int(np.argmax(late))
+            since = begin if isinstance(begin, int) else int(begin[at])
+            raise HazardError(f"it writes at cycle {since} what is read until cycle {int(busy[at])}")
         ready = self.ready[lines]
-        if ready.size and int(ready.max()) > begin:
-            pending = ready[ready != NEVER]
-            if pending.size and int(pending.max()) > begin:
-                raise HazardError(f"it writes at cycle {begin} what another write completes at {int(pending.max())}")
+        late = (ready > begin) & (ready != NEVER)
+        if late.any():
+            at = int(np.argmax(late))
+            since = begin if isinstance(begin, int) else int(begin[at])
+            raise HazardError(f"it writes at cycle {since} what another write completes at {int(ready[at])}")
 
-    def note_write(self, piece: Piece, end: int) -> None:
+    def note_write(self, piece: Piece, end: Cycles) -> None:
         self.ready[piece.lines] = end
         piece.mark_defined(self.shadow, self.number)
 

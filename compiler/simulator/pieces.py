@@ -7,27 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from compiler.isa import flow
 from compiler.isa.element import NUMPY
+from compiler.isa.flow import offsets
 from compiler.isa.geometry import Range, simplify
 from compiler.isa.stream import Nest, Stream
 
 Array = np.ndarray[Any, Any]
 Lines = slice | Array
+Visits = tuple[Array, Array]
 
 
 class OutsideError(Exception):
     """A piece has elements where it may not: below 0, or at ``limit`` and beyond."""
-
-
-@lru_cache(maxsize=1 << 14)
-def offsets(nest: Nest, start: int, count: int) -> Array:
-    """Byte offset of each point ``start`` ... ``start + count - 1`` of a nest."""
-    index = np.arange(start, start + count)
-    total = np.zeros(count, np.int64)
-    for extent, stride in reversed(nest):
-        index, coordinate = np.divmod(index, extent)
-        total += coordinate * stride
-    return total
 
 
 def coordinates(nest: Nest, loop: int, start: int, count: int) -> Array:
@@ -77,6 +69,7 @@ class Piece:
 
     def __init__(self, stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int, limit: int) -> None:
         self.stream = stream
+        self._given = (rows, inner)
         self.dtype = NUMPY[stream.dtype]
         self.rows = rows if stream.g1 else (0, 1)
         self.inner = inner if stream.g2 else (0, 1)
@@ -90,6 +83,7 @@ class Piece:
         self.inside = self._guarded()
         self._index: Array | None = None
         self._place = self._boxed()
+        self._visits: dict[str, Visits] = {}
         self.lines = self._lines()
         self.moves = False  # it lies in the arena, and so elsewhere for each copy of it
         self.arrived: set[int] = set()  # copies in which every byte has been seen to be defined, which it stays
@@ -124,34 +118,27 @@ class Piece:
 
     def _lines(self) -> Lines:
         """Lines that the piece touches; ``OutsideError`` when it leaves memory."""
-        if self.inside is not None:
-            return self._masked_lines()
-        first, second = offsets(self.stream.g1, *self.rows), offsets(self.stream.g2, *self.inner)
-        size = self.dtype.itemsize
-        low = self.origin + int(first.min()) + int(second.min())
-        high = self.origin + int(first.max()) + int(second.max()) + size
+        runs = self._runs(flow.ROWS)
+        low, high = runs.bounds
         if low < 0 or high > self.limit:
             raise OutsideError(f"bytes {low} to {high} of {self.limit}")
-        along = (self.stream.g2, *self.inner)
-        if len(first) < len(second):
-            first, along = second, (self.stream.g1, *self.rows)
-        starts, ends = _runs(*along, size)
-        if len(starts) == 1 and ends[0] - starts[0] >= high - low:
-            return slice(low // self.line_bytes, (high - 1) // self.line_bytes + 1)
-        begin = ((first + self.origin)[:, None] + starts) // self.line_bytes
-        last = ((first + (self.origin - 1))[:, None] + ends) // self.line_bytes
-        return marked(begin.ravel(), last.ravel())
-
-    def _masked_lines(self) -> Lines:
-        assert self.inside is not None
-        address = self._addresses()[self.inside]
-        if address.size == 0:
+        lines, first, last = flow.touched(runs, self.line_bytes)
+        self._visits[flow.ROWS] = (first, last)
+        if lines.size == 0:
             return slice(0, 0)
-        low, high = int(address.min()), int(address.max()) + self.dtype.itemsize
-        if low < 0 or high > self.limit:
-            raise OutsideError(f"bytes {low} to {high} of {self.limit}")
-        line = address // self.line_bytes
-        return marked(line, line)
+        low, high = int(lines[0]), int(lines[-1]) + 1
+        return slice(low, high) if high - low == lines.size else lines
+
+    def _runs(self, order: str) -> flow.Runs:
+        return flow.runs(self.stream, self.g0, self._given[0], self._given[1], self.line_bytes, order)
+
+    def visits(self, order: str) -> Visits:
+        """By line the first and the last row (or point) in it."""
+        found = self._visits.get(order)
+        if found is None:
+            _, first, last = flow.touched(self._runs(order), self.line_bytes)
+            found = self._visits[order] = (first, last)
+        return found
 
     def _view(self, memory: Array, dtype: np.dtype[Any]) -> Array | None:
         """The piece as a strided view of memory; None when it is not one."""
@@ -228,16 +215,6 @@ class Piece:
             return False
         address = self._addresses()
         return bool(np.unique(address).size < address.size)
-
-
-@lru_cache(maxsize=1 << 12)
-def _runs(nest: Nest, start: int, count: int, size: int) -> tuple[Array, Array]:
-    """Contiguous runs in the byte offsets of a piece of a nest: first bytes and ends."""
-    ordered = np.unique(offsets(nest, start, count))
-    breaks = np.flatnonzero(np.diff(ordered) > size)
-    starts = ordered[np.concatenate(([0], breaks + 1))]
-    ends = ordered[np.concatenate((breaks, [len(ordered) - 1]))] + size
-    return starts, ends
 
 
 def marked(first: Array, last: Array) -> Lines:

@@ -8,13 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from compiler.isa.binary import Binary
+from compiler.isa.flow import POINTS, ROWS, WHOLE, Pace, offsets
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
 from compiler.isa.stream import GatherAxis
-from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, moved_by_data, time
+from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, moved_by_data, pace, time
 from compiler.simulator.fault import SimulationError
-from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, marked, offsets, taken
+from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, marked, taken
 from compiler.targets import Target
+
+Span = tuple[Array | int, Array | int]
 
 
 @dataclass
@@ -22,6 +25,7 @@ class Prepared:
     """One instruction, ready to run any number of times.
 
     ``reads``: role -> piece; ``hazard``: the lines it may read, per role; ``same``: roles that are the result's own piece.
+    ``spans``: per role, the result's too, when its work in each of the lines begins and ends, in cycles from its issue.
     ``read_bytes``, ``out_bytes``: bytes taken from memory and put there.
     """
 
@@ -34,6 +38,7 @@ class Prepared:
     hazard: dict[str, Lines]
     out: Piece | None
     same: frozenset[str]
+    spans: dict[str, Span]
     read_bytes: int
     out_bytes: int
 
@@ -53,6 +58,7 @@ class Preparation:
         self.target = target
         self._pieces: dict[_Key, Piece] = {}
         self._timings: dict[Instruction, Timing] = {}
+        self._spans: dict[tuple[_Key, str, Pace], Span] = {}
 
     def error(self, number: int, i: Instruction, reason: str, cycle: int | None = None) -> SimulationError:
         sources = self.binary.sources
@@ -75,9 +81,11 @@ class Preparation:
         hazard: dict[str, Lines] = {}
         out: Piece | None = None
         read_bytes = out_bytes = 0
+        timing, spans = self._time(i), {}
         try:
             for access in accesses(self.binary, i):
                 piece = out if access.role == "old" and out is not None else self._piece(i, access)
+                spans[access.role] = self._span(i, access, piece, timing)
                 if access.write:
                     out, out_bytes = piece, piece.nbytes
                     if moved_by_data(i, "out"):
@@ -98,8 +106,8 @@ class Preparation:
         if out is not None:
             self._check_result(number, i, out)
         return Prepared(
-            number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", self._time(i), reads, hazard, out,
-            frozenset(role for role, piece in reads.items() if piece is out),
+            number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", timing, reads, hazard, out,
+            frozenset(role for role, piece in reads.items() if piece is out), spans,
             read_bytes, out_bytes,
         )  # fmt: skip
 
@@ -140,14 +148,18 @@ class Preparation:
             found = self._timings[key] = time(self.target, self.binary, i)
         return found
 
-    def _piece(self, i: Instruction, access: Access) -> Piece:
+    def _key(self, i: Instruction, access: Access) -> _Key:
         stream = self.binary.streams[access.stream]
-        key = _Key(
+        points = access.flow == POINTS
+        return _Key(
             access.stream,
             i.g0 if stream.g0 else 0,
-            access.rows if stream.g1 else (0, 1),
-            access.inner if stream.g2 else (0, 1),
+            access.rows if stream.g1 or points else (0, 1),
+            access.inner if stream.g2 or points else (0, 1),
         )
+
+    def _piece(self, i: Instruction, access: Access) -> Piece:
+        stream, key = self.binary.streams[access.stream], self._key(i, access)
         gathered = moved_by_data(i, access.role)
         if not gathered and key in self._pieces:
             return self._pieces[key]
@@ -156,6 +168,22 @@ class Preparation:
         if not gathered:
             self._pieces[key] = piece
         return piece
+
+    def _span(self, i: Instruction, access: Access, piece: Piece, timing: Timing) -> Span:
+        """When the instruction first works on each line of an operand, and when it has done so for the last time."""
+        delay = timing.latency if access.write else 0
+        flow = access.flow
+        if flow == WHOLE or (flow == ROWS and not piece.stream.g1):
+            return delay, delay + timing.beats
+        speed = pace(self.target, self.binary, i, timing.beats, flow)
+        if speed.items == 1:
+            return delay, delay + timing.beats
+        key = (self._key(i, access), f"{flow}{delay}", speed)
+        found = self._spans.get(key)
+        if found is None:
+            first, last = piece.visits(flow)
+            found = self._spans[key] = (speed.begin(first) + delay, speed.end(last) + delay)
+        return found
 
     def _axes(self, i: Instruction) -> tuple[GatherAxis, ...]:
         return self.binary.gathers[i.gather - 1].axes

@@ -88,26 +88,27 @@ class Processor:
         if free > cycle:
             raise HazardError(f"the unit is busy until cycle {free}")
         beats, latency = p.timing
+        spans = p.spans
         self.free[p.unit] = cycle + beats
         windows = {role: self._window(piece, host) for role, piece in p.reads.items()}
         for role, window in windows.items():
-            window.check_read(p.hazard[role], cycle)
+            window.check_read(p.hazard[role], spans[role][0] + cycle)
         for role, window in windows.items():
             if not moved_by_data(p.i, role):
                 window.check_defined(p.reads[role])
         for role, window in windows.items():
             if role not in p.same:
-                window.note_read(p.hazard[role], cycle + beats)
+                window.note_read(p.hazard[role], spans[role][1] + cycle)
         if p.out is not None:
-            self._window(p.out, host).check_write(p.out.lines, cycle + latency)
+            self._window(p.out, host).check_write(p.out.lines, spans["out"][0] + cycle)
         for role in p.same:
-            windows[role].note_read(p.hazard[role], cycle + beats)
+            windows[role].note_read(p.hazard[role], spans[role][1] + cycle)
         result = _EXECUTE[Op(p.i.opcode)](self, p, cycle, host, tally)
         end = cycle + latency + beats
         if p.out is not None and result is not None:
             window = self._window(p.out, host)
             p.out.write(window.data, result)
-            window.note_write(p.out, end)
+            window.note_write(p.out, spans["out"][1] + cycle)
         tally.moved(p)
         tally.end = max(tally.end, end)
         return p.out is None and result is not None and bool(result.all())

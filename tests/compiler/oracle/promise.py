@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from compiler.isa.binary import Binary
 from compiler.isa.machine import Machine
-from tests.compiler.oracle.hazards import Event, Oracle, up
+from tests.compiler.oracle.events import Event, Reader, up
+from tests.compiler.oracle.hazards import Oracle
 
 
 def broken_promises(binary: Binary, machine: Machine) -> list[str]:
     """What the header says and the instructions contradict. The instructions themselves are legal."""
     oracle = Oracle(binary, machine)
     found = []
-    events = [oracle._event(n, i, i.cycle) for n, i in enumerate(binary.rows)]
+    reader = Reader(binary, machine)
+    events = [reader.event(n, i, i.cycle) for n, i in enumerate(binary.rows)]
     ends = [e.at + e.latency + e.beats for e in events]
     latest = max((ends[n] - skipped for way in oracle._ways() for n, skipped in way), default=0)
     if latest != binary.latency:

@@ -51,8 +51,8 @@ def test_weights_that_arrive_late_are_refused_by_both(late):
     rows = list(binary.rows)
     end = {n: i.cycle + time(target, binary, i).end for n, i in enumerate(rows) if i.opcode == Op.FETCH}
     last = max(end, key=lambda n: end[n])
-    ready = min(i.cycle for i in rows if i.opcode == Op.LOADW and i.cycle >= end[last])
-    rows[last] = rows[last]._replace(cycle=rows[last].cycle + ready - end[last] + late)
+    read = max(i.cycle + time(target, binary, i).beats for i in rows if i.opcode == Op.LOADW)
+    rows[last] = rows[last]._replace(cycle=rows[last].cycle + read - end[last] + late)
     rows.sort(key=lambda i: (i.cycle, UNIT_CLASSES.index(unit_class(i)), i.unit))
     wrong = replace(binary, instructions=pack(rows))
     assert Oracle(wrong, target).violations(inferences=1) != []

@@ -100,11 +100,11 @@ def test_a_result_over_its_own_other_operand() -> None:
     b = Builder()
     at = b.place(320 * 1000)
     n = 20_000
-    shifted = b.stream(flat("f32", at + 320, n))
+    shifted = b.stream(flat("f32", at + 320 * 100, n))
     b.add(Op.RECV, out=b.stream(flat("f32", at, 16_384)), port=b.port("x", "f32", (30_000,)), count1=16_384, count2=1)
     more = b.stream(flat("f32", at + 65_536, 30_000 - 16_384))
     b.add(Op.RECV, out=more, port=1, offset=65_536, count1=30_000 - 16_384, count2=1)
-    b.add(Op.MOVE, a=shifted, out=b.stream(flat("f32", at, n)), count1=n, count2=1)
+    b.add(Op.MOVE, a=b.stream(flat("f32", at, n)), out=shifted, count1=n, count2=1)
     with pytest.raises(SimulationError, match=r"MOVE: it writes at cycle .* what is read until"):
         simulate(b.build().to_bytes(), {"x": np.zeros(30_000, "f4")})
 
