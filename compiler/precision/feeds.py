@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.expr import Step
 from compiler.ir.graph import Compute, Gather, Graph, Reshape, Scatter, View, operands_of
 from compiler.ir.types import TensorType
 
@@ -36,25 +37,43 @@ def _feed(graph: Graph, limits: dict[str, int], number: int) -> dict[str, Array]
 
 
 def _values(kind: TensorType, limit: int | None, rng: np.random.Generator, number: int) -> Array:
-    """Floats, or whole numbers below a limit with a tail that repeats one of them, as padding does.
+    """Floats, places below a limit, or (where nothing is known of whole numbers) ones as a mask has them.
 
     Pictures come normalised, so they are of unit size; how loud signals and tables are nobody knows, so they differ from
     feed to feed.
     """
     if kind.dtype.is_float:
-        size = 1.0 if len(kind.shape) > 3 else 0.25 ** (number % 3)
-        return np.asarray(_floats(kind.shape, rng) * size, kind.dtype.numpy)
+        size = 1.0 if len(kind.shape) > 3 else 0.25 ** ((number // 3 + number) % 3)
+        return np.asarray(_floats(kind.shape, rng, number) * size, kind.dtype.numpy)
+    tail = kind.shape[-1] * 3 // 4 if kind.shape and kind.shape[-1] > 1 else None
     if limit is None:
-        return np.ones(kind.shape, kind.dtype.numpy)
-    ids = rng.integers(0, max(limit, 1), kind.shape)
-    if ids.ndim and ids.shape[-1] > 1:
-        ids[..., ids.shape[-1] * 3 // 4 :] = ids.reshape(-1)[0]
+        ones = np.ones(kind.shape, kind.dtype.numpy)
+        if tail is not None and number % 2:
+            ones[..., tail:] = 0
+        return ones
+    ids = _places(kind.shape, max(limit, 1), rng, number)
+    if tail is not None:
+        ids[..., tail:] = ids.reshape(-1)[0]
     return ids.astype(kind.dtype.numpy)
 
 
-def _floats(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Nearly normal noise (sums of twelve uniform numbers, so that only additions make it).
+def _places(shape: tuple[int, ...], limit: int, rng: np.random.Generator, number: int) -> Array:
+    """Whole numbers below a limit: all alike likely, a few of them again and again, or in runs."""
+    how = number % 3
+    if how == 1:
+        few = rng.integers(0, limit, 1 + min(limit, 40))
+        ids = few[rng.integers(0, len(few), shape)]
+    else:
+        ids = rng.integers(0, limit, shape)
+    if how == 2 and shape:
+        ids = ids.repeat(3, axis=-1)[..., : shape[-1]]
+    return np.asarray(ids)
 
+
+def _floats(shape: tuple[int, ...], rng: np.random.Generator, number: int) -> Array:
+    """Nearly normal noise (sums of twelve uniform numbers, so that only additions and products make it).
+
+    Signals and tables are noise, smooth, or mostly quiet with a few loud places: the last are what codes serve worst.
     Pictures are noise on one side and patches of one brightness on the other: neighbours that agree drive activations
     further than noise does.
     """
@@ -62,7 +81,9 @@ def _floats(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     for _ in range(12):
         total += rng.random(shape)
     x = total - 6.0
-    if len(shape) < 4 or min(shape[-2:]) < 2 * PATCH:
+    if len(shape) < 4:
+        return (x, _smooth(x), x * x * x * (1.0 / 3.0))[number % 3]
+    if min(shape[-2:]) < 2 * PATCH:
         return x
     height, width = shape[-2:]
     coarse = rng.random((shape[0], 1, -(-height // PATCH), -(-width // PATCH))) * 4.0 - 2.0
@@ -71,23 +92,68 @@ def _floats(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     return np.concatenate((x[..., : width // 2], patches[..., width // 2 :]), axis=-1)
 
 
+def _smooth(x: Array) -> Array:
+    """Neighbours along the last axis that agree: sums of sixteen, of the same power."""
+    for step in (1, 2, 4, 8):
+        if x.ndim and x.shape[-1] > step:
+            x = (x + np.roll(x, step, axis=-1)) * 0.7071067811865476
+    return x
+
+
 def index_limits(graph: Graph) -> dict[str, int]:
-    """Inputs that gathers and scatters use as places: the number of places that the smallest of their tables has."""
+    """Inputs that gathers and scatters use as places, or that are compared with counted-up constants (one of many classes):
+    the number of places that the smallest of their tables has."""
     made = {node.output: node for node in graph.nodes}
     found: dict[str, int] = {}
+
+    def limit(value: str, places: int) -> None:
+        while value in made and (before := _passed_on(made[value])) is not None:
+            value = before
+        if value in graph.inputs and not graph.types[value].dtype.is_float:
+            found[value] = min(found.get(value, places), places)
+
     for node in graph.nodes:
-        if not isinstance(node, Gather | Scatter):
-            continue
-        table = graph.types[node.data.value if isinstance(node, Gather) else node.data].shape
-        for j, index in enumerate(node.indices):
-            if index is None:
-                continue
-            name = index.value
-            while name in made and (before := _passed_on(made[name])) is not None:
-                name = before
-            if name in graph.inputs:
-                found[name] = min(found.get(name, table[j]), table[j])
+        if isinstance(node, Compute):
+            for position, places in _compared(node, graph):
+                limit(node.operands[position].value, places)
+        elif isinstance(node, Gather | Scatter):
+            table = graph.types[node.data.value if isinstance(node, Gather) else node.data].shape
+            for j, index in enumerate(node.indices):
+                if index is not None:
+                    limit(index.value, table[j])
     return found
+
+
+def _compared(node: Compute, graph: Graph) -> list[tuple[int, int]]:
+    """Operands that the expression asks for equality with a loop's coordinate or with constants, and how many those are."""
+    steps = node.expr.steps
+    found = []
+    for step in steps:
+        if step.op != "eq":
+            continue
+        sides = [_source(steps, i) for i in step.args]
+        for here, there in (sides, sides[::-1]):
+            if here.op != "arg" or not isinstance(here.imm, int):
+                continue
+            places = node.loops[int(there.imm or 0)] if there.op == "index" else _counted(there, node, graph)
+            if places > 2:  # fewer tell nothing: a mask is compared with 0 and 1
+                found.append((here.imm, places))
+    return found
+
+
+def _source(steps: Sequence[Step], place: int) -> Step:
+    """The step behind conversions."""
+    while steps[place].op == "cast":
+        place = steps[place].args[0]
+    return steps[place]
+
+
+def _counted(step: Step, node: Compute, graph: Graph) -> int:
+    """One more than the largest of constants that are compared with; 0 if they are none."""
+    if step.op != "arg" or not isinstance(step.imm, int):
+        return 0
+    array = graph.constants.get(node.operands[step.imm].value)
+    return 0 if array is None or array.size < 2 or not 0 < array.max() < 2.0**31 else int(array.max()) + 1
 
 
 def _passed_on(node: object) -> str | None:

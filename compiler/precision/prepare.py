@@ -17,7 +17,11 @@ from compiler.precision.error import measure
 
 PRECISIONS = ("float32", "float16", "int8")
 GOAL = 26.0  # dB over the calibration feeds; below, more contractions leave whole codes per tensor
-STEP, ROUNDS = 4.0, 4  # what the limit of one contraction's own loss then rises by, and how often at most
+STEP, ROUNDS = (
+    4.0,
+    4,
+)  # what the limit of one contraction's own loss then rises by, and how often that is measured at most
+NONE = 1000.0  # a limit that no codes keep: what is left when the last round still loses too much
 
 Feeds = Sequence[Mapping[str, Any]]
 
@@ -36,22 +40,29 @@ def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8")
 def calibrated(graph: Graph, feeds: Feeds | None, precision: str) -> Calibration:
     """The calibration of an optimised graph.
 
-    For int8 the limit of what one contraction may lose is raised until the outputs keep ``GOAL`` dB, or for ``ROUNDS`` rounds.
+    For int8 the limit of what one contraction may lose rises until the outputs keep ``GOAL`` dB; after ``ROUNDS`` limits
+    that were not enough everything multiplies float16.
     """
     found, seen = observe(graph, feeds)
-    for _ in range(ROUNDS):
+    limits = _limits(found) if precision == "int8" else [found.limit]
+    for limit in limits:
+        found = replace(found, limit=limit)
         errors = measure(convert(graph, precision, found).graph, seen)
         found = replace(found, errors={precision: errors})
-        worst = min((e["snr_db"] for e in errors.values()), default=GOAL)
-        if precision != "int8" or worst >= GOAL or not _would_change(found):
+        if min((e["snr_db"] for e in errors.values()), default=GOAL) >= GOAL:
             break
-        found = replace(found, limit=found.limit + STEP)
     return found
 
 
-def _would_change(found: Calibration) -> bool:
-    """Whether a higher limit takes any contraction out of its mode."""
-    return any(found.limit <= value < found.limit + STEP for loss in found.loss.values() for value in loss.values())
+def _limits(found: Calibration) -> list[float]:
+    """Rising limits, each of which takes some contraction out of a mode that the one before allowed."""
+    losses = sorted(value for modes in found.loss.values() for value in modes.values())
+    limits = [found.limit]
+    for value in losses:
+        if value >= limits[-1]:
+            steps = (value - limits[0]) // STEP + 1
+            limits.append(limits[0] + STEP * steps)
+    return limits if len(limits) <= ROUNDS else [*limits[:ROUNDS], NONE]
 
 
 def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | None) -> tuple[Graph, dict[str, Any]]:
