@@ -271,7 +271,8 @@ class Op:
         return self.b.view(value, shape, Access(tuple(start if j == axis else 0 for j in range(len(shape))), rows))
 
     def take(self, value: str, axis: int, places: Array) -> str:
-        """Elements at known places along one axis: a slice when they are evenly spaced, else a gather."""
+        """Elements at known places along one axis: a slice when they are evenly spaced, a view when runs of them are (each
+        repeated so often, or all of them again and again), else a gather."""
         n = self.b.shape(value)[axis]
         places = np.where(places < 0, places + n, places).astype(np.int64).reshape(-1)
         if places.size and not (places.min() >= 0 and places.max() < n):
@@ -279,7 +280,25 @@ class Op:
         steps = np.diff(places)
         if places.size and (steps == steps[:1]).all():
             return self.slice(value, axis, int(places[0]), places.size, int(steps[0]) if steps.size else 1)
+        run = int(np.argmax(steps != steps[:1])) + 1 if places.size else 1
+        if places.size % run == 0:
+            grid = places.reshape(-1, run)
+            if (np.diff(grid, axis=0) == np.diff(grid[:2, 0])).all() and (np.diff(grid) == steps[0]).all():
+                return self._runs(value, axis, grid)
         return self.gather(value, axis, self.b.constant(places))
+
+    def _runs(self, value: str, axis: int, grid: Array) -> str:
+        """Elements at ``grid[i, j] = grid[0, 0] + a i + b j`` along one axis, row after row."""
+        shape = self.b.shape(value)
+        loops = (*shape[:axis], *grid.shape, *shape[axis + 1 :])
+        rows = [[0] * len(loops) for _ in shape]
+        for j in range(len(shape)):
+            rows[j][j if j <= axis else j + 1] = 1
+        rows[axis][axis] = int(grid[1, 0] - grid[0, 0])
+        rows[axis][axis + 1] = int(grid[0, 1] - grid[0, 0]) if grid.shape[1] > 1 else 0
+        offset = tuple(int(grid[0, 0]) if j == axis else 0 for j in range(len(shape)))
+        viewed = self.b.view(value, loops, Access(offset, tuple(map(tuple, rows))))
+        return self.b.reshape(viewed, (*shape[:axis], grid.size, *shape[axis + 1 :]))
 
     def gather(self, value: str, axis: int, index: str) -> str:
         """``index`` (any rank) replaces dimension ``axis``."""
