@@ -1,10 +1,10 @@
 """Offsets that fit a capacity: an exact search within a counted number of steps.
 
-The search places one buffer after the other, each as low as what is placed below it allows, in ascending order of
-offset (canonical solutions: M. Moffitt, "MiniMalloc", ASPLOS 2023). A state is dropped when a section of time cannot hold
-what is still to come: pairs that cannot lie one way round lie the other way, which moves lowest and highest places; and
-per section the lowest places and sizes form a one-machine problem, whose bound must not pass the capacity. What no
-buffer connects any more is searched apart, and states that failed are remembered.
+The search places one buffer after the other in ascending order of offset, each as low as what lies below it allows
+(canonical solutions: M. Moffitt, "MiniMalloc", ASPLOS 2023). Never may room stay free in which another buffer could lie
+whole. A state is dropped when the lowest place that is left in a section and the sizes still to come there pass the
+capacity; all that can come next is judged at once. Sections that no buffer connects any more are searched apart, each in an
+order of its own. Several orders take turns with growing numbers of steps, as no single order finds everything.
 """
 
 from __future__ import annotations
@@ -12,50 +12,54 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Vector = np.ndarray[Any, np.dtype[np.int64]]
+Small = np.ndarray[Any, np.dtype[Any]]  # of the narrowest whole numbers that hold three capacities
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-NOWHERE = 1 << 60
-ROUNDS = 20  # of propagation per state; more find little
-ORDERS = ("TWS", "TSW", "WTS", "TWA", "TAW", "WTA")
-PATIENT = ("TWS", "WTS")
-SHORT, LONG = 2_000, 30_000  # steps of one attempt
-RESTARTS = 120
+ORDERS = ("TWA", "TAW", "WAT")  # descending total of the fullest section, width, area; in the order of their turns
+FIRST, GROWTH = 512, 4  # steps of the first turns (twice the buffers if that is more), and growth from round to round
+TOGETHER = 1 << 21  # numbers in one table of what can come next
 
 
 class Found(NamedTuple):
-    """``offsets``: one per buffer, or None when nothing was found. ``steps``: buffers placed on the way."""
+    """``offsets``: one per buffer, or None when nothing was found; ``steps``: states looked at on the way.
+
+    ``proved``: there is nothing, every state has been ruled out.
+    """
 
     offsets: list[int] | None
     steps: int
+    proved: bool = False
 
 
 class _Spent(Exception):
-    """The attempt's steps are used up."""
+    """The turn's steps are used up."""
 
 
 def search(sizes: list[int], live: Mask, weights: Vector, capacity: int, budget: int) -> Found:
     """Offsets below ``capacity`` so that no two buffers that are live in one section share a byte.
 
-    ``live``: [sections, buffers]; ``weights``: the length of each section, for the order of attempts only. The attempts are
-    the orders of placing above, then seeded disturbances of them, each with its share of ``budget`` steps.
+    ``live``: [sections, buffers]; ``weights``: the length of each section, for the order of attempts only.
     """
+    if int((live @ np.array(sizes, np.int64)).max(initial=0)) > capacity:
+        return Found(None, 0, proved=True)
     problem = _Problem.of(sizes, live, weights, capacity)
-    steps = 0
-    for attempt, share in _attempts():
-        if steps >= budget:
-            break
-        state = _Attempt(problem, problem.order(*attempt), min(share, budget - steps))
-        with _deep(len(sizes)):
-            offsets = state.run()
-        steps += state.steps
-        if offsets is not None:
-            return Found([int(o) * problem.unit for o in offsets], steps)
+    steps, share = 0, max(FIRST, 2 * len(sizes))
+    while steps < budget:
+        for keys in ORDERS:
+            turn = _Turn(problem, keys, min(share, budget - steps))
+            with _deep(len(sizes)):
+                offsets = turn.run()
+            steps += turn.steps
+            if offsets is not None or not turn.spent:
+                return Found(offsets, steps, proved=offsets is None)
+        share *= GROWTH
     return Found(None, steps)
 
 
@@ -70,45 +74,55 @@ def _deep(levels: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def _attempts() -> list[tuple[tuple[str, int], int]]:
-    plain = [((keys, 0), SHORT) for keys in ORDERS]
-    disturbed = [((ORDERS[n % len(ORDERS)], n + 1), SHORT) for n in range(RESTARTS)]
-    return [*plain, *(((keys, 0), LONG) for keys in PATIENT), *disturbed]
-
-
 @dataclass(frozen=True)
 class _Problem:
-    """Sizes in units of their greatest common divisor; ``meets``: pairs that are live together."""
+    """Sizes in units of their greatest common divisor, buffers by sections; ``far`` is beyond every place.
+
+    ``first`` and ``last``: the sections between which a buffer is live; ``cross``: it connects a section and the next.
+    """
 
     unit: int
     capacity: int
-    size: Vector
-    live: Mask
-    meets: Mask
+    size: Small
+    live: Small
+    meets: Small
+    cross: Mask
+    first: Vector
+    last: Vector
     width: Vector
 
     @staticmethod
     def of(sizes: list[int], live: Mask, weights: Vector, capacity: int) -> _Problem:
         unit = int(np.gcd.reduce([*sizes, 0])) or 1
-        width = weights @ live
-        kept = _largest(live)
-        count = kept.astype(np.float32)
-        meets = (count.T @ count) > 0
-        np.fill_diagonal(meets, False)  # noqa: FBT003
-        size = np.array(sizes, np.int64) // unit
-        return _Problem(unit, capacity // unit, size, kept, meets, width)
+        top = capacity // unit
+        kind = next(k for k in (np.int16, np.int32, np.int64) if 3 * top + 1 <= np.iinfo(k).max)
+        rows = _largest(live).T
+        count = rows.astype(np.float32)
+        meets = (count @ count.T) > 0
+        np.fill_diagonal(meets, val=False)
+        first, last = rows.argmax(axis=1), rows.shape[1] - 1 - rows[:, ::-1].argmax(axis=1)
+        edges = np.arange(rows.shape[1] - 1)
+        return _Problem(
+            unit,
+            top,
+            (np.array(sizes, np.int64) // unit).astype(kind),
+            rows.astype(kind),
+            -meets.astype(kind),  # every bit, so that it masks
+            (first[:, None] <= edges) & (edges < last[:, None]),
+            first,
+            last,
+            np.array(weights @ live, np.int64),
+        )
 
-    def order(self, keys: str, seed: int) -> Vector:
-        """Buffers from the first to try to the last: by total of the fullest section, width, size or area, disturbed."""
-        total = (self.live * (self.live @ self.size)[:, None]).max(axis=0)
-        by = {"T": total, "W": self.width, "S": self.size, "A": self.width * self.size}
-        order = np.lexsort([-by[key] for key in reversed(keys)])
-        if not seed:
-            return order
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        noise = (np.arange(len(order)) * 2_654_435_761 + seed * 1_013_904_223) * 2_246_822_519 % (1 << 32) >> 16
-        return np.lexsort([rank * (1 << 16) * 3 + noise * len(order)])
+    @property
+    def far(self) -> int:
+        return 2 * self.capacity + 1
+
+    def order(self, numbers: Vector, total: Small, live: Small, keys: str) -> Vector:
+        """``numbers`` from the first to try to the last, by what is still to be placed in the sections."""
+        width = self.width[numbers]
+        by = {"T": (live * total).max(axis=1), "W": width, "A": width * self.size[numbers]}
+        return np.lexsort([numbers, *(-by[key] for key in reversed(keys))])
 
 
 def _largest(live: Mask) -> Mask:
@@ -124,125 +138,123 @@ def _largest(live: Mask) -> Mask:
     return np.array(kept)
 
 
+class _Part:
+    """Buffers that are searched together, in the order to try them, and the sections from ``start`` to ``end``.
+
+    ``absent``: [buffers, sections], far where a buffer is not live.
+    """
+
+    __slots__ = ("absent", "cross", "end", "live", "meets", "number", "size", "start")
+
+    def __init__(self, problem: _Problem, numbers: Vector, bounds: tuple[int, int], total: Small, keys: str) -> None:
+        self.start, self.end = bounds
+        live = problem.live[numbers, self.start : self.end]
+        order = problem.order(numbers, total, live, keys)
+        self.number = numbers[order]
+        self.live = live[order]
+        self.size = problem.size[self.number]
+        self.absent = (1 - self.live) * self.live.dtype.type(problem.far)
+        self.meets = problem.meets[np.ix_(self.number, self.number)]
+        self.cross = problem.cross[self.number, self.start : self.end - 1].astype(np.int32)
+
+
 class _State(NamedTuple):
-    """Buffers still to place: their numbers, the tops of what is placed below them, their highest places."""
+    """Lowest place of each buffer of a part (far: placed); sizes to come per section; buffers left across each border.
 
-    left: Vector
-    base: Vector
-    high: Vector
+    ``last`` and ``rank``: where the last buffer was placed, and its place in the order.
+    """
+
+    low: Small
+    total: Small
+    across: Vector
+    left: int
+    last: int
+    rank: int
 
 
-@dataclass
-class _Attempt:
-    problem: _Problem
-    order: Vector
-    budget: int
-    steps: int = 0
-    failed: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
+class _Turn:
+    """One order's search with a number of steps; ``spent``: they did not suffice."""
 
-    def __post_init__(self) -> None:
-        p, o = self.problem, self.order
-        self.size, self.live, self.meets = p.size[o], p.live[:, o], p.meets[np.ix_(o, o)]
-        self.result = np.zeros(len(o), np.int64)
+    def __init__(self, problem: _Problem, keys: str, budget: int) -> None:
+        self.problem, self.keys, self.budget = problem, keys, budget
+        self.steps = 0
+        self.spent = False
+        self.result = np.zeros(len(problem.size), np.int64)
 
-    def run(self) -> Vector | None:
-        n = len(self.order)
-        start = _State(np.arange(n), np.zeros(n, np.int64), self.problem.capacity - self.size)
+    def run(self) -> list[int] | None:
+        p = self.problem
+        everything = np.arange(len(p.size))
+        total = p.size @ p.live
         try:
-            if not self._solve(start, 0, -1):
-                return None
+            found = self._parts(everything, np.zeros_like(p.size), total, (0, p.live.shape[1]), 0)
         except _Spent:
+            self.spent = True
             return None
-        offsets = np.empty(n, np.int64)
-        offsets[self.order] = self.result
-        return offsets
+        return [int(o) * p.unit for o in self.result] if found else None
 
-    def _solve(self, state: _State, last: int, number: int) -> bool:
-        """Place everything that is left at ``last`` or above, ``number`` being what was placed there."""
-        if not len(state.left):
-            return True
-        meets = self.meets[np.ix_(state.left, state.left)]
-        parts = _components(meets)
-        if len(parts) > 1:
-            return all(self._solve(_State(*(v[part] for v in state)), last, number) for part in parts)
-        key = (state.left.tobytes(), state.base.tobytes())
-        if self.failed.get(key, NOWHERE) <= last:
-            return False
-        bounds = self._bounds(state, meets, last)
-        if bounds is not None and self._branch(state, bounds, last, number):
-            return True
-        self.failed[key] = last
-        return False
-
-    def _branch(self, state: _State, bounds: tuple[Vector, Vector], last: int, number: int) -> bool:
-        """Try what can lie lowest next: nothing that leaves room for another buffer below it."""
-        low, high = bounds
-        left, base = state.left, state.base
-        ceiling = int((low + self.size[left]).min())
-        open_ = np.nonzero((base >= last) & (base == low) & (base < ceiling))[0]
-        for k in open_[np.lexsort((open_, base[open_]))]:
-            buffer, at = int(left[k]), int(base[k])
-            if at == last and buffer < number:
+    def _parts(self, numbers: Vector, low: Small, total: Small, bounds: tuple[int, int], last: int) -> bool:
+        """Search what no buffer connects apart: ``low`` per number, ``total`` per section of ``bounds``."""
+        p, start = self.problem, bounds[0]
+        apart = ~p.cross[numbers, start : bounds[1] - 1].any(axis=0)
+        lowest = np.zeros_like(p.size)
+        lowest[numbers] = low
+        for a, b in pairwise((start, *(np.nonzero(apart)[0] + start + 1).tolist(), bounds[1])):
+            inside = numbers[(p.first[numbers] >= a) & (p.last[numbers] < b)]
+            if not len(inside):
                 continue
-            if self.steps == self.budget:
-                raise _Spent
-            self.steps += 1
-            rest = np.delete(left, k)
-            near = self.meets[buffer, rest]
-            tops = np.where(near, at + self.size[buffer], 0)
-            following = _State(rest, np.maximum(np.delete(base, k), tops), np.delete(high, k))
-            if self._solve(following, at, buffer):
-                self.result[buffer] = at
-                return True
-            if not near.any():  # nothing lies above it, so it is not the reason
+            sums = total[a - start : b - start]
+            part = _Part(p, inside, (a, b), sums, self.keys)
+            state = _State(lowest[part.number], sums, part.cross.sum(axis=0), len(inside), last, -1)
+            if not self._place(part, state):
                 return False
+        return True
+
+    def _place(self, part: _Part, state: _State) -> bool:
+        """Place everything that is left at ``state.last`` or above."""
+        if not state.left:
+            return True
+        if self.steps == self.budget:
+            raise _Spent
+        self.steps += 1
+        next_ = self._next(part, state)
+        together = max(1, TOGETHER // part.absent.size)
+        for n in range(0, len(next_), together):
+            chosen = next_[n : n + together]
+            low, rest, fits = self._judged(part, state, chosen)
+            for k in np.nonzero(fits)[0].tolist():
+                number, at = int(chosen[k]), int(state.low[chosen[k]])
+                following = _State(low[k], rest[k], state.across - part.cross[number], state.left - 1, at, number)
+                if self._follow(part, following):
+                    self.result[part.number[number]] = at
+                    return True
+                if not (rest[k] * part.live[number]).any():  # nothing can lie above it, so it is not the reason
+                    return False
         return False
 
-    def _bounds(self, state: _State, meets: Mask, last: int) -> tuple[Vector, Vector] | None:
-        """Lowest and highest places, or None when they show that nothing fits."""
-        size = self.size[state.left]
-        low, high = np.maximum(state.base, last), state.high
-        resting = state.base < last  # it has to rest on something that is still to come
-        for _ in range(ROUNDS):
-            top = low + size
-            if resting.any():
-                low = np.where(resting, np.maximum(low, np.where(meets, top[:, None], NOWHERE).min(axis=0)), low)
-                top = low + size
-            above = (top[:, None] > high[None, :]) & meets  # row cannot lie below column, so it lies above
-            if (above & above.T).any():
-                return None
-            raised = np.maximum(low, np.where(above, top[None, :], 0).max(axis=1))
-            lowered = np.minimum(high, np.where(above, high[:, None], NOWHERE).min(axis=0) - size)
-            if (raised > lowered).any():
-                return None
-            if (raised == low).all() and (lowered == high).all():
-                break
-            low, high = raised, lowered
-        return (low, high) if self._fit(state.left, size, low, high) else None
+    def _next(self, part: _Part, state: _State) -> Vector:
+        """What can lie lowest: nothing that leaves room for another buffer below it, nor fills a section too late."""
+        low = state.low
+        ceiling = min(int((low + part.size).min()), self.problem.capacity - int(state.total.max()) + 1)
+        chosen = np.nonzero((low >= state.last) & (low < ceiling))[0]
+        at = low[chosen]
+        later = (at > state.last) | (chosen > state.rank)
+        return chosen[later][np.argsort(at[later], kind="stable")]
 
-    def _fit(self, left: Vector, size: Vector, low: Vector, high: Vector) -> bool:
-        """One machine per section: from below in order of lowest places, from above in order of highest tops."""
-        live = self.live[:, left]
-        order = np.argsort(-low, kind="stable")
-        rows = live[:, order]
-        if (np.where(rows, np.cumsum(rows * size[order], axis=1) + low[order], 0) > self.problem.capacity).any():
-            return False
-        top = high + size
-        order = np.argsort(top, kind="stable")
-        rows = live[:, order]
-        return not (np.where(rows, top[order] - np.cumsum(rows * size[order], axis=1), 0) < 0).any()
+    def _judged(self, part: _Part, state: _State, chosen: Vector) -> tuple[Small, Small, Mask]:
+        """Lowest places and sizes to come after each of ``chosen``, and whether every section can still hold them."""
+        at = state.low[chosen]
+        size = part.size[chosen]
+        low = np.maximum(part.meets[chosen] & (at + size)[:, None], state.low)
+        low[np.arange(len(chosen)), chosen] = self.problem.far
+        rest = state.total - part.live[chosen] * size[:, None]
+        floor = np.maximum(low[:, :, None], part.absent).min(axis=1)
+        over = np.maximum(floor, at[:, None]) + rest > self.problem.capacity
+        return low, rest, ~(over & (rest > 0)).any(axis=1)
 
-
-def _components(meets: Mask) -> list[Vector]:
-    """Buffers that a chain of meeting buffers connects, the smaller groups first."""
-    left = np.ones(len(meets), bool)
-    parts = []
-    while left.any():
-        reached = np.zeros(len(meets), bool)
-        reached[int(left.argmax())] = True
-        count = 0
-        while count != (count := int(reached.sum())):
-            reached |= meets[reached].any(axis=0)
-        parts.append(np.nonzero(reached)[0])
-        left &= ~reached
-    return sorted(parts, key=len)
+    def _follow(self, part: _Part, state: _State) -> bool:
+        """The rest of a part, in parts when what was placed last was the only one across a border."""
+        crossed = part.cross[state.rank] > 0
+        if not state.left or state.across[crossed].all():
+            return self._place(part, state)
+        left = state.low < self.problem.far
+        return self._parts(part.number[left], state.low[left], state.total, (part.start, part.end), state.last)
