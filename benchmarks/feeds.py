@@ -35,11 +35,24 @@ SENTENCES = (
     "some of these may only be used by one part of the state", "can you get me into the new school",
     "when he was down they were all against him", "both of the new people did well at the university",
     "until then she had only been around two other people", "even now it is not the way that i would have made it",
+    # from here on: what calibrates
+    "most of the people in the state have never known war", "it was over before the second day",
+    "you can only use it when they are not there", "her first year at the school was like no other",
+    "many of the other parts were made after three years", "all that we know is that he would come back",
+    "the two of them had a way with people", "what he made of it you may well know",
+    "there were more people in the world than ever", "do not get off until the city is around you",
+    "national part of the time between then and now", "if she can get in so can all of us",
+    "being the first to know is not like being the second", "they use it again and again through the year",
+    "his school had been known as the state university", "some would have it that way and some would not",
 )  # fmt: skip
 LINES = (
     "Invoice 2024-0815", "Total: 1,284.50 EUR", "Meeting at 10:30", "www.example.org", "No smoking", "EXIT", "Room 4711",
     "Temperature 23 C", "Serial AX-99-17", "Please wait here", "Gate B12 boarding", "Open 9 - 18", "Fragile", "PUSH",
     "Level 2", "The quick brown fox",
+    # from here on: what calibrates
+    "Receipt 99-1203", "Sum: 37.80 USD", "Lunch from 12:15", "info@example.net", "Keep left", "ENTRANCE", "Floor 17",
+    "Humidity 61 %", "Model KQ-20-553", "Ring the bell", "Track 6 departs", "Closed on Sunday", "This side up", "PULL",
+    "Section F", "A lazy dog sleeps",
 )  # fmt: skip
 
 
@@ -47,6 +60,12 @@ def representative(case: str, graph: Graph, count: int = 16, first: int = 0) -> 
     """``count`` feeds of a case of ``tests.models`` from number ``first`` on."""
     make = _MAKERS.get(case.split("-", maxsplit=1)[0], _noise)
     return make(graph, range(first, first + count))
+
+
+def _of_half(texts: Sequence[str], number: int, step: int) -> str:
+    """Numbers below 16 take the first half of the texts, the next 16 the other: what calibrates is not measured with."""
+    half = len(texts) // 2
+    return texts[number // half % 2 * half + (number + step) % half]
 
 
 def _noise(graph: Graph, numbers: Sequence[int]) -> list[Feed]:
@@ -67,8 +86,7 @@ def _noise(graph: Graph, numbers: Sequence[int]) -> list[Feed]:
 def _sentences(graph: Graph, numbers: Sequence[int]) -> list[Feed]:
     feeds = []
     for n in numbers:
-        words = SENTENCES[n % len(SENTENCES)].split()
-        words += SENTENCES[(7 * n + 3) % len(SENTENCES)].split() if n % 2 else []
+        words = [w for k in range(1 + n % 2) for w in _of_half(SENTENCES, n, 6 * n * k + 3 * k).split()]
         feeds.append({name: _tokens(name, words, graph.types[name].shape[1], graph) for name in graph.inputs})
     return feeds
 
@@ -102,7 +120,7 @@ def _text(
             size = int(height * 0.6) if lines == 1 else int(rng.integers(16, 34))
             top = int(height * 0.15) if lines == 1 else 10 + k * height // lines
             left = 4 if lines == 1 else int(rng.integers(10, width // 3))
-            draw.text((left, top), LINES[(n + 5 * k) % len(LINES)], fill=ink, font=ImageFont.load_default(size))
+            draw.text((left, top), _of_half(LINES, n, 5 * k), fill=ink, font=ImageFont.load_default(size))
         x = np.asarray(picture, np.float64)[None] + rng.normal(0, 3, (3, height, width))
         x = (np.clip(x, 0, 255) / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))
         feeds.append({name: x[None].astype(np.float32)})

@@ -83,13 +83,18 @@ def _floats(shape: tuple[int, ...], rng: np.random.Generator, number: int) -> Ar
     x = total - 6.0
     if len(shape) < 4:
         return (x, _smooth(x), x * x * x * (1.0 / 3.0))[number % 3]
-    if min(shape[-2:]) < 2 * PATCH:
+    if not is_picture(shape):
         return x
     height, width = shape[-2:]
     coarse = rng.random((shape[0], 1, -(-height // PATCH), -(-width // PATCH))) * 4.0 - 2.0
     patches = coarse.repeat(PATCH, axis=2).repeat(PATCH, axis=3)[..., :height, :width]
     patches = np.broadcast_to(patches.reshape(shape[0], *[1] * (len(shape) - 3), height, width), shape)
     return np.concatenate((x[..., : width // 2], patches[..., width // 2 :]), axis=-1)
+
+
+def is_picture(shape: tuple[int, ...]) -> bool:
+    """Whether a tensor of that shape has room for patches."""
+    return len(shape) >= 4 and min(shape[-2:]) >= 2 * PATCH
 
 
 def _smooth(x: Array) -> Array:
