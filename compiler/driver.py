@@ -115,7 +115,7 @@ def _check_size(plan: Plan, instructions: int) -> None:
     if plan.map.constants:
         saved = plan.map.constants // 2
         levers.append({"lever": "precision", "effect": saved, "text": f"float16 weights would take {saved} bytes less"})
-    spare = plan.map.activations - plan.arena_bound
+    spare = plan.map.activations - plan.map.copies * plan.arena_bound
     if spare:
         levers.append(
             {"lever": "memory plan", "effect": spare, "text": f"a perfect plan of the arena would save {spare} bytes"}
