@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from compiler.bounds.demand import demands
+from compiler.bounds.demand import Demands
 from compiler.bounds.interval import PRICE, Prices, Table, best_prices, corner
+from compiler.bounds.recurrence import recurrence
 from compiler.bounds.times import Times
-from compiler.bounds.work import SCHEDULED, Work, forms
+from compiler.bounds.work import SCHEDULED, Work, forms, sparse
 from compiler.ir.graph import Compute, Graph, Node
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
 WEIGHTS = SCHEDULED.index("weights")
+ROUNDS = 5  # of doubling what a contraction would have to take elsewhere than on the planes
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+Found = tuple[int, str]  # cycles, and in a few words what forces them
 
 
 @dataclass(frozen=True)
@@ -30,36 +32,98 @@ class Bounds:
     latency_limit: str
 
 
+@dataclass(frozen=True)
+class Problem:
+    """What is demanded of a graph: nodes, the forms of each, and which of those that could be on the planes surely are."""
+
+    graph: Graph
+    machine: Machine
+    demands: Demands
+    nodes: list[Node]
+    work: list[list[Work]]
+    planes: frozenset[str] = frozenset()
+
+    def on_planes_beyond(self, cycles: int) -> Problem:
+        """The same for programs of fewer than ``cycles``: what would keep the vector units for as long runs on the planes."""
+        most = cycles * self.machine.vector.instances
+        work, planes = [], set()
+        for node, found in zip(self.nodes, self.work, strict=True):
+            kept = [form for form in found if "matrix" in form]
+            if kept and all("matrix" in form or form["vector"] >= most for form in found):
+                planes.add(node.output)
+                work.append(kept)
+            else:
+                work.append(found)
+        return Problem(self.graph, self.machine, self.demands, self.nodes, work, frozenset(planes))
+
+
 def bounds(graph: Graph, machine: Machine) -> Bounds:
-    """Bounds for a graph after the passes. Source: the one-machine head and tail bound, over unit classes."""
-    needed = demands(graph)
-    nodes = [n for n in graph.nodes if needed[n.output] > 0]
-    work = [[_scaled(form, needed[n.output]) for form in forms(n, graph, machine)] for n in nodes]
-    table = Table.of(work, machine)
-    links = _links(graph, machine) | _overflow(graph, machine)
-    candidates = [(cycles, f"the {unit} port") for unit, cycles in links.items()]
-    prices = best_prices(table) if nodes else corner("matrix")
-    candidates.append((table.bound(prices), _limit(prices)))
-    interval, interval_limit = max(candidates, key=lambda c: c[0])
-    latency, latency_limit = _latency(graph, machine, nodes, table, prices)
-    if interval > latency:
-        latency, latency_limit = interval, interval_limit
-    return Bounds(max(1, interval), max(1, latency), interval_limit, latency_limit)
+    """Bounds for a graph after the passes. Source: the one-machine head and tail bound, over unit classes.
+
+    A contraction that would take T cycles on the vector units makes a program of T cycles at least, wherever it runs: so the
+    smaller of T and of the bound of programs that have all of these on the planes is a bound too.
+    """
+    demands = Demands(graph)
+    nodes = [n for n in graph.nodes if demands.share(n.output) > 0]
+    problem = Problem(graph, machine, demands, nodes, [_demanded(n, graph, machine, demands) for n in nodes])
+    interval, latency = _both(problem)
+    for rest in (0, 1):
+        beyond = (interval, latency)[rest][0]
+        for _ in range(ROUNDS):
+            beyond = max(2 * beyond, 1)
+            narrower = problem.on_planes_beyond(beyond)
+            if not narrower.planes:
+                break
+            found = _both(narrower)[rest]
+            sure = (min(beyond, found[0]), found[1])
+            interval, latency = (max(interval, sure), latency) if rest == 0 else (interval, max(latency, sure))
+            if found[0] < beyond:
+                break
+    if interval[0] > latency[0]:
+        latency = interval
+    return Bounds(max(1, interval[0]), max(1, latency[0]), interval[1], latency[1])
 
 
-def _scaled(form: Work, share: Fraction) -> Work:
-    """What is not demanded need not be computed; the rest may fit its passes better, so it counts in proportion."""
-    return form if share == 1 else {unit: cycles * share for unit, cycles in form.items()}
+def _both(problem: Problem) -> tuple[Found, Found]:
+    """Interval and latency."""
+    graph, machine = problem.graph, problem.machine
+    table = Table.of(problem.work, machine)
+    times = Times(graph, machine, problem.planes)
+    prices = best_prices(table) if problem.nodes else corner("matrix")
+    steady = [
+        (cycles, f"the {unit} port") for unit, cycles in (_links(graph, machine) | _overflow(graph, machine)).items()
+    ]
+    steady.append((table.bound(prices), _limit(prices)))
+    steady.append((recurrence(graph, times), "a state that depends on itself"))
+    return max(steady, key=lambda f: f[0]), _latency(problem, times, table, prices)
+
+
+def _demanded(node: Node, graph: Graph, machine: Machine, demands: Demands) -> list[Work]:
+    """Forms of what is demanded of a node: all of it, or as many indices along each dimension, or else of one sum of the
+    lot, as if the rest filled its passes."""
+    box, share = demands.box(node.output), demands.share(node.output)
+    if share == 1 or not isinstance(node, Compute):
+        found = forms(node, graph, machine)
+        return found if share == 1 else [{unit: cycles * share for unit, cycles in form.items()} for form in found]
+    if box is not None:
+        return forms(node, graph, machine, box)
+    return [{unit: cycles * share for unit, cycles in form.items()} for form in sparse(node, graph, machine)]
+
+
+def _transfers(names: tuple[str, ...], graph: Graph, machine: Machine, unit: str) -> list[int]:
+    """Cycles of a link for each tensor; an instruction carries a part of one."""
+    rate = machine.link_in if unit == "link_in" else machine.link_out
+    return [ceil_div(graph.types[name].bytes, rate.bytes_per_cycle * rate.instances) for name in names]
 
 
 def _links(graph: Graph, machine: Machine) -> dict[str, int]:
     """Cycles of the links for the graph's inputs and outputs, each once."""
-    sizes = {
-        "link_in": sum(graph.types[name].bytes for name in graph.inputs),
-        "link_out": sum(graph.types[name].bytes for name in graph.outputs),
-    }
-    rates = {"link_in": machine.link_in, "link_out": machine.link_out}
-    return {unit: ceil_div(size, rates[unit].bytes_per_cycle * rates[unit].instances) for unit, size in sizes.items()}
+    found = {}
+    for unit, names in (("link_in", graph.inputs), ("link_out", graph.outputs)):
+        several = machine.unit(unit).instances > 1  # then the last parts of two tensors may go together
+        cycles = _transfers(names, graph, machine, unit)
+        found[unit] = sum(cycles) - (len(cycles) if several else 0)
+    return found
 
 
 def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
@@ -72,16 +136,14 @@ def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
     return {"external": ceil_div(max(0, size - machine.memory_bytes), rate)}
 
 
-def _latency(graph: Graph, machine: Machine, nodes: list[Node], table: Table, best: Prices) -> tuple[int, str]:
-    times = Times(graph, machine)
-    found = [(0, "nothing to do")]
+def _latency(problem: Problem, times: Times, table: Table, best: Prices) -> Found:
+    graph, machine, nodes = problem.graph, problem.machine, problem.nodes
+    found = [(0, "nothing to do"), *_through_links(problem, times)]
     for name in graph.outputs:
         whole = times.ready(name, graph.types[name].shape)
         found.append((whole + 1 + machine.link_out.latency, "the longest chain of operations"))
-        sent = ceil_div(graph.types[name].bytes, machine.link_out.bytes_per_cycle * machine.link_out.instances)
-        found.append((times.first[name] + sent + machine.link_out.latency, "the link_out port"))
     if nodes:
-        tails = np.array([_tail(times, n) for n in nodes], dtype=np.int64)
+        tails = np.array([times.tail[n.output] + times.latency(n) for n in nodes], dtype=np.int64)
         starts = np.array([times.start[n.output] for n in nodes], dtype=np.int64)
         early = np.array([_loads_early(n, graph) for n in nodes])
         for prices in _mixtures(best):
@@ -90,8 +152,22 @@ def _latency(graph: Graph, machine: Machine, nodes: list[Node], table: Table, be
     return max(found, key=lambda f: f[0])
 
 
-def _tail(times: Times, node: Node) -> int:
-    return times.tail[node.output] + times.latency(node)
+def _through_links(problem: Problem, times: Times) -> list[Found]:
+    """What comes in and what follows its last element; what goes out behind the first that can."""
+    graph, machine, demands = problem.graph, problem.machine, problem.demands
+    into = [times.tail[name] if demands.share(name) == 1 else 0 for name in graph.inputs]
+    out = [times.first[name] for name in graph.outputs]
+    found = []
+    for ends, unit, latency in (
+        (into, "link_in", machine.link_in.latency),
+        (out, "link_out", machine.link_out.latency),
+    ):
+        cycles = _transfers(graph.inputs if unit == "link_in" else graph.outputs, graph, machine, unit)
+        several = machine.unit(unit).instances > 1
+        for end in set(ends):
+            beyond = [c - several for c, e in zip(cycles, ends, strict=True) if e >= end]
+            found.append((sum(beyond) + latency + end, f"the {unit} port"))
+    return found
 
 
 def _loads_early(node: Node, graph: Graph) -> bool:

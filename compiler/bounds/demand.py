@@ -1,55 +1,209 @@
-"""How much of every value is surely needed: behind a slice, only what it lets through."""
+"""Which elements of every value some output surely depends on: behind slices, only what they let through.
+
+Exact where accesses move each loop along one dimension: elements that several readers take (the gates of a recurrent
+step, the shifted windows of a pool) are united, not counted twice. What is left out (places that data decides, diagonals)
+can only lower a bound.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import prod
 
-from compiler.bounds.shape import read_box, read_operands
-from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, View
+import numpy as np
+
+from compiler.bounds.shape import read_operands
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, Scatter, Sort, View
+
+Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Points = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+PIECES = 16  # products of index sets that a set of elements is taken apart into, the rest is left out
+MOST = 1 << 22  # elements of a gather whose places are looked at one by one
 
 
-def demands(graph: Graph) -> dict[str, Fraction]:
-    """By value, a lower bound on the share of its elements that some output depends on."""
-    share: dict[str, Fraction] = {name: Fraction(0) for name in graph.types}
-    for name in (*graph.outputs, *(s.update for s in graph.states)):
-        share[name] = Fraction(1)
-    for node in reversed(graph.nodes):
-        for value, part in _parts(node, graph, share[node.output]):
-            share[value] = max(share[value], part)
-    return share
+class Demands:
+    """Demanded elements by value. ``share``: of all elements; ``box``: along each dimension when they form a product."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._whole: set[str] = set()
+        self._some: dict[str, Flags] = {}
+        for name in (*graph.outputs, *(s.update for s in graph.states)):
+            self._all_of(name)
+        for node in reversed(graph.nodes):
+            self._reads(node)
+
+    def share(self, value: str) -> Fraction:
+        """The part of the value's elements that is demanded."""
+        if value in self._whole:
+            return Fraction(1)
+        some = self._some.get(value)
+        return Fraction(0) if some is None else Fraction(int(some.sum()), max(1, some.size))
+
+    def box(self, value: str) -> tuple[int, ...] | None:
+        """How many indices along each dimension, if all their combinations are demanded; None otherwise."""
+        if value in self._whole:
+            return self._graph.types[value].shape
+        some = self._some.get(value)
+        if some is None:
+            return None
+        counts = tuple(len(p) for p in _projections(some))
+        return counts if prod(counts) == int(some.sum()) else None
+
+    def _all_of(self, value: str) -> None:
+        self._whole.add(value)
+        self._some.pop(value, None)
+
+    def _add(self, value: str, sets: Sequence[Points]) -> None:
+        """All combinations of one index set per dimension."""
+        shape = self._graph.types[value].shape
+        if value in self._whole or not all(len(s) for s in sets):
+            return
+        if all(len(s) == n for s, n in zip(sets, shape, strict=True)):
+            self._all_of(value)
+            return
+        self._flags(value)[np.ix_(*sets)] = True
+
+    def _flags(self, value: str) -> Flags:
+        return self._some.setdefault(value, np.zeros(self._graph.types[value].shape, dtype=np.bool_))
+
+    def _unite(self, value: str, flags: Flags) -> None:
+        if value not in self._whole:
+            self._flags(value)[...] |= flags
+
+    def _own(self, node: Node) -> list[tuple[Points, ...]]:
+        """The node's demanded output as products of index sets."""
+        some = self._some.get(node.output)
+        if some is not None and some.all():
+            self._all_of(node.output)
+        if node.output in self._whole:
+            return [tuple(np.arange(n) for n in self._graph.types[node.output].shape)]
+        return [] if some is None else [p for p, _ in zip(_products(some), range(PIECES), strict=False)]
+
+    def _reads(self, node: Node) -> None:
+        own = self._own(node)
+        if not own:
+            return
+        if isinstance(node, Compute):
+            whole = [np.arange(n) for n in node.loops[node.parallel :]]
+            for points in own:
+                self._through(read_operands(node), (*points, *whole))
+        elif isinstance(node, View):
+            for points in own:
+                self._through([node.operand], points)
+        elif isinstance(node, Gather):
+            for points in own:
+                self._through([o for o in node.indices if o is not None], points)
+                self._known_places(node, points)
+        else:
+            self._reordered(node, own)
+
+    def _known_places(self, node: Gather, points: tuple[Points, ...]) -> None:
+        """What a gather takes from its data, where all its indices are constants."""
+        indices = [o for o in node.indices if o is not None]
+        size = prod(len(p) for p in points)
+        known = all(o.value in self._graph.constants and o.fill is None for o in indices)
+        if node.data.value in self._whole or size > MOST or not known:
+            return
+        shape = self._graph.types[node.data.value].shape
+        places = [np.asarray(_coordinate(node.data, j, points)) for j in range(len(shape))]
+        for j, index in enumerate(node.indices):
+            if index is not None:
+                array = self._graph.constants[index.value]
+                where = tuple(_coordinate(index, k, points) for k in range(array.ndim))
+                places[j] = places[j] + array[where]
+                places[j] = np.where(places[j] < 0, places[j] + shape[j], places[j])
+        places = list(np.broadcast_arrays(*places))
+        inside = np.ones(places[0].shape if places else (), dtype=np.bool_)
+        for along, n in zip(places, shape, strict=True):
+            inside &= (along >= 0) & (along < n)
+        flags = self._flags(node.data.value)
+        flags[tuple(along[inside] for along in places)] = True
+        if flags.all():
+            self._all_of(node.data.value)
+
+    def _reordered(self, node: Node, own: list[tuple[Points, ...]]) -> None:
+        whole = node.output in self._whole
+        if isinstance(node, Reshape):
+            if whole:
+                self._all_of(node.input)
+            else:
+                self._unite(node.input, self._some[node.output].reshape(self._graph.types[node.input].shape))
+        elif isinstance(node, Join):
+            self._parts(node, whole)
+        elif isinstance(node, Sort):
+            for points in own:  # any element of the rest decides who stands where
+                length = self._graph.types[node.input].shape[-1]
+                self._add(node.input, (*points[:-1], np.arange(length)))
+        elif isinstance(node, Scatter) and node.reducer and whole:  # nothing is overwritten
+            self._all_of(node.data)
+            self._through([node.update], [np.arange(n) for n in node.loops])
+
+    def _parts(self, node: Join, whole: bool) -> None:
+        at = 0
+        for part in node.parts:
+            shape = self._graph.types[part].shape
+            if whole:
+                self._all_of(part)
+            else:
+                place = (slice(None),) * node.axis + (slice(at, at + shape[node.axis]),)
+                self._unite(part, self._some[node.output][place])
+            at += shape[node.axis]
+
+    def _through(self, operands: Sequence[Operand], points: Sequence[Points]) -> None:
+        for o in operands:
+            columns = zip(*o.access.matrix, strict=True) if o.access.matrix else iter(())
+            if any(sum(1 for c in column if c) > 1 for column in columns):
+                continue  # a diagonal: not a product of index sets
+            shape = self._graph.types[o.value].shape
+            if o.value not in self._whole and o.value not in self._graph.constants:
+                self._add(o.value, [_reached(o, j, points, n) for j, n in enumerate(shape)])
 
 
-def _parts(node: Node, graph: Graph, own: Fraction) -> list[tuple[str, Fraction]]:
-    if isinstance(node, Reshape):
-        return [(node.input, own)]
-    if isinstance(node, Join):
-        total = graph.types[node.output].elements
-        return [
-            (p, max(Fraction(0), 1 - (1 - own) * Fraction(total, max(1, graph.types[p].elements)))) for p in node.parts
-        ]
-    if isinstance(node, Gather):
-        return [
-            (o.value, own if not any(_gaps(o.access.matrix)) else Fraction(0)) for o in node.indices if o is not None
-        ]
-    if not isinstance(node, (Compute, View)):
-        return []  # a scatter or a sort may need little of what it reads
-    loops = node.loops if isinstance(node, Compute) else graph.types[node.output].shape
-    operands = read_operands(node) if isinstance(node, Compute) else [node.operand]
-    found = []
-    for o in operands:
-        shape = graph.types[o.value].shape
-        inside = o.fill is None or all(
-            o.access.range(j, loops)[0] <= 0 and o.access.range(j, loops)[1] >= n - 1 for j, n in enumerate(shape)
-        )
-        box = read_box(o, graph, loops, loops)
-        reached = (
-            Fraction(prod(box), max(1, prod(shape))) if inside and not any(_gaps(o.access.matrix)) else Fraction(0)
-        )
-        found.append((o.value, own * reached))
+def _coordinate(operand: Operand, j: int, points: Sequence[Points]) -> Points:
+    """Dimension j at these points of the loops, with one axis per loop."""
+    found = np.full((1,) * len(points), operand.access.offset[j], dtype=np.int64)
+    for i, (coefficient, along) in enumerate(zip(operand.access.matrix[j], points, strict=True)):
+        if coefficient:
+            found = found + coefficient * along.reshape([-1 if k == i else 1 for k in range(len(points))])
     return found
 
 
-def _gaps(matrix: tuple[tuple[int, ...], ...]) -> list[bool]:
-    """Loops that move more than one coordinate."""
-    return [sum(1 for c in column if c) > 1 for column in zip(*matrix, strict=True)] if matrix else []
+def _reached(operand: Operand, j: int, points: Sequence[Points], extent: int) -> Points:
+    """Indices of dimension j that an operand reads at these points of the loops, inside the tensor."""
+    found = np.array([operand.access.offset[j]], dtype=np.int64)
+    for coefficient, along in zip(operand.access.matrix[j], points, strict=True):
+        if coefficient:
+            found = _distinct((found[:, None] + coefficient * along[None, :]).ravel())
+    return found[(found >= 0) & (found < extent)]
+
+
+def _distinct(values: Points) -> Points:
+    if not len(values):
+        return values
+    low = int(values.min())
+    seen = np.zeros(int(values.max()) - low + 1, dtype=np.bool_)
+    seen[values - low] = True
+    return np.asarray(np.flatnonzero(seen) + low, dtype=np.int64)
+
+
+def _projections(flags: Flags) -> tuple[Points, ...]:
+    axes = range(flags.ndim)
+    return tuple(np.flatnonzero(flags.any(axis=tuple(a for a in axes if a != axis))) for axis in axes)
+
+
+def _products(flags: Flags) -> Iterator[tuple[Points, ...]]:
+    """Products of index sets that together are the set; equal slices along the first dimension stay together."""
+    if not flags.any():
+        return
+    sets = _projections(flags)
+    if prod(len(s) for s in sets) == int(flags.sum()):
+        yield sets
+        return
+    slices: dict[bytes, list[int]] = {}
+    for at in sets[0].tolist():
+        slices.setdefault(flags[at].tobytes(), []).append(at)
+    for places in slices.values():
+        for rest in _products(flags[places[0]]):
+            yield (np.array(places, dtype=np.int64), *rest)

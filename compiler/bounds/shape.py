@@ -120,3 +120,9 @@ def read_operands(node: Compute) -> list[Operand]:
     steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
     used_at = {step.imm for step in steps if step.op == "arg"}
     return [o for i, o in enumerate(node.operands) if i in used_at]
+
+
+def unmixed(operand: Operand) -> bool:
+    """Whether no loop moves two coordinates (a diagonal reads less than its box)."""
+    columns = zip(*operand.access.matrix, strict=True) if operand.access.matrix else iter(())
+    return all(sum(1 for c in column if c) <= 1 for column in columns)

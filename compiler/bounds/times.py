@@ -8,10 +8,9 @@ an operation the program still lasts so long.
 from __future__ import annotations
 
 from collections import defaultdict
-from fractions import Fraction
 from math import prod
 
-from compiler.bounds.shape import Box, always_reads, read_box, read_operands
+from compiler.bounds.shape import Box, always_reads, read_box, read_operands, unmixed
 from compiler.bounds.work import forms, on_planes
 from compiler.ir.graph import (
     Compute,
@@ -32,10 +31,13 @@ from compiler.isa.timing import ceil_div
 
 
 class Times:
-    """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning."""
+    """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning.
 
-    def __init__(self, graph: Graph, machine: Machine) -> None:
-        self.graph, self.machine = graph, machine
+    ``planes``: outputs of contractions of which it is known that they run on the planes.
+    """
+
+    def __init__(self, graph: Graph, machine: Machine, planes: frozenset[str] = frozenset()) -> None:
+        self.graph, self.machine, self.planes = graph, machine, planes
         self.makers = {node.output: node for node in graph.nodes}
         self.resident = set(graph.constants) | {s.input for s in graph.states}
         self._ready: dict[tuple[str, Box], int] = {}
@@ -56,7 +58,14 @@ class Times:
         if not isinstance(node, Compute) or self.is_name(node):
             return 0
         vector = self.machine.vector.latency
+        if node.output in self.planes:
+            return self.machine.matrix.latency
         return min(vector, self.machine.matrix.latency) if on_planes(node, self.graph, self.machine) else vector
+
+    def step(self, node: Node) -> int:
+        """Cycles from the moment that an operand can be read to the moment that a result can."""
+        quick = self.is_name(node) or isinstance(node, Scatter | Sort)
+        return 0 if quick else 1 + self.latency(node)
 
     def is_name(self, node: Node) -> bool:
         """Whether the output may be the same memory as an input: no unit needs to touch it."""
@@ -70,24 +79,24 @@ class Times:
             self.start[node.output] = self.first[node.output] = self.first[source]
             return
         if self.is_name(node):
-            known = [self.first[v] for v, always in self._reads(node) if always]
-            none = not known or any(not always for _, always in self._reads(node))
+            known = [self.first[v] for v, always in self.always_read(node) if always]
+            none = not known or any(not always for _, always in self.always_read(node))
             self.first[node.output] = 0 if none else min(known)
             self.start[node.output] = self.first[node.output]
             return
-        start = max((self.first[v] for v, always in self._reads(node) if always), default=0)
+        start = max((self.first[v] for v, always in self.always_read(node) if always), default=0)
         if isinstance(node, Compute) and node.reducer and not on_planes(node, self.graph, self.machine):
             start = max(start, *(self._operand_ready(node, o, (1,) * node.parallel) for o in self._pre(node)), 0)
         self.start[node.output] = start
         done = max((self._operand_ready(node, o, (1,) * self._rank(node)) for o in self._always(node)), default=0)
         self.first[node.output] = max(start, done) + 1 + self.latency(node)
 
-    def _reads(self, node: Node) -> list[tuple[str, bool]]:
+    def always_read(self, node: Node) -> list[tuple[str, bool]]:
         """Values that a node reads, and whether every output element depends on them."""
         if isinstance(node, Compute):
             return [(o.value, always_reads(o, self.graph, node.loops, node.parallel)) for o in read_operands(node)]
-        if isinstance(node, View):
-            return [(node.operand.value, node.operand.fill is None)]
+        if isinstance(node, View | Gather):
+            return [(o.value, o.fill is None) for o in operands_of(node)]
         return [(value, True) for value in reads_of(node)]
 
     def _always(self, node: Node) -> list[Operand]:
@@ -152,16 +161,14 @@ class Times:
         return self._always(node)
 
     def _quickest(self, node: Node, box: Box) -> int:
-        """Cycles for a box with all units at work, the work split over the forms as well as can be."""
-        rate = Fraction(0)
-        for form in forms(node, self.graph, self.machine, box):
-            need = max(
-                (w / self.machine.unit(u).instances for u, w in form.items() if u != "weights"), default=Fraction(0)
-            )
-            if need == 0:
-                return 0
-            rate += 1 / need
-        return int(1 / rate) if rate else 0
+        """Cycles for a box with all units at work, in the quickest form."""
+        machine, found = self.machine, forms(node, self.graph, self.machine, box)
+        if node.output in self.planes:
+            found = [form for form in found if "matrix" in form]
+        return min(
+            int(max((w / machine.unit(u).instances for u, w in form.items() if u != "weights" and w), default=0))
+            for form in found
+        )
 
     # -- tails ----------------------------------------------------------------------------------------------------------
 
@@ -173,9 +180,10 @@ class Times:
         tail: dict[str, int] = {}
         for node in reversed(self.graph.nodes):
             tail[node.output] = _combine(after[node.output])
-            step = 0 if self.is_name(node) else 1 + self.latency(node)
             for value, whole in self._wholly(node):
-                after[value].append((tail[node.output] + step, whole))
+                after[value].append((tail[node.output] + self.step(node), whole))
+        for name in self.graph.inputs:
+            tail[name] = _combine(after[name])
         return tail
 
     def _wholly(self, node: Node) -> list[tuple[str, bool]]:
@@ -191,7 +199,7 @@ class Times:
         loops = node.loops if isinstance(node, Compute) else graph.types[node.output].shape
         found = []
         for o in read_operands(node) if isinstance(node, Compute) else operands_of(node):
-            whole = read_box(o, graph, loops, loops) == graph.types[o.value].shape and _independent(o)
+            whole = read_box(o, graph, loops, loops) == graph.types[o.value].shape and unmixed(o)
             found.append((o.value, whole and (o.fill is None or _covers(o, graph, loops))))
         return found
 
@@ -200,12 +208,6 @@ def _combine(paths: list[tuple[int, bool]]) -> int:
     """The least that follows the last element: the longest way that takes every element, else the shortest way."""
     whole = [length for length, all_of_it in paths if all_of_it]
     return max(whole) if whole else min((length for length, _ in paths), default=0)
-
-
-def _independent(operand: Operand) -> bool:
-    """Whether no loop moves two coordinates (a diagonal reads less than its box)."""
-    columns = zip(*operand.access.matrix, strict=True) if operand.access.matrix else iter(())
-    return all(sum(1 for c in column if c) <= 1 for column in columns)
 
 
 def _covers(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> bool:

@@ -1,20 +1,20 @@
 """The fewest unit-cycles of an operation over all its legal forms.
 
-A contraction may run on the planes, with either operand in the plane and any part of its epilogue behind it, or on the
-vector unit. A pass of a plane holds at most ``K`` rows and ``N`` columns of weights, whatever is packed into it, and a
-row of the sum that is wider than N columns takes part in ceil(columns / N) passes: hence the row-slots and column-slots
-below. Units other than the planes are counted in whole instructions' arithmetic, never less than their lanes allow.
+A form puts one operation on one kind of unit: a contraction on the planes (with either operand in the plane, and any part
+of its epilogue behind it) or on the vector unit. What the planes need is in ``planes``. Elsewhere elements are counted at the
+rate of the lanes, since an instruction's points fill them whatever their shape, and in lines at the rate of the ports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from math import prod
+from math import ceil, prod
 
-from compiler.bounds.shape import Box, Extents, extents, read_box
+from compiler.bounds.planes import beats, ends, grid, one_sided
+from compiler.bounds.shape import Box, extents, inside_share, read_box, read_operands, unmixed
 from compiler.ir.expr import FREE, Expr
-from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
+from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Scatter, Sort
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, sort_run, sort_stages
 
@@ -23,7 +23,26 @@ SCHEDULED = ("external", "weights", "matrix", "vector", "move")
 
 
 def forms(node: Node, graph: Graph, machine: Machine, box: Box | None = None) -> list[Work]:
-    """All legal forms of an operation for ``box`` points of its output; one empty form when it needs no unit."""
+    """All legal forms of an operation for ``box`` points of its output; one empty form when it needs no unit.
+
+    With one form only, its cycles are whole.
+    """
+    found = _forms(node, graph, machine, box)
+    return found if len(found) > 1 else [{unit: Fraction(ceil(cycles)) for unit, cycles in found[0].items()}]
+
+
+def sparse(node: Compute, graph: Graph, machine: Machine) -> list[Work]:
+    """Forms of all points of an operation, from counts that hold in proportion for any part of them."""
+    box = node.loops[: node.parallel]
+    if node.reducer is None and node.expr.is_identity and node.post is None:
+        return [{}]
+    found = [_vector(node, graph, machine, box)] if machine.vector.instances else []
+    if on_planes(node, graph, machine):
+        found += _planes(node, graph, machine, box, part=True)
+    return found
+
+
+def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None) -> list[Work]:
     if isinstance(node, Gather):
         points = prod(box if box is not None else node.loops)
         size = graph.types[node.output].dtype.size
@@ -72,33 +91,78 @@ def vector_lanes(node: Compute, graph: Graph, machine: Machine) -> int:
 
 def _vector(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> Work:
     points = prod(box) if box is not None else node.points
-    lanes = vector_lanes(node, graph, machine)
     body = passes(node.expr, machine) + (1 if node.reducer else 0)
-    cycles = points * node.reduction * max(1, ceil_div(body, machine.vector.alus))
-    cycles += points * ceil_div(passes(node.post, machine), machine.vector.alus)
-    return {"vector": Fraction(cycles, lanes)}
+    inner = points * node.reduction * max(1, ceil_div(body, machine.vector.alus))
+    post = points * ceil_div(passes(node.post, machine), machine.vector.alus)
+    lanes = vector_lanes(node, graph, machine)
+    cycles = (_data_share(node, graph, box) * inner + post) / lanes
+    if box is None and not node.is_contraction:
+        cycles = max(cycles, _fetches(read_operands(node), node, graph, machine, "abcd", machine.vector.ports))
+    return {"vector": cycles}
 
 
-def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> Iterator[Work]:
+def _data_share(node: Compute, graph: Graph, box: Box | None) -> Fraction:
+    """At least this part of what a reduction goes over is data; windows at a border may be cut to it."""
+    padded = [o for o in read_operands(node) if o.fill is not None]
+    if node.reducer is None or not padded:
+        return Fraction(1)
+    if box is not None:
+        return Fraction(0)
+    return max(Fraction(0), 1 - sum(1 - inside_share(o, graph, node.loops) for o in padded))
+
+
+def _fetches(
+    operands: list[Operand], node: Compute, graph: Graph, machine: Machine, names: str, ports: Mapping[str, int]
+) -> Fraction:
+    """Cycles in which the operands' distinct elements pass the ports ``names``, and the result its own."""
+    sizes = [
+        prod(read_box(o, graph, node.loops, node.loops)) * graph.types[o.value].dtype.size
+        for o in operands
+        if o.fill is None and unmixed(o)
+    ]
+    rates = sorted((ports[name] * machine.line_bytes for name in names if ports.get(name)), reverse=True)
+    cycles = Fraction(graph.types[node.output].bytes, max(1, ports["out"]) * machine.line_bytes)
+    if sizes and rates:
+        cycles = max(cycles, Fraction(max(sizes), rates[0]), Fraction(sum(sizes), sum(rates[: len(operands)])))
+    return cycles
+
+
+def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None, part: bool = False) -> Iterator[Work]:
+    """Each side alone, and the mixture of both from which on the count over both decides; each with any part of the
+    epilogue behind the planes. ``part``: only what holds in proportion for a part of the outputs."""
+    g = grid(node, graph, box)
+    tile = machine.matrix.tiles[graph.types[node.operands[0].value].dtype.value]
+    both = Fraction(0) if part else beats(g, *tile)
+    alone = [one_sided(g, extents(node, graph, side, box).columns, *tile) for side in (0, 1)]
+    loads = [_loads(node, graph, machine, box, side) for side in (0, 1)]
+    ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
+    if min(alone) < both < max(alone):
+        share = (both - alone[1]) / (alone[0] - alone[1])
+        ways.append((both, {u: share * w + (1 - share) * loads[1][u] for u, w in loads[0].items()}))
     post = passes(node.post, machine)
-    for stationary in (0, 1):
-        e = extents(node, graph, stationary, box)
-        dtype = graph.types[node.operands[stationary].value].dtype
-        depth, width = machine.matrix.tiles[dtype.value]
-        if e.share <= 0:
-            yield {}
-            continue
-        cycles = e.rows * row_passes(e, depth, width)
-        outside = machine.external.all_weights and box is None
-        fetched = {"external": _fetched(node, graph, machine) * e.share} if outside else {}
-        weights = Fraction(e.batch * e.inner * e.columns * dtype.size, machine.weights.bytes_per_cycle)
-        for behind in range(1, max(1, ceil_div(post, machine.matrix.alus)) + 1):
+    outputs = g.batch * g.count * g.across
+    last = max(1, ceil_div(post, machine.matrix.alus))
+    lanes = vector_lanes(node, graph, machine)
+    extra = [o for o in read_operands(node) if o not in node.operands[:2]]
+    fetches = _fetches(extra, node, graph, machine, "bcd", machine.matrix.ports) if box is None else Fraction(0)
+    for cycles, load in ways:
+        for behind in range(1, last + 1):
             # each pass that ends a sum takes `behind` cycles a row, which pays for that many ALU stages
-            ends = Fraction(e.rows * e.batch * e.columns * (behind - 1), width)
-            rest = max(0, post - behind * machine.matrix.alus)
-            points = e.batch * e.rows * e.columns
-            vector = Fraction(points * rest, machine.vector.alus * vector_lanes(node, graph, machine))
-            yield {"matrix": cycles + ends, "weights": weights * e.share, "vector": vector} | fetched
+            matrix = cycles + (behind - 1) * ends(g, tile[1])
+            rest = ceil_div(max(0, post - behind * machine.matrix.alus), machine.vector.alus)
+            work = {"matrix": max(matrix, fetches) if behind == last else matrix}
+            yield work | load | {"vector": Fraction(outputs * rest, lanes)}
+
+
+def _loads(node: Compute, graph: Graph, machine: Machine, box: Box | None, side: int) -> Work:
+    """Cycles of the weight ports, and of the external one, when operand ``side`` is in the planes."""
+    e = extents(node, graph, side, box)
+    size = graph.types[node.operands[side].value].dtype.size
+    share = e.share if box is None or e.share == 1 else Fraction(0)
+    found = {"weights": Fraction(e.batch * e.inner * e.columns * size, machine.weights.bytes_per_cycle) * share}
+    if machine.external.all_weights and box is None:
+        found["external"] = _fetched(node, graph, machine) * e.share
+    return found
 
 
 def _fetched(node: Compute, graph: Graph, machine: Machine) -> Fraction:
@@ -113,13 +177,3 @@ def _fetched(node: Compute, graph: Graph, machine: Machine) -> Fraction:
         if whole and next(readers) is node:
             found += Fraction(graph.types[o.value].bytes, machine.external.bytes_per_cycle)
     return found
-
-
-def row_passes(e: Extents, depth: int, width: int) -> Fraction:
-    """Passes of a plane for one row of every product of the batch: by row-slots and by column-slots, the larger.
-
-    A fraction: the unfilled part of a pass may hold another row's, since block-diagonal weights are legal.
-    """
-    by_rows = Fraction(e.batch * e.inner * ceil_div(e.columns, width), depth)
-    by_columns = Fraction(e.batch * e.columns * ceil_div(e.inner, depth), width)
-    return max(by_rows, by_columns) * e.share

@@ -1,0 +1,146 @@
+"""Beats of the planes for a contraction, counted in whole passes and over every form.
+
+A contraction is a batch of products: output (row i, column j) is a sum over ``inner`` points of an operand that depends on
+i by one that depends on j. Either operand may be stationary. A beat of a plane takes D moving elements (its row-slots) to W
+sums (its column-slots). A *form* is any cut of the work into beats in which the D row-slots meet, each, sums of one row
+(of one column when the other operand is stationary), at most W neighbours in an order that the form chooses once. So tiles
+may be of uneven size, both sides may share the output, K may be cut anywhere, and blocks of several rows, columns or
+products of the batch may share a beat on the diagonal. What a form may not do is let one moving element serve several rows,
+with zeros stored between them (as a band matrix does for a window); the first count below holds even then.
+
+Two counts, each true for all forms:
+
+- *by sums*: a beat adds at most D products to a sum, so a sum of k products is in at least ceil(k / D) beats, and W sums at
+  most share a beat.
+- *by lines*: put i and j in the form's orders and colour output (i, j) with (i + j) mod W. W neighbours along either
+  direction have W colours, so a row-slot meets at most one sum of any one colour in a beat, and a beat makes at most D products
+  for it. Sums of a colour therefore need their products / D beats. Of rows M = qW + r and columns N = sW + t, some colour has
+  s sums in every row and one more in q t + min(r, t) of them; a form of few rows or columns cannot fill the planes. Also, no
+  beat makes more than D min(W, max(M, N)) products.
+
+The beats that end a sum last longer when the epilogue needs more stages than stand behind a plane; W sums end in one at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from compiler.bounds.shape import Box, inside_share, used
+from compiler.ir.graph import Compute, Graph, Operand
+
+Lines = dict[int, int]  # products of a sum that meet data -> how many such lines (rows or columns, over the batch)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A contraction's outputs: ``batch`` grids of ``lines`` (kinds of lines by the length of their sums) by ``across``.
+
+    ``products``: at least so many of one line of every kind together, where the lengths are not known.
+    """
+
+    batch: int
+    lines: Lines
+    across: int
+    products: Fraction
+
+    @property
+    def count(self) -> int:
+        return sum(self.lines.values())
+
+
+def grid(node: Compute, graph: Graph, box: Box | None = None) -> Grid:
+    """``box``: so many indices of every parallel loop (all when None), wherever they are: then every sum is as short as any."""
+    lengths = box if box is not None else node.loops[: node.parallel]
+    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+    padded = [k for k in (0, 1) if node.operands[k].fill is not None]
+    side = padded[0] if padded else 0
+    both = [i for i in range(node.parallel) if uses[0][i] and uses[1][i]]
+    along = [i for i in range(node.parallel) if uses[side][i] and i not in both]
+    batch, count = prod(lengths[i] for i in both), prod(lengths[i] for i in along)
+    across = prod(lengths) // max(1, batch * count)
+    kinds: Lines | None = {node.reduction: count}
+    if padded:
+        kinds = None if len(padded) > 1 else inside(node.operands[side], graph, node, along)
+    if kinds is None:  # only how many products meet data in all
+        share = sum((inside_share(node.operands[k], graph, node.loops) - 1 for k in padded), Fraction(1))
+        share = max(Fraction(0), share) if box is None else Fraction(0)
+        return Grid(batch, {0: count}, across, share * node.reduction * count)
+    if box is not None and padded:
+        kinds = {min(kinds): count}
+    return Grid(batch, kinds, across, Fraction(sum(k * n for k, n in kinds.items())))
+
+
+def inside(operand: Operand, graph: Graph, node: Compute, along: list[int]) -> Lines | None:
+    """How many inner points meet data, over the points of the loops ``along``; None where that is not a product over the
+    dimensions of the operand, or depends on other parallel loops."""
+    rows = operand.access.matrix
+    shape = graph.types[operand.value].shape
+    moved = [[i for i, c in enumerate(row) if c and node.loops[i] > 1] for row in rows]
+    found: Lines = {1: 1}
+    seen: set[int] = set()
+    for j, loops in enumerate(moved):
+        low, high = operand.access.range(j, node.loops)
+        if low >= 0 and high < shape[j]:
+            continue
+        parallel = [i for i in loops if i < node.parallel]
+        if seen & {*loops} or any(i not in along for i in parallel):
+            return None
+        seen.update(loops)
+        at = [np.arange(node.loops[i], dtype=np.int64) * rows[j][i] for i in loops]
+        place = np.full((1,) * len(loops), operand.access.offset[j], dtype=np.int64)
+        for axis, steps in enumerate(at):
+            place = place + steps.reshape([-1 if k == axis else 1 for k in range(len(loops))])
+        good = (place >= 0) & (place < shape[j])
+        reduced = tuple(axis for axis, i in enumerate(loops) if i >= node.parallel)
+        counts, times = np.unique(good.sum(axis=reduced), return_counts=True)
+        found = _product(found, dict(zip(counts.tolist(), times.tolist(), strict=True)))
+    others = prod(node.loops[i] for i in range(node.parallel, len(node.loops)) if i not in seen)
+    lines = prod(node.loops[i] for i in along if i not in seen)
+    return {k * others: n * lines for k, n in found.items()}
+
+
+def _product(one: Lines, other: Lines) -> Lines:
+    found: Lines = {}
+    for k, n in one.items():
+        for factor, m in other.items():
+            found[k * factor] = found.get(k * factor, 0) + n * m
+    return found
+
+
+def beats(g: Grid, depth: int, width: int) -> Fraction:
+    """The fewest beats in which one plane makes all sums of a grid; both counts, the larger."""
+    filled = g.products * g.across / (depth * max(1, min(width, max(g.count, g.across))))
+    q, r = divmod(g.count, width)
+    s, t = divmod(g.across, width)
+    colour = s * sum(k * n for k, n in g.lines.items()) + _least(g.lines, q * t + min(r, t))
+    return max(by_sums(g, depth, width), g.batch * filled, g.batch * Fraction(colour, depth))
+
+
+def by_sums(g: Grid, depth: int, width: int) -> Fraction:
+    """Beats by sums alone."""
+    return Fraction(g.batch * g.across * sum(n * -(-k // depth) for k, n in g.lines.items()), width)
+
+
+def one_sided(g: Grid, columns: int, depth: int, width: int) -> Fraction:
+    """Beats when the operand with so many ``columns`` is the stationary one; they hold in proportion for a part of the
+    outputs whose sums are of one length."""
+    filled = g.batch * g.products * g.across / (depth * max(1, min(width, columns)))
+    return max(by_sums(g, depth, width), filled)
+
+
+def _least(lines: Lines, count: int) -> int:
+    """Products of that many lines, the shortest ones."""
+    total = 0
+    for k, n in sorted(lines.items()):
+        taken = min(n, count)
+        total, count = total + taken * k, count - taken
+    return total
+
+
+def ends(g: Grid, width: int) -> Fraction:
+    """The fewest beats that end sums, those of padding alone left out."""
+    return Fraction(g.batch * g.across * sum(n for k, n in g.lines.items() if k), width)
