@@ -180,8 +180,8 @@ class Insertion:
     def _chain(self, number: int) -> None:
         """All steps on the plane that can begin the first one earliest."""
         at = self._ready(number, 0, 0)
-        plane = self._plane(number, at)
-        found = self._steps(number, plane, at)
+        plane, place = self._plane(number, at)
+        found = self._steps(number, plane, at, place)
         if found is None:  # no accumulator rows are free for so long: behind everything else, without a pause
             at = max(self._ready(number, step, at) for step in range(len(self.p.chains[number])))
             at = max(at, self.horizon[plane])
@@ -220,23 +220,33 @@ class Insertion:
                 return place
             at = place.start + moved
 
-    def _plane(self, number: int, at: int) -> int:
-        best, where = NEVER, -1
+    def _plane(self, number: int, at: int) -> tuple[int, Place]:
+        """The plane on which the first step begins earliest, and its place there."""
+        best: Place | None = None
+        where = 0
         for plane in range(len(self.planes)):
             place = self._fit(number, 0, plane, at)
-            if place is not None and place.start < best:
-                best, where = place.start, plane
-        if where < 0:
+            if place is not None and (best is None or place.start < best.start):
+                best, where = place, plane
+                if place.start == at:  # no other begins earlier
+                    break
+        if best is None:
             raise TooShort(self.period + self.p.blocks[number][0].beats)
-        return where
+        return where, best
 
-    def _steps(self, number: int, plane: int, at: int) -> tuple[list[tuple[Place, int]], int] | None:
-        """Reserve a place (and the LOADW that serves) for every step, and accumulator rows for all; None if there are none."""
+    def _steps(
+        self, number: int, plane: int, at: int, place: Place | None = None
+    ) -> tuple[list[tuple[Place, int]], int] | None:
+        """Reserve a place (and the LOADW that serves) for every step, and accumulator rows for all; None if there are none.
+
+        ``place``: of the first step, where it is known.
+        """
         p, unit = self.p, self.planes[plane]
         places: list[tuple[Place, int]] = []
         unit.begin()
         for index, step in enumerate(p.chains[number]):
-            place = self._fit(number, index, plane, self._ready(number, index, at))
+            if index or place is None:
+                place = self._fit(number, index, plane, self._ready(number, index, at))
             if place is None:
                 raise TooShort(self.period + p.blocks[number][index].beats)
             block = p.blocks[number][index]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.schedule.budget import passes
 from compiler.schedule.insert import Insertion, Placement
 from compiler.schedule.problem import Problem, problem
 from compiler.schedule.rank import jobs, rankings, urgency
@@ -86,9 +87,10 @@ class Order:
 
 def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Placement:
     """Forward passes, each in the order of the latest starts that the one before leaves."""
-    best = min((Insertion(given, machine, rank).run() for rank in ranks), key=lambda placed: placed.latency)
+    allowed = passes(len(given.beats), len(ranks) + ROUNDS)
+    best = min((Insertion(given, machine, rank).run() for rank in ranks[:allowed]), key=lambda placed: placed.latency)
     placed, failed = best, 0
-    for _ in range(ROUNDS):
+    for _ in range(allowed - len(ranks)):
         placed = Insertion(given, machine, urgency(latest(given, placed), given)).run()
         if placed.latency < best.latency:
             best, failed = placed, 0

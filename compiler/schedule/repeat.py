@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from compiler.schedule.budget import passes
 from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.rank import urgency
 from compiler.schedule.shift import latest
@@ -36,7 +37,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int) -> Repe
     least = busiest(p, machine, once)
     best, period, low = once, max(1, once.latency), least - 1
     wanted = least + least // NEAR
-    for _ in range(PERIODS):
+    for _ in range(passes(len(p.beats), PERIODS)):
         if not low < wanted < period:
             break
         try:

@@ -27,6 +27,8 @@ class Track:
         if not starts:
             return at if beats <= period else None
         x = at % period
+        if x >= ends[-1] and starts[0] + period - x >= beats:  # behind everything: what is placed in order asks for
+            return at
         base = at - x
         i = bisect_right(starts, x) - 1
         if i >= 0 and ends[i] > x:
@@ -54,6 +56,8 @@ class Track:
         if not starts or beats <= 0:
             return None
         x = at % period
+        if x >= ends[-1] and starts[0] + period - x >= beats:
+            return None
         i = bisect_right(starts, x) - 1
         if i >= 0 and ends[i] > x:
             return at - x + starts[i]
@@ -93,6 +97,13 @@ class Track:
 
     def _add(self, start: int, end: int) -> None:
         starts, ends = self.starts, self.ends
+        if ends and start >= ends[-1]:
+            if start == ends[-1]:
+                ends[-1] = end
+            else:
+                starts.append(start)
+                ends.append(end)
+            return
         i = bisect_left(starts, start)
         joins = i < len(starts) and starts[i] == end
         if i and ends[i - 1] == start:
