@@ -15,7 +15,8 @@ from compiler.isa.stream import Loop, Stream
 from compiler.isa.table import time
 from compiler.schedule import place as pl
 from compiler.schedule.legalise import args_of
-from compiler.schedule.sides import Roles, factor_types, loop_strides, roles, steps
+from compiler.schedule.readers import loop_strides
+from compiler.schedule.sides import Roles, factor_types, roles, steps
 from compiler.schedule.tiler import Groups, Tiler, pieces, program
 from compiler.schedule.walks import Walk
 

@@ -14,7 +14,10 @@ from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.schedule.place import Place, ordered_strides, row_major
-from compiler.schedule.sides import Chooser, Order, Pitch, Side, loop_strides, ordered
+from compiler.schedule.readers import Order, dense_order, follow, ordered
+from compiler.schedule.sides import Chooser, Pitch, Side, padded
+
+IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
 
 
 @dataclass
@@ -22,7 +25,7 @@ class Layout:
     """Places of all values that are not constants, and the buffers that hold them.
 
     ``roots``: for every value the values whose writers it is made of (an alias has those of what it names).
-    ``states``: buffers that persist. Sizes are whole lines.
+    ``states``: buffers that persist. ``pitches``: how the rows of a value are padded. Sizes are whole lines.
     """
 
     places: dict[str, Place] = field(default_factory=dict)
@@ -30,6 +33,7 @@ class Layout:
     buffers: dict[str, int] = field(default_factory=dict)
     states: set[str] = field(default_factory=set)
     orders: dict[str, Order] = field(default_factory=dict)
+    pitches: dict[str, Pitch] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
@@ -60,15 +64,11 @@ def _reduced(graph: Graph) -> dict[str, frozenset[int]]:
     return {value: frozenset(dims) for value, dims in found.items()}
 
 
-def dense_order(place: Place) -> Order:
-    """Dimensions from the largest stride to the smallest."""
-    return tuple(sorted(range(len(place.shape)), key=lambda j: (-abs(place.strides[j]), j)))
-
-
 class _Pass:
     def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
         self.graph, self.machine, self.homes = graph, machine, homes
-        self.known = known.orders
+        self.known, self.pitches = known.orders, known.pitches
+        self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.kept = written_in_place(graph)
         self.out = Layout(sides=known.sides)
         self.chooser = Chooser(graph, machine, self.out.places)
@@ -76,7 +76,8 @@ class _Pass:
     def run(self) -> Layout:
         graph = self.graph
         for name in graph.inputs:
-            self._own(name, tuple(range(len(graph.types[name].shape))))
+            order = tuple(range(len(graph.types[name].shape)))
+            self._own(name, order, self._planes(name, order, IMAGE) if len(order) > IMAGE + 1 else None)
         for state in graph.states:
             self._own(state.input, tuple(range(len(graph.types[state.input].shape))))
             self.out.states.add(state.input)
@@ -140,7 +141,7 @@ class _Pass:
             self._piece(name)
             return
         strides = ordered_strides(t.shape, order, t.dtype.size, pitch)
-        self.out.orders[name] = order
+        self.out.orders[name], self.out.pitches[name] = order, pitch
         self.out.places[name] = Place(name, t.dtype, t.shape, 0, strides)
         self.out.roots[name] = (name,)
         self.out.buffers[name] = self._lines(strides, t.shape, t.dtype)
@@ -154,7 +155,7 @@ class _Pass:
     def _piece(self, name: str) -> None:
         home, at = self.homes[name]
         if home not in self.out.places:
-            self._own(home, self.known[home])
+            self._own(home, self.known[home], self._joined_pitch(home))
         whole = self.out.places[home]
         axis = next((n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
         t = self.graph.types[name]
@@ -164,6 +165,29 @@ class _Pass:
         self.out.roots[name] = (name,)
         self.out.joined[name] = home
 
+    def _joined_pitch(self, home: str) -> Pitch:
+        """The padding that the parts of a join would have by themselves, where they lie one behind the other outside it."""
+        node = next((n for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
+        if node is None or home in self.reshaped:
+            return None
+        order = self.known[home]
+        found = {self.pitches.get(part) for part in node.parts if self.known.get(part) == order}
+        pitch = next(iter(found)) if len(found) == 1 else None
+        return pitch if pitch and node.axis not in order[-pitch[0] :] else None
+
+    def _followed(self, node: Compute, order: Order) -> Pitch:
+        """The padding of what a map or a reduction reads, for its result."""
+        largest = max(node.operands, key=lambda o: self.graph.types[o.value].elements, default=None)
+        pitch = self.out.pitches.get(largest.value) if largest else None
+        return self._planes(node.output, order, pitch[0]) if pitch and pitch[0] < len(order) else None
+
+    def _planes(self, name: str, order: Order, dims: int) -> Pitch:
+        """Planes of ``dims`` dimensions that end on a line, so that pieces of one do not wait for pieces of the next."""
+        t, line = self.graph.types[name], self.machine.line_bytes
+        extent = prod(t.shape[i] for i in order[-dims:]) * t.dtype.size
+        unit = line if extent > line else padded(extent, line)
+        return None if name in self.reshaped or extent % unit == 0 else (dims, unit)
+
     def _order(self, node: Node) -> tuple[Order, Pitch]:
         """Storage order of a node's result and the padding of its rows."""
         if isinstance(node, Compute):
@@ -171,7 +195,8 @@ class _Pass:
                 side = self.out.sides.get(node.output) or self.chooser.choose(node)
                 self.out.sides[node.output] = side
                 return side.order, side.pitch
-            return self._follow(node), None
+            order = follow(node, self.out.places, self.graph, self.machine)
+            return order, self._followed(node, order)
         if isinstance(node, View):
             place = self.out.places[node.operand.value]
             strides = [
@@ -180,14 +205,6 @@ class _Pass:
             ]
             return ordered(list(range(len(strides))), strides), None
         return tuple(range(len(self.graph.types[node.output].shape))), None
-
-    def _follow(self, node: Compute) -> Order:
-        if not node.operands:
-            return tuple(range(node.parallel))
-        variable = [i for i, o in enumerate(node.operands) if o.value not in self.graph.constants]
-        largest = max(variable or [0], key=lambda i: (self.graph.types[node.operands[i].value].elements, -i))
-        strides = loop_strides(self.out.places[node.operands[largest].value], node, largest)
-        return ordered(list(range(node.parallel)), strides)
 
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:

@@ -12,20 +12,17 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.access import Access
-from compiler.ir.expr import FREE
-from compiler.ir.graph import Compute, Join
-from compiler.isa.geometry import touches
+from compiler.ir.graph import Compute
 from compiler.isa.meaning import accumulator
-from compiler.isa.stream import Loop, Nest, Stream, points
+from compiler.isa.stream import points
 from compiler.schedule.place import Place, ordered_strides
+from compiler.schedule.readers import Order, Readers, fetches, loop_strides, nest, ordered, passes
 
 if TYPE_CHECKING:
-    from compiler.ir.graph import Graph, Node
+    from compiler.ir.graph import Graph
     from compiler.ir.types import DType
     from compiler.isa.machine import Machine
 
-Order = tuple[int, ...]
 Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, and to a multiple of how many bytes
 LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
 SHORT_ROWS = 64
@@ -72,12 +69,6 @@ def _used(node: Compute, operand: int) -> list[bool]:
     return [any(row[i] for row in matrix) for i in range(len(node.loops))]
 
 
-def loop_strides(place: Place, node: Compute, operand: int) -> list[int]:
-    """Bytes between neighbours along every loop of the node, for one operand."""
-    matrix = node.operands[operand].access.matrix
-    return [abs(sum(s * row[i] for s, row in zip(place.strides, matrix, strict=True))) for i in range(len(node.loops))]
-
-
 def factor_types(node: Compute) -> tuple[DType, DType]:
     """Element types of a contraction's two factors."""
     first, second, _ = node.expr.steps
@@ -97,63 +88,26 @@ def fits_plane(node: Compute, graph: Graph, machine: Machine) -> bool:
     return same and sums == {node.expr.dtype.value} and all(dtype in machine.matrix.tiles for dtype in factors)
 
 
-def ordered(loops: list[int], strides: list[int]) -> Order:
-    """Loops from the largest stride to the smallest; one that the operand does not use follows its left neighbour."""
-    order = sorted((i for i in loops if strides[i]), key=lambda i: (-strides[i], i))
-    for at, loop in enumerate(loops):
-        if not strides[loop]:
-            order.insert(order.index(loops[at - 1]) + 1 if at else 0, loop)
-    return tuple(order)
-
-
 class Chooser:
     """Chooses sides node by node; ``places`` holds what is already placed."""
 
     def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place]):
         self.graph, self.machine, self.places = graph, machine, places
-        # Readers by the value whose storage order they meet, and the value between: maps and joins keep an order.
-        self.readers: dict[str, list[tuple[Compute, str]]] = {}
-        self.origin: dict[str, str] = {}
+        self.readers = Readers(graph, machine, places)
         self.chosen: dict[str, Order] = {}
-        for node in graph.nodes:
-            self._meet(node)
-        self.sent: dict[str, list[str]] = {}
-        for name in graph.outputs:
-            self.sent.setdefault(self.origin.get(name, name), []).append(name)
-
-    def _meet(self, node: Node) -> None:
-        origin = self.origin
-        if isinstance(node, Join):
-            first = origin.get(node.parts[0], node.parts[0])
-            origin[node.output] = first
-            origin.update({part: first for part in node.parts if part not in origin and part != first})
-        elif isinstance(node, Compute) and node.is_contraction and fits_plane(node, self.graph, self.machine):
-            for value in dict.fromkeys(o.value for o in node.operands[:2]):
-                self.readers.setdefault(origin.get(value, value), []).append((node, value))
-        elif isinstance(node, Compute):
-            kept = _kept(node, self.graph) if node.reducer is None else None
-            largest = max((o.value for o in node.operands), key=lambda v: self.graph.types[v].elements, default="")
-            if kept is not None:
-                origin[node.output] = origin.get(kept, kept)
-            elif largest and largest not in self.graph.constants and self.graph.types[largest].shape:
-                self.readers.setdefault(origin.get(largest, largest), []).append((node, largest))
-                if len(node.loops[: node.parallel]) == len(self.graph.types[largest].shape):
-                    origin[node.output] = origin.get(largest, largest)
 
     def choose(self, node: Compute) -> Side:
         """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
         found: list[tuple[int, int, Side]] = []
         sides = self._sides(node)
-        known = self.chosen.get(self.origin.get(node.output, ""))  # of a join's first part, where the others go too
-        sides = [s for s in sides if s.order == known] or sides
+        first = self.readers.joined.get(node.output, "")  # of a join's first part, where the others go too
+        sides = [s for s in sides if s.order == self.chosen.get(first)] or sides
         if len(sides) == 1:
             return sides[0]
         for side in sides:
             place = self._place(node.output, side)
             cost = self._cost(node, side.stationary, {node.output: place})
-            for reader, value in self.readers.get(node.output, []):
-                cost += self._read_cost(reader, value, side)
-            cost += sum(self._send_cost(name, side) for name in self.sent.get(node.output, []))
+            cost += self.readers.cost(node.output, place, self._contraction)
             data = node.operands[side.stationary].value not in self.graph.constants
             if data:  # its weights cannot be loaded ahead
                 cost += cost // 8 + self.machine.weights.latency
@@ -162,30 +116,11 @@ class Chooser:
         self.chosen[node.output] = best.order
         return best
 
-    def _send_cost(self, value: str, side: Side) -> int:
-        """Cycles of the link for an output that is stored as ``side`` says."""
-        shape = self.graph.types[value].shape
-        if len(shape) != len(side.order):
-            return 0
-        nest = tuple(Loop(n, s) for n, s in zip(shape, self._place(value, side).strides, strict=True))
-        stream = Stream("u8", 0, (), nest, ())
-        return touches(stream, (0, prod(shape)), (0, 1), self.machine.line_bytes) // self.machine.link_out.ports["a"]
-
-    def _read_cost(self, reader: Compute, value: str, side: Side) -> int:
-        """Cycles of a reader of a value that is stored as ``side`` says."""
-        if len(self.graph.types[value].shape) != len(side.order):
-            return 0
-        between = self._place(value, side)
-        if reader.is_contraction and fits_plane(reader, self.graph, self.machine):
-            return min(self._cost(reader, s, {value: between}) for s in (0, 1))
-        operand = next(i for i, o in enumerate(reader.operands) if o.value == value)
-        strides = loop_strides(between, reader, operand)
-        rows = list(ordered(list(range(reader.parallel)), strides))
-        inner = list(range(reader.parallel, len(reader.loops)))
-        piece = (rows, prod(reader.loops[i] for i in rows)), (inner, prod(reader.loops[i] for i in inner))
-        vector = self.machine.vector
-        fetched = self._fetches(reader, strides, *piece, between.dtype.size, vector.ports["a"])
-        return max(fetched, reader.points * reader.reduction // vector.lanes) // vector.instances
+    def _contraction(self, reader: Compute, override: dict[str, Place]) -> int | None:
+        """Cycles of a reader on the planes; None when it cannot go there."""
+        if not (reader.is_contraction and fits_plane(reader, self.graph, self.machine)):
+            return None
+        return min(self._cost(reader, s, override) for s in (0, 1))
 
     def _place(self, value: str, side: Side) -> Place:
         t = self.graph.types[value]
@@ -215,7 +150,7 @@ class Chooser:
         if rows_inside:
             rows = list(ordered(r.rows, moving)) if moving else r.rows
             extent = prod(node.loops[i] for i in rows) * size
-            unit = line if extent > line else _pitch(extent, line)
+            unit = line if extent > line else padded(extent, line)
             return Side(r.stationary, (*r.batch, *columns, *rows), (len(rows), unit) if extent % unit else None)
         outer = ordered(sorted(r.batch + r.rows), moving) if moving else tuple(sorted(r.batch + r.rows))
         width = prod(node.loops[i] for i in columns)
@@ -253,11 +188,13 @@ class Chooser:
         columns = list(ordered(r.columns, fixed)) if fixed else r.columns
         long = min(m, LONG_ROWS)
         a = self._fetches(node, moving, (rows, long), (inner, kk * size), dtype.size, matrix.ports["a"])
-        load = -(-kk * size * nn * types[stationary].size // weights.bytes_per_cycle)  # all there is to a packed constant
+        load = -(
+            -kk * size * nn * types[stationary].size // weights.bytes_per_cycle
+        )  # all there is to a packed constant
         if fixed is not None:
             piece = (inner, kk * size), (columns, nn)
             load = max(load, self._fetches(node, fixed, *piece, types[stationary].size, weights.ports["a"]))
-        last = long * max(1, -(-self._epilogue(node) // matrix.alus))
+        last = long * max(1, -(-passes(node.post, self.machine) // matrix.alus))
         short = SHORT_ROWS  # rows that one plane takes at least; they end on lines of their own
         if node.output in override:
             strides = self._out_strides(node, override[node.output])
@@ -280,11 +217,6 @@ class Chooser:
     def _out_strides(self, node: Compute, place: Place) -> list[int]:
         return [abs(place.strides[i]) if i < node.parallel else 0 for i in range(len(node.loops))]
 
-    def _epilogue(self, node: Compute) -> int:
-        if node.post is None:
-            return 0
-        return sum(self.machine.passes.get(s.op, 1) for s in node.post.steps if s.op not in FREE)
-
     def _fetches(
         self,
         node: Compute,
@@ -298,31 +230,16 @@ class Chooser:
         line = self.machine.line_bytes
         if strides is None:
             return -(-first[1] * -(-second[1] * size // line) // ports)
-        g1, g2 = (_nest(node, strides, loops) for loops, _ in (first, second))
-        second = (second[0], min(second[1], points(g2)))
-        count = touches(Stream("u8" if size == 1 else "f32", 0, (), g1, g2), (0, first[1]), (0, second[1]), line)
-        return -(-count // ports)
+        g1, g2 = (nest(node, strides, loops) for loops, _ in (first, second))
+        counts = first[1], min(second[1], points(g2))
+        return -(-fetches(size, g1, g2, counts, line) // ports)
 
 
-def _nest(node: Compute, strides: list[int], loops: list[int]) -> Nest:
-    return tuple(Loop(node.loops[i], strides[i]) for i in loops)
-
-
-def _pitch(extent: int, line: int) -> int:
+def padded(extent: int, line: int) -> int:
     """Bytes that a short row is padded to, so that few rows together fill whole lines."""
     if line // gcd(extent, line) <= FEW:
         return extent
     return next(d for d in range(extent, line + 1) if line % d == 0)
-
-
-def _kept(node: Compute, graph: Graph) -> str | None:
-    """The operand of a map that has the map's own shape, element by element: the map is stored as it is."""
-    shape = node.loops[: node.parallel]
-    same = Access.identity(len(shape))
-    for o in node.operands:
-        if o.value not in graph.constants and graph.types[o.value].shape == shape and o.access == same:
-            return o.value
-    return None
 
 
 def group(products: int, depth: int, columns: int, tile: tuple[int, int]) -> int:

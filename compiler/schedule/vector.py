@@ -15,7 +15,7 @@ from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
 from compiler.schedule import walks
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
-from compiler.schedule.sides import loop_strides
+from compiler.schedule.readers import loop_strides
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
 
@@ -23,22 +23,36 @@ if TYPE_CHECKING:
     from compiler.ir.graph import Compute, Operand
 
 PIECES = 12  # pieces that a large map is cut into, so that layers overlap
+SLOWER = 1.05  # a walk in another order than memory's may take so many times longer
 FIELDS = ("a", "b", "c", "d")
 
 
 def emit(node: Compute, tiler: Tiler) -> None:
-    """Make the tiles of a map or a reduction."""
+    """Make the tiles of a map or a reduction: in stretches that its readers wait for, where that takes no more cycles."""
     order = tiler.storage_order(node.output, list(range(node.parallel)))
-    walk, order = walks.streamed(node, order, tiler.layout.needed_whole.get(node.output, frozenset()), PIECES)
-    whole = _whole(walk, order, tiler)
+    best = _cut(walks.plain(node), order, tiler)
+    walk, along = walks.streamed(node, order, tiler.layout.needed_whole.get(node.output, frozenset()), PIECES)
+    if walk.node is not node:
+        stretches = _cut(walk, along, tiler)
+        if _beats(stretches, tiler) <= _beats(best, tiler) * SLOWER:
+            best = stretches
     values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}
-    size = _size(node, whole.count1, whole.count2, tiler)
-    if walk.node is not node:  # a stretch at a time
+    for instruction in best:
+        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
+
+
+def _cut(walk: walks.Walk, order: list[int], tiler: Tiler) -> list[Instruction]:
+    """The pieces of a map or a reduction."""
+    whole = _whole(walk, order, tiler)
+    size = _size(walk.node, whole.count1, whole.count2, tiler)
+    if walk.out != walks.plain(walk.node).out:  # a stretch at a time
         stretch = whole.count1 // walk.node.loops[order[0]]
         size = stretch * max(1, size // stretch) if stretch * whole.count2 <= tiler.target.vector.tile else size
-    for start, count in pieces(whole.count1, size):
-        instruction = whole._replace(start1=start, count1=count)
-        tiler.tiles.append(make(tiler.space, instruction, values, node.output))
+    return [whole._replace(start1=start, count1=count) for start, count in pieces(whole.count1, size)]
+
+
+def _beats(instructions: list[Instruction], tiler: Tiler) -> int:
+    return sum(time(tiler.target, tiler.space.pool, i).beats for i in instructions)
 
 
 def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
