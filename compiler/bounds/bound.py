@@ -9,10 +9,11 @@ import numpy as np
 from compiler.bounds.demand import Demands
 from compiler.bounds.interval import PRICE, Prices, Table, best_prices, corner
 from compiler.bounds.recurrence import recurrence
+from compiler.bounds.shape import Box
 from compiler.bounds.times import Times
 from compiler.bounds.work import SCHEDULED, Work, forms, sparse
 from compiler.ir.graph import Compute, Graph, Node
-from compiler.isa.machine import Machine
+from compiler.isa.machine import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
 
 WEIGHTS = SCHEDULED.index("weights")
@@ -41,6 +42,7 @@ class Problem:
     demands: Demands
     nodes: list[Node]
     work: list[list[Work]]
+    counted: dict[tuple[str, Box], list[Work]]  # of boxes
     planes: frozenset[str] = frozenset()
 
     def on_planes_beyond(self, cycles: int) -> Problem:
@@ -54,7 +56,7 @@ class Problem:
                 work.append(kept)
             else:
                 work.append(found)
-        return Problem(self.graph, self.machine, self.demands, self.nodes, work, frozenset(planes))
+        return Problem(self.graph, self.machine, self.demands, self.nodes, work, self.counted, frozenset(planes))
 
 
 def bounds(graph: Graph, machine: Machine) -> Bounds:
@@ -65,7 +67,7 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
     """
     demands = Demands(graph)
     nodes = [n for n in graph.nodes if demands.share(n.output) > 0]
-    problem = Problem(graph, machine, demands, nodes, [_demanded(n, graph, machine, demands) for n in nodes])
+    problem = Problem(graph, machine, demands, nodes, [_demanded(n, graph, machine, demands) for n in nodes], {})
     interval, latency = _both(problem)
     for rest in (0, 1):
         beyond = (interval, latency)[rest][0]
@@ -88,7 +90,7 @@ def _both(problem: Problem) -> tuple[Found, Found]:
     """Interval and latency."""
     graph, machine = problem.graph, problem.machine
     table = Table.of(problem.work, machine)
-    times = Times(graph, machine, problem.planes)
+    times = Times(graph, machine, problem.planes, problem.counted)
     prices = best_prices(table) if problem.nodes else corner("matrix")
     steady = [
         (cycles, f"the {unit} port") for unit, cycles in (_links(graph, machine) | _overflow(graph, machine)).items()
@@ -110,20 +112,24 @@ def _demanded(node: Node, graph: Graph, machine: Machine, demands: Demands) -> l
     return [{unit: cycles * share for unit, cycles in form.items()} for form in sparse(node, graph, machine)]
 
 
-def _transfers(names: tuple[str, ...], graph: Graph, machine: Machine, unit: str) -> list[int]:
-    """Cycles of a link for each tensor; an instruction carries a part of one."""
-    rate = machine.link_in if unit == "link_in" else machine.link_out
-    return [ceil_div(graph.types[name].bytes, rate.bytes_per_cycle * rate.instances) for name in names]
+def _in(graph: Graph, machine: Machine) -> list[int]:
+    return [_transfer(graph.types[name].bytes, machine.link_in) for name in graph.inputs]
+
+
+def _out(graph: Graph, machine: Machine) -> list[int]:
+    return [_transfer(graph.types[name].bytes, machine.link_out) for name in graph.outputs]
+
+
+def _transfer(size: int, link: LinkUnit) -> int:
+    """Cycles of a link for a tensor; an instruction carries a part of one."""
+    return ceil_div(size, link.bytes_per_cycle * link.instances)
 
 
 def _links(graph: Graph, machine: Machine) -> dict[str, int]:
     """Cycles of the links for the graph's inputs and outputs, each once."""
-    found = {}
-    for unit, names in (("link_in", graph.inputs), ("link_out", graph.outputs)):
-        several = machine.unit(unit).instances > 1  # then the last parts of two tensors may go together
-        cycles = _transfers(names, graph, machine, unit)
-        found[unit] = sum(cycles) - (len(cycles) if several else 0)
-    return found
+    found = {"link_in": _in(graph, machine), "link_out": _out(graph, machine)}
+    several = {unit: machine.unit(unit).instances > 1 for unit in found}  # then the last parts of two may go together
+    return {unit: sum(cycles) - (len(cycles) if several[unit] else 0) for unit, cycles in found.items()}
 
 
 def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
@@ -155,18 +161,16 @@ def _latency(problem: Problem, times: Times, table: Table, best: Prices) -> Foun
 def _through_links(problem: Problem, times: Times) -> list[Found]:
     """What comes in and what follows its last element; what goes out behind the first that can."""
     graph, machine, demands = problem.graph, problem.machine, problem.demands
-    into = [times.tail[name] if demands.share(name) == 1 else 0 for name in graph.inputs]
+    into = [times.tail[name] for name in graph.inputs]
     out = [times.first[name] for name in graph.outputs]
+    # what nobody asks for may come in last
+    came = [int(cycles * demands.share(name)) for cycles, name in zip(_in(graph, machine), graph.inputs, strict=True)]
     found = []
-    for ends, unit, latency in (
-        (into, "link_in", machine.link_in.latency),
-        (out, "link_out", machine.link_out.latency),
-    ):
-        cycles = _transfers(graph.inputs if unit == "link_in" else graph.outputs, graph, machine, unit)
-        several = machine.unit(unit).instances > 1
+    for ends, unit, all_cycles in ((into, machine.link_in, came), (out, machine.link_out, _out(graph, machine))):
+        name = "link_in" if unit is machine.link_in else "link_out"
         for end in set(ends):
-            beyond = [c - several for c, e in zip(cycles, ends, strict=True) if e >= end]
-            found.append((sum(beyond) + latency + end, f"the {unit} port"))
+            beyond = [c - (unit.instances > 1) for c, e in zip(all_cycles, ends, strict=True) if e >= end]
+            found.append((sum(beyond) + unit.latency + end, f"the {name} port"))
     return found
 
 

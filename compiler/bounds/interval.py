@@ -8,7 +8,7 @@ numbers make it the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from compiler.bounds.work import SCHEDULED, Work
 from compiler.isa.machine import Machine
 
 SCALE = 1 << 10  # works are rounded down to this fraction of a cycle
-STEPS = 24  # of each nested search
+ROUNDS, FINER = 4, 10  # of the search, and parts of a stretch in each
 PRICE = 1 << 12
 
 Prices = tuple[int, ...]  # of one cycle of one unit, in the order of SCHEDULED
@@ -61,41 +61,47 @@ def corner(unit: str) -> Prices:
 
 
 def best_prices(table: Table) -> Prices:
-    """Prices with a large bound: the best corner, or the best mixture of planes, weight ports and vector units."""
-    mixed = [_search(table, port) for port in ("weights", "external") if table.instances[SCHEDULED.index(port)]]
-    return max([*mixed, *(corner(unit) for unit in SCHEDULED)], key=lambda prices: _ratio(table, prices))
+    """Prices with a large bound: the best corner, or the best mixture of planes, one port and vector units."""
+    found = [corner(unit) for unit in SCHEDULED]
+    if table.cost.shape[1] > 1:
+        found += [_search(table, port) for port in ("weights", "external") if table.instances[SCHEDULED.index(port)]]
+    return found[int(np.argmax(_ratios(table, found)))]
 
 
-def _ratio(table: Table, prices: Prices) -> int:
-    return int(table.paid(prices).sum()) * PRICE // max(1, table.capacity(prices))
+def _ratios(table: Table, prices: Sequence[Prices]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The bound at each of many prices, in ``1 / SCALE`` cycles."""
+    count, forms, units = table.cost.shape
+    rates = np.array(prices, dtype=np.int64)
+    paid = (
+        (table.cost.reshape(count * forms, units) @ rates.T).reshape(count, forms, len(prices)).min(axis=1).sum(axis=0)
+    )
+    capacity = np.maximum(1, rates @ np.array(table.instances, dtype=np.int64))
+    return np.asarray(paid // capacity, dtype=np.int64)
 
 
 def _search(table: Table, port: str) -> Prices:
-    """Nested search over two shares, of vector units and of one port; the bound is a concave function of the prices, so
-    the interval may shrink."""
+    """The shares of vector units and of one port, first of all sizes, then finer around the best; the bound is a concave
+    function of the prices, so nothing better lies elsewhere."""
 
-    def prices(vector: int, weights: int) -> Prices:
+    def prices(vector: int, load: int) -> Prices:
         plane = PRICE - vector
-        parts = {"matrix": (plane * (PRICE - weights)) // PRICE, port: plane * weights // PRICE, "vector": vector}
+        parts = {"matrix": (plane * (PRICE - load)) // PRICE, port: plane * load // PRICE, "vector": vector}
         return tuple(parts.get(unit, 0) for unit in SCHEDULED)
 
-    def inner(vector: int) -> tuple[int, int]:
-        return _peak(lambda weights: _ratio(table, prices(vector, weights)))
+    vectors = loads = _ALL_SIZES
+    best = (0, 0)
+    for _ in range(ROUNDS):
+        pairs = [(v, w) for v in vectors for w in loads]
+        best = pairs[int(np.argmax(_ratios(table, [prices(*pair) for pair in pairs])))]
+        vectors, loads = _around(vectors, best[0]), _around(loads, best[1])
+    return prices(*best)
 
-    vector = _peak(lambda v: inner(v)[1])[0]
-    return prices(vector, inner(vector)[0])
+
+_ALL_SIZES = sorted({0, *(1 << k for k in range(13)), *(PRICE - (1 << k) for k in range(12)), *range(512, PRICE, 512)})
 
 
-def _peak(value: Callable[[int], int]) -> tuple[int, int]:
-    """Place and height of the largest value over [0, PRICE] by ternary search."""
-    low, high = 0, PRICE
-    for _ in range(STEPS):
-        if high - low < 3:
-            break
-        left, right = low + (high - low) // 3, high - (high - low) // 3
-        if value(left) < value(right):
-            low = left
-        else:
-            high = right
-    best = max(range(low, high + 1), key=lambda x: (value(x), -x))
-    return best, value(best)
+def _around(sizes: Sequence[int], best: int) -> list[int]:
+    """About a dozen sizes between the neighbours of the best."""
+    at = sizes.index(best)
+    low, high = sizes[max(0, at - 1)], sizes[min(len(sizes) - 1, at + 1)]
+    return sorted({best, *(low + (high - low) * k // FINER for k in range(FINER + 1))})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
-from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 
 Box = tuple[int, ...]
@@ -55,8 +54,8 @@ def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Frac
     """At least this part of the points reads data instead of the fill."""
     if operand.fill is None:
         return Fraction(1)
-    shape = graph.types[operand.value].shape
-    shares = [_inside(operand.access, j, loops, extent) for j, extent in enumerate(shape)]
+    shape, a = graph.types[operand.value].shape, operand.access
+    shares = [_inside(a.offset[j], a.matrix[j], loops, extent) for j, extent in enumerate(shape)]
     guarded = [j for j, s in enumerate(shares) if s < 1]
     seen = [i for j in guarded for i, c in enumerate(operand.access.matrix[j]) if c and loops[i] > 1]
     if len(seen) == len(set(seen)):  # no loop moves two guarded coordinates: they are independent
@@ -64,10 +63,12 @@ def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Frac
     return max(Fraction(0), 1 - sum((1 - s for s in shares), Fraction(0)))
 
 
-def _inside(access: Access, j: int, loops: tuple[int, ...], extent: int) -> Fraction:
-    values = np.array([access.offset[j]], dtype=np.int64)
+@lru_cache(maxsize=1 << 12)
+def _inside(offset: int, row: tuple[int, ...], loops: tuple[int, ...], extent: int) -> Fraction:
+    """The part of the loops' points at which one coordinate lies in the tensor."""
+    values = np.array([offset], dtype=np.int64)
     counts = np.ones(1, dtype=np.int64)
-    for coefficient, n in zip(access.matrix[j], loops, strict=True):
+    for coefficient, n in zip(row, loops, strict=True):
         if coefficient and n > 1:
             spread = (values[:, None] + coefficient * np.arange(n)).ravel()
             values, place = np.unique(spread, return_inverse=True)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from math import prod
 
 from compiler.bounds.shape import Box, always_reads, read_box, read_operands, unmixed
-from compiler.bounds.work import forms, on_planes
+from compiler.bounds.work import Work, forms, on_planes
 from compiler.ir.graph import (
     Compute,
     Gather,
@@ -33,11 +33,19 @@ from compiler.isa.timing import ceil_div
 class Times:
     """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning.
 
-    ``planes``: outputs of contractions of which it is known that they run on the planes.
+    ``planes``: outputs of contractions of which it is known that they run on the planes. ``counted``: forms of boxes that
+    have been counted before, which several of these share.
     """
 
-    def __init__(self, graph: Graph, machine: Machine, planes: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        machine: Machine,
+        planes: frozenset[str] = frozenset(),
+        counted: dict[tuple[str, Box], list[Work]] | None = None,
+    ) -> None:
         self.graph, self.machine, self.planes = graph, machine, planes
+        self._counted = {} if counted is None else counted
         self.makers = {node.output: node for node in graph.nodes}
         self.resident = set(graph.constants) | {s.input for s in graph.states}
         self._ready: dict[tuple[str, Box], int] = {}
@@ -162,7 +170,10 @@ class Times:
 
     def _quickest(self, node: Node, box: Box) -> int:
         """Cycles for a box with all units at work, in the quickest form."""
-        machine, found = self.machine, forms(node, self.graph, self.machine, box)
+        machine, key = self.machine, (node.output, box)
+        found = self._counted.get(key)
+        if found is None:
+            found = self._counted[key] = forms(node, self.graph, machine, box)
         if node.output in self.planes:
             found = [form for form in found if "matrix" in form]
         return min(
