@@ -1,4 +1,4 @@
-"""The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, diff, targets.
+"""The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, diff, targets, completion.
 
 Errors are one line on standard error and exit status 1 (of diff 2: there 1 says that a budget is exceeded).
 """
@@ -12,36 +12,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import compiler
 from compiler.bundle import Bundle, read_programs
-from compiler.commands import diff, listing, processors
+from compiler.commands import completion, diff, files, listing, options, processors
+from compiler.commands.guard import guarded
 from compiler.errors import ModelError
 from compiler.program import Program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; answers the exit status."""
-    options = _parser().parse_args(arguments)
+    chosen = parser().parse_args(arguments)
+    return guarded(lambda: _run(chosen), prefix="error", failed=chosen.failed)
+
+
+def _run(chosen: argparse.Namespace) -> int:
     try:
-        status = options.run(options)
-    except BrokenPipeError:
-        return 1
-    except (ModelError, compiler.SimulationError, OSError) as error:
-        message = str(error).replace("\n", " ")
-        if options.json and isinstance(error, compiler.DoesNotFit):
+        return int(chosen.run(chosen) or 0)
+    except compiler.DoesNotFit as error:
+        if chosen.json:
             print(json.dumps(error.to_json()))
-        print(f"error: {message}", file=sys.stderr)
-        return 1
-    return int(status or 0)
+        raise
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    whole = argparse.ArgumentParser(
         prog="python -m compiler", description="Compile ONNX models to programs of known cost."
     )
-    commands = parser.add_subparsers(required=True, metavar="command")
+    whole.set_defaults(failed=1)
+    commands = whole.add_subparsers(required=True, metavar="command")
 
     def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("-o", "--output", required=True, help="file for the program")
     _choices(build)
     show = add("report", _report, "The cost of a model or of a compiled program, operation by operation.")
-    show.add_argument("file", help="an ONNX model or a program")
+    show.add_argument("file", help="a model (ONNX or text form) or a program")
     _choices(show)
     text = add("disassemble", _disassemble, "The instructions of a program.")
     text.add_argument("program")
@@ -66,114 +66,74 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0)
     both = commands.add_parser("diff", help="What a change of a model does to its cost.", description=diff.ABOUT)
     diff.add_options(both)
-    both.set_defaults(run=diff.run_alone, json=False)
+    both.set_defaults(run=diff.run, json=False, failed=diff.UNUSABLE)
     listed = add(
         "targets", processors.run_list, "The processors that programs can be compiled for; check or compare them."
     )
     processors.add_commands(listed, required=False)
-    return parser
+    completion.add_command(commands, parser, "python -m compiler")
+    return whole
 
 
 def _choices(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--target", default="lpu", help="processor (see targets)")
-    command.add_argument("--precision", default="float32")
-    command.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="NAME=SIZE[,SIZE...]",
-        help="size, or buckets, of an open dimension",
-    )
-    command.add_argument(
-        "--state",
-        action="append",
-        default=[],
-        metavar="INPUT=OUTPUT",
-        help="an input that stays and becomes the output",
-    )
-    command.add_argument(
-        "--bound", action="append", default=[], metavar="LOOP=TRIPS", help="most trips of a loop that the data ends"
-    )
+    options.add_place(command)
+    options.add_sizes(command, buckets=True)
+    options.add_course(command)
 
 
-def _print(options: argparse.Namespace, data: Any, lines: list[str]) -> None:
-    print(json.dumps(data, indent=2) if options.json else "\n".join(lines))
-
-
-def _dims(options: argparse.Namespace) -> dict[str, int | list[int]]:
-    found: dict[str, int | list[int]] = {}
-    for text in options.dim:
-        name, equals, sizes = text.rpartition("=")
-        try:
-            numbers = [int(size) for size in sizes.split(",")]
-        except ValueError:
-            numbers = []
-        if not equals or not numbers:
-            raise ModelError(f"--dim takes NAME=SIZE or NAME=SIZE,SIZE, not {text!r}")
-        found[name] = numbers if len(numbers) > 1 else numbers[0]
-    return found
-
-
-def _bounds(options: argparse.Namespace) -> dict[str, int]:
-    found = {}
-    for text in options.bound:
-        name, _, trips = text.rpartition("=")
-        if not name or not trips.isdigit():
-            raise ModelError(f"--bound takes LOOP=TRIPS, not {text!r}")
-        found[name] = int(trips)
-    return found
-
-
-def _compiled(path: str, options: argparse.Namespace) -> Program | Bundle:
-    states = [(name, update) for name, _, update in (text.partition("=") for text in options.state)]
-    graph = compiler.load(path, dims=_dims(options), states=states, bounds=_bounds(options))
-    return compiler.compile(graph, target=options.target, precision=options.precision)
+def _print(chosen: argparse.Namespace, data: Any, lines: list[str]) -> None:
+    print(json.dumps(data, indent=2) if chosen.json else "\n".join(lines))
 
 
 def _programs(found: Program | Bundle) -> list[Program]:
     return list(found.programs) if isinstance(found, Bundle) else [found]
 
 
-def _inspect(options: argparse.Namespace) -> None:
-    data = compiler.inspect(options.model)
-    _print(options, data, listing.inspection(data))
+def _inspect(chosen: argparse.Namespace) -> None:
+    data = compiler.inspect(chosen.model)
+    _print(chosen, data, listing.inspection(data))
 
 
-def _compile(options: argparse.Namespace) -> None:
-    found = _compiled(options.model, options)
+def _compile(chosen: argparse.Namespace) -> None:
+    found = options.compiled(chosen.model, chosen)
     data = found.to_bytes()
-    Path(options.output).write_bytes(data)
+    files.write(chosen.output, data)
     programs = _programs(found)
     rows = [p.report()["headline"] for p in programs]
     _print(
-        options,
+        chosen,
         rows,
-        [f"wrote {len(data)} bytes to {options.output}", *(line for row in rows for line in listing.headline(row))],
+        [f"wrote {len(data)} bytes to {chosen.output}", *(line for row in rows for line in listing.headline(row))],
     )
 
 
-def _report(options: argparse.Namespace) -> None:
-    data = Path(options.file).read_bytes()
+def _report(chosen: argparse.Namespace) -> None:
+    data = Path(chosen.file).read_bytes()
     known = data[:8] in (b"TAKTBIN\n", b"TAKTBUN\n")
-    programs = _programs(read_programs(data) if known else _compiled(options.file, options))
+    programs = _programs(read_programs(data) if known else options.compiled(chosen.file, chosen))
     reports = [p.report() for p in programs]
     lines = [line for report in reports for line in listing.report(report)]
-    _print(options, reports[0] if len(reports) == 1 else reports, lines)
+    _print(chosen, reports[0] if len(reports) == 1 else reports, lines)
 
 
-def _disassemble(options: argparse.Namespace) -> None:
-    for program in _programs(read_programs(Path(options.program).read_bytes())):
+def _disassemble(chosen: argparse.Namespace) -> None:
+    for program in _programs(read_programs(Path(chosen.program).read_bytes())):
         text = program.disassemble()
-        _print(options, {"digest": program.digest, "text": text}, [text.rstrip("\n")])
+        _print(chosen, {"digest": program.digest, "text": text}, [text.rstrip("\n")])
 
 
-def _simulate(options: argparse.Namespace) -> None:
-    given = dict(np.load(options.inputs)) if options.inputs else None
-    for program in _programs(read_programs(Path(options.program).read_bytes())):
-        feeds = given if given is not None else listing.seeded(program, options.seed)
+def _simulate(chosen: argparse.Namespace) -> None:
+    given = files.read_arrays(chosen.inputs) if chosen.inputs else None
+    programs = _programs(read_programs(Path(chosen.program).read_bytes()))
+    if len(programs) > 1 and (given is not None or chosen.outputs):
+        raise ModelError("the file holds programs of several sizes; --inputs and --outputs belong to one")
+    if chosen.seed < 0:
+        raise ModelError(f"--seed is a whole number of at least 0, not {chosen.seed}")
+    for program in programs:
+        feeds = given if given is not None else listing.seeded(program, chosen.seed)
         outputs, counters = compiler.simulate(program.to_bytes(), feeds)
-        if options.outputs:
-            np.savez(options.outputs, allow_pickle=False, **outputs)
+        if chosen.outputs:
+            files.write_arrays(chosen.outputs, outputs)
         promised = program.resources
         equal, kept = counters == promised, counters.within(promised)
         data = {
@@ -184,7 +144,7 @@ def _simulate(options: argparse.Namespace) -> None:
             "outputs": {n: list(a.shape) for n, a in outputs.items()},
         }
         _print(
-            options,
+            chosen,
             data,
             [*listing.counters(counters), *listing.kept(counters, promised)],
         )

@@ -83,7 +83,7 @@ def load(
 
 
 def inspect(model: Source) -> dict[str, Any]:
-    """What an ONNX file asks for before it can be compiled: inputs, outputs, open dimensions, operators, problems."""
+    """What a model asks for before it can be compiled: inputs, outputs, open dimensions, operators, problems."""
     from compiler.inspection import inspect as look
 
     return look(model)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from compiler import frontend
 from compiler.frontend.reader import Source, opsets, read_model
+from compiler.ir import written
+from compiler.ir.graph import Graph
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -16,8 +19,11 @@ if TYPE_CHECKING:
 def inspect(model: Source) -> dict[str, Any]:
     """Plain data: opset, producer, inputs, outputs, open dimensions, operators and how many parameters.
 
-    ``ModelError`` when the source is not an ONNX model at all.
+    Of the text form, the operators are its primitives. ``ModelError`` when the source is no model at all.
     """
+    text = written.text_of(model)
+    if text is not None:
+        return _of_text(text[0], written.load(*text))
     proto, digest = read_model(model)
     counts = Counter(
         f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in proto.graph.node
@@ -35,6 +41,28 @@ def inspect(model: Source) -> dict[str, Any]:
         "operators": dict(sorted(counts.items())),
         "unknown_operators": sorted(set(counts) - known - {f.name for f in proto.functions}),
         "parameters": _parameters(proto),
+    }
+
+
+def _of_text(text: str, graph: Graph) -> dict[str, Any]:
+    states = {state.input for state in graph.states}
+    versions = (part.rpartition(" ") for part in graph.metadata.get("opset", "").split(", ") if part)
+
+    def shown(name: str) -> dict[str, Any]:
+        kind = graph.types[name]
+        return {"name": name, "dtype": kind.dtype.numpy.name, "shape": list(kind.shape)}
+
+    return {
+        "sha256": sha256(text.encode()).hexdigest(),
+        "name": graph.name,
+        "producer": graph.metadata.get("producer", ""),
+        "opset": {domain: int(version) for domain, _, version in versions if domain and version.isdigit()},
+        "inputs": [shown(name) for name in graph.inputs if name not in states],
+        "outputs": [shown(name) for name in graph.outputs],
+        "open_dims": {},
+        "operators": dict(sorted(Counter(type(node).__name__.lower() for node in graph.nodes).items())),
+        "unknown_operators": [],
+        "parameters": sum(array.size for array in graph.constants.values()),
     }
 
 

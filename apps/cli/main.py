@@ -12,10 +12,12 @@ from typing import Any
 import compiler
 from apps.cli.diff import price_figures
 from apps.cli.recompile import ModelFile, model_read
-from apps.cli.report import report, text
+from apps.cli.report import reports, text
 from apps.cli.verify import Difference, Unreadable, verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
-from compiler.commands import diff, processors
+from compiler.commands import completion, diff, processors
+from compiler.commands.guard import guarded
+from compiler.commands.options import add_course, add_place, add_sizes
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 
@@ -27,20 +29,16 @@ class Refused(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0: right; 1: the first difference was printed; 2: cannot be checked; 3: right as far as
     it was checked, but a model was not given."""
-    options = _parser().parse_args(arguments)
-    try:
-        status: int = options.run(options)
-    except (Refused, Unreadable, RatingError, compiler.ModelError) as error:
-        sys.stderr.write(f"takt: {error}\n")
-        return UNUSABLE
-    except BrokenPipeError:
-        return UNUSABLE
-    return status
+    options = parser().parse_args(arguments)
+    return guarded(
+        lambda: int(options.run(options)), prefix="takt", failed=UNUSABLE, expected=(Refused, Unreadable, RatingError)
+    )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="takt", description="What was compiled is what runs is what is billed.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    whole = argparse.ArgumentParser(prog="takt", description="What was compiled is what runs is what is billed.")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     check = commands.add_parser(
         "verify",
@@ -61,9 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("report", help="what a model needs and costs")
     show.add_argument("model", type=Path)
     show.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
-    show.add_argument("--target", default="lpu", help="processor version (default: lpu)")
-    show.add_argument("--precision", default="float32")
-    show.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="size of an open dimension")
+    add_place(show)
+    add_sizes(show, buckets=True)
+    add_course(show)
     show.add_argument("--executions", type=int, default=1000, help="how many to price (default: 1000)")
     show.add_argument("--steps", action="store_true", help="print every step of every price")
     show.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -80,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     target.set_defaults(json=False)
     processors.add_commands(target, required=True)
-    return parser
+    completion.add_command(commands, parser, "takt")
+    return whole
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -104,26 +103,25 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    book = _book(options.book) if options.book else None
-    document = report(
-        _model(options.model), target=options.target, precision=options.precision, dims=_dims(options.dim),
-        executions=options.executions, book=book,
-    )  # fmt: skip
-    _print(options.json, document, text(document, steps=options.steps))
+    _executions_check(options.executions)
+    documents = reports(options.model, options, _book(options.book) if options.book else None)
+    words = "".join(text(document, steps=options.steps) for document in documents)
+    _print(options.json, documents[0] if len(documents) == 1 else documents, words)
     return RIGHT
 
 
-def _diff(options: argparse.Namespace) -> int:
-    if options.executions < 1:
+def _executions_check(executions: int) -> None:
+    if executions < 1:
         raise Refused("--executions is a number of at least 1.")
+
+
+def _diff(options: argparse.Namespace) -> int:
+    _executions_check(options.executions)
     prices = price_figures(_book(options.book), options.executions) if options.book else None
-    try:
-        return diff.run(options, prices)
-    except compiler.ModelError as error:
-        raise Refused(" ".join(str(error).split())) from error
+    return diff.run(options, prices)
 
 
-def _print(as_json: bool, document: dict[str, Any], words: str) -> None:
+def _print(as_json: bool, document: dict[str, Any] | list[dict[str, Any]], words: str) -> None:
     sys.stdout.write(json.dumps(document, indent=1) + "\n" if as_json else words)
 
 
@@ -174,16 +172,6 @@ def _model(path: Path) -> ModelFile:
         return model_read(path)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _dims(pairs: Sequence[str]) -> dict[str, int]:
-    dims = {}
-    for pair in pairs:
-        name, _, size = pair.partition("=")
-        if not name or not size.isdigit() or int(size) < 1:
-            raise Refused(f"--dim {pair}: write it as NAME=SIZE, such as batch=1.")
-        dims[name] = int(size)
-    return dims
 
 
 if __name__ == "__main__":

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
 from typing import Any
 
 import compiler
-from apps.cli.recompile import ModelFile, Recompiled, facts_of
+from apps.cli.recompile import Recompiled, facts_of, model_read
 from apps.pricing.rating import Counts, NotPriced, PriceBookDocument, Terms, amount_text, decimal_text, rate
-from compiler import targets
+from compiler.commands.options import compiled
 
 
-def report(
-    model: ModelFile,
-    *,
-    target: str,
-    precision: str,
-    dims: dict[str, int],
-    executions: int,
-    book: PriceBookDocument | None,
-) -> dict[str, Any]:
-    """Counts of one execution on a target, and the price of `executions` of them in every class that the book offers.
+def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | None) -> list[dict[str, Any]]:
+    """Counts of one execution and the price of `options.executions` of them in every class that the book offers: one report
+    for each size of the open dimensions.
 
-    Raises compiler.ModelError.
+    `options`: those of `compiler.commands.options`. Raises compiler.ModelError and OSError.
     """
-    made = compiler.compile(compiler.load(model.data, dims=dims), target=target, precision=precision)
-    if not isinstance(made, compiler.Program):
-        raise compiler.ModelError("give one size for each dimension")
-    machine = targets.load(target)
+    file = model_read(path)
+    made = compiled(path, options)
+    programs = made.programs if isinstance(made, compiler.Bundle) else (made,)
+    sizes = made.dims if isinstance(made, compiler.Bundle) else (made.dims,)
+    return [
+        {"model": file.name, "sha256": file.sha256, "dims": dims} | _report(program, options, book)
+        for dims, program in zip(sizes, programs, strict=True)
+    ]
+
+
+def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBookDocument | None) -> dict[str, Any]:
+    machine, precision, executions = made.target, options.precision, options.executions
     return {
-        "model": model.name,
-        "sha256": model.sha256,
-        "target": target,
+        "target": machine.name,
         "precision": precision,
-        "dims": dims,
         "program": made.digest,
         "clock_hz": machine.clock_hz,
         "resources": made.resources.to_json(),
@@ -86,8 +86,9 @@ def text(document: dict[str, Any], *, steps: bool = False) -> str:
     """The report for people."""
     resources = document["resources"]
     kind = "exact" if resources["exact"] else f"bound: {resources['reason']}"
+    sizes = "".join(f", {name} {size}" for name, size in document["dims"].items())
     lines = [
-        f"{document['model']} on {document['target']} in {document['precision']} ({kind})",
+        f"{document['model']}{sizes} on {document['target']} in {document['precision']} ({kind})",
         f"  program     {document['program']}",
         f"  operations  {resources['operations']:,}",
         f"  latency     {resources['cycles']:,} cycles = {_microseconds(resources['cycles'], document['clock_hz'])} us",

@@ -11,8 +11,8 @@ from typing import Any
 import compiler
 from compiler import probing, targets
 from compiler.commands import listing
+from compiler.commands.options import add_sizes, sizes
 from compiler.comparison import compare
-from compiler.errors import ModelError
 from compiler.probing.check import words
 from compiler.probing.trace import rows_of
 from compiler.targets import Target
@@ -42,7 +42,7 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
     both.add_argument("model")
     both.add_argument("--target", action="append", help="a name or a file; may be repeated (default: all shipped ones)")
     both.add_argument("--precision", action="append", help="may be repeated (default: float32)")
-    both.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="size of an open dimension")
+    add_sizes(both)
     both.set_defaults(run=run_compare)
     for command in (rows, check, both):
         command.add_argument(
@@ -107,13 +107,7 @@ def _emit(folder: Path, programs: list[probing.MicroProgram]) -> None:
 
 
 def run_compare(options: argparse.Namespace) -> int:
-    dims = {}
-    for text in options.dim:
-        name, equals, size = text.rpartition("=")
-        if not equals or not size.isdigit():
-            raise ModelError(f"--dim takes NAME=SIZE, not {text!r}")
-        dims[name] = int(size)
-    graph = compiler.load(options.model, dims)
+    graph = compiler.load(options.model, sizes(options.dim))
     rows = compare(graph, options.target or targets.names(), options.precision or ["float32"])
     return _print(options, rows, comparison(rows))
 

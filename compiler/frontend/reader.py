@@ -41,8 +41,9 @@ def _file(path: Path, limits: Limits) -> bytes:
         if path.stat().st_size > limits.file_bytes:
             raise ModelError(f"The file has {path.stat().st_size} bytes; the limit is {limits.file_bytes}.")
         return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"The file {path.name!r} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ModelError(f"The file {path.name!r} cannot be read: {reason}.") from error
 
 
 def _looks_like_text(data: bytes) -> bool:

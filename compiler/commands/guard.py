@@ -1,0 +1,65 @@
+"""How a command ends: whatever goes wrong is one line on standard error and an exit status, never a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from compiler.errors import ModelError
+
+INTERRUPTED = 130  # what shells show for Ctrl-C
+TOO_LARGE = "there is not enough memory for this; give fewer or smaller sizes"
+
+
+def guarded(run: Callable[[], int], *, prefix: str, failed: int, expected: tuple[type[Exception], ...] = ()) -> int:
+    """The exit status of ``run``, or ``failed`` after one line that begins with ``prefix``.
+
+    ``expected``: further exceptions whose text is meant for the user. What reads the output may close it at any time:
+    then nothing is said. Other exceptions are defects, and stay what they are.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal that cannot show a character still shows the line
+    told: tuple[type[Exception], ...] = (ModelError, *expected)
+    try:
+        status = run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _silent(INTERRUPTED)
+    except BrokenPipeError:
+        return _silent(failed)
+    except MemoryError:
+        return _said(prefix, TOO_LARGE, failed)
+    except OSError as error:
+        return _said(prefix, _told(error), failed)
+    except told as error:
+        return _said(prefix, str(error), failed)
+    return status
+
+
+def _told(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def _said(prefix: str, message: str, status: int) -> int:
+    line = " ".join(message.split())
+    with suppress(OSError):  # nobody is left to tell
+        sys.stderr.write(f"{prefix}: {line}\n")
+        sys.stderr.flush()
+    return _silent(status)
+
+
+def _silent(status: int) -> int:
+    """What is still to be written goes nowhere: the interpreter would complain when it ends."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):  # it is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
