@@ -113,7 +113,7 @@ def _product(one: Lines, other: Lines) -> Lines:
 
 def beats(g: Grid, depth: int, width: int) -> Fraction:
     """The fewest beats in which one plane makes all sums of a grid; both counts, the larger."""
-    filled = g.products * g.across / (depth * max(1, min(width, max(g.count, g.across))))
+    filled = Fraction(g.products) * g.across / (depth * max(1, min(width, max(g.count, g.across))))
     q, r = divmod(g.count, width)
     s, t = divmod(g.across, width)
     colour = s * sum(k * n for k, n in g.lines.items()) + _least(g.lines, q * t + min(r, t))
