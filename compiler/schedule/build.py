@@ -12,7 +12,7 @@ from compiler.errors import ModelError
 from compiler.ir.graph import Graph, Node
 from compiler.isa.binary import MemoryMap
 from compiler.isa.instruction import INSTRUCTION_DTYPE
-from compiler.schedule import branches, external, memory, order
+from compiler.schedule import branches, external, memory, order, turns
 from compiler.schedule.depend import dependencies
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
@@ -56,15 +56,24 @@ class Plan:
 
 
 def build(
-    graph: Graph, target: Target, on_stage: Callable[[str], None], extent: int = external.RESIDENT, copies: int = 0
+    graph: Graph,
+    target: Target,
+    on_stage: Callable[[str], None],
+    extent: int = external.RESIDENT,
+    copies: int = 0,
+    *,
+    in_turns: bool = False,
 ) -> Plan:
     """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
-    arenas at most (0: as many as the target has), fewer are taken where memory is short."""
+    arenas at most (0: as many as the target has), fewer are taken where memory is short; ``in_turns``: one operation
+    after the other."""
     on_stage("schedule")
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
     _require_units(tiler.tiles, target, names)
     external.attach(tiler, extent)
+    if in_turns:
+        turns.attach(tiler, nodes)
     data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 
     def stretch(tiles: list[Tile], data: list[Edges], chains: list[list[Step]]) -> order.Attempt:
