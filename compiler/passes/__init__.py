@@ -9,6 +9,7 @@ from compiler.passes.absorb import absorb
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.fuse import fuse
+from compiler.passes.gathers import behind_gathers
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
 from compiler.passes.split import split_reductions
@@ -18,6 +19,7 @@ from compiler.passes.windows import windows
 __all__ = [
     "REDUCTION_LIMIT",
     "absorb",
+    "behind_gathers",
     "combine",
     "dead_code",
     "fold",
@@ -44,8 +46,8 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, fold_views, merge_equal, literals, fuse, absorb, fold_views, merge_equal, combine, fold_views,
-        dead_code,
+        dead_code, fold, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, fold_views, merge_equal,
+        combine, fold_views, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))

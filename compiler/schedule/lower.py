@@ -11,6 +11,7 @@ from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.schedule import contraction, forms, layout, ordering, transfer, vector, walks
 from compiler.schedule import place as pl
+from compiler.schedule.readers import dense_order
 from compiler.schedule.sides import fits_plane
 from compiler.schedule.space import Space
 from compiler.schedule.tiler import Tiler
@@ -140,7 +141,7 @@ def _inner_last(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[int, ...] |
         inner = max((i for i, c in enumerate(row) if c and i in f.roles.inner), default=-1)
         keys.append((outer is None, outer if outer is not None else inner, j))
     order = tuple(sorted(range(len(keys)), key=lambda j: keys[j]))
-    return None if order == layout.dense_order(tiler.place(operand.value)) else order
+    return None if order == dense_order(tiler.place(operand.value)) else order
 
 
 def _relaid_place(value: str, order: tuple[int, ...], tiler: Tiler) -> pl.Place:
