@@ -1,9 +1,10 @@
-"""Memory plans beside their bounds. `python -m benchmarks.memory [--data FOLDER] [--steps N] [CASE ...]`
+"""Memory plans beside their bounds. `python -m benchmarks.memory [--data FOLDER] [--steps N] [--targets T ...] [CASE ...]`
 
 First the published cases of MiniMalloc (https://github.com/google/minimalloc, benchmarks/challenging, A to F; the folder
 that holds them is ``--data``): whether each fits in 1,048,576 bytes, the steps of the search and its seconds, the plan
-checked pair by pair. Then for every real model on `lpu` its arena over the largest sum of live bytes. Ends with
-status 1 when a plan is wrong or a case does not fit.
+checked pair by pair. Then every real model on every processor and in every precision: its arena over the largest sum of
+live bytes, and whether a smaller arena is possible where they differ; schedules only, without bounds or bytes. A program that
+does not fit is planned all the same, and so marked. Ends with status 1 when a plan is wrong or a case does not fit.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import sys
 import time
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from compiler.schedule.memory import Lifetime, live_bound, sections
+from compiler.schedule.memory import Lifetime, live_bound, plan, sections
 from compiler.schedule.offsets import search
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Graph
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPACITY = 1_048_576
@@ -30,13 +35,15 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "minimalloc")
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the search for each file")
+    parser.add_argument("--targets", nargs="*", default=["lpu", "systolic", "edge"])
     parser.add_argument("cases", nargs="*", help="models (all, unless given)")
     given = parser.parse_args(arguments)
     files = sorted(given.data.glob("*.csv"))
     if not files:
         print(f"no cases in {given.data}; give the folder of MiniMalloc's challenging benchmarks with --data")
     failed = sum(not _file(path, given.steps) for path in files)
-    return 1 if failed + _models(given.cases) or not files else 0
+    _models(given.cases, given.targets)
+    return 1 if failed or not files else 0
 
 
 def _file(path: Path, steps: int) -> bool:
@@ -62,17 +69,35 @@ def fits(buffers: list[Lifetime], offsets: list[int]) -> bool:
     return inside and apart
 
 
-def _models(wanted: list[str]) -> int:
-    """Print arena / bound of the models; answers how many have no line."""
+def _models(wanted: list[str], names: list[str]) -> None:
+    """Print arena / bound of the models."""
     import compiler
-    from tests.models import BOUND, CASES, LARGE, model_bytes
+    from compiler.passes import optimise, shape_for_units
+    from compiler.precision import PRECISIONS, prepare
+    from tests.models import CASES, LARGE, model_bytes
 
     for case in wanted or [*CASES, *LARGE]:
         data, dims = model_bytes(case)
-        program = compiler.compile(compiler.load(data, dims=dims, constants=BOUND.get(case, {})))
-        memory = program.bounds["memory"]
-        print(f"{case:12} arena {memory['ours']:12,}  live {memory['bound']:12,}  ratio {memory['ratio']}", flush=True)
-    return 0
+        graph = optimise(compiler.load(data, dims=dims))
+        for precision in PRECISIONS:
+            fused = shape_for_units(prepare(graph, precision, None)[0])
+            for name in names:
+                _model(case, precision, name, fused)
+
+
+def _model(case: str, precision: str, name: str, graph: Graph) -> None:
+    from compiler import targets
+    from compiler.schedule import external
+    from compiler.schedule.build import build
+
+    target = targets.load(name)
+    found = build(graph, target, lambda _: None, external.extents(target)[0])
+    again = plan(found.lifetimes, found.interval * found.map.copies)
+    arena, bound = found.map.arena, found.arena_bound
+    least = "" if arena == bound else "  no smaller one exists" if again.smallest else "  a smaller one may exist"
+    room = "" if target.on_chip(found.map.total, 0) <= target.memory_bytes else "  (more than it has)"
+    print(f"{case:12} {precision:8} {name:9} arenas {found.map.copies}  arena {arena:11,}  live {bound:11,}  "
+          f"ratio {arena / max(1, bound):.4f}{least}{room}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -7,14 +7,16 @@ a circle. Two buffers whose lifetimes meet never share a byte. The bound is the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 
 from compiler.schedule.offsets import Mask, Vector, search
 
 SEARCH_STEPS = 120  # improvement steps after the greedy orders; a count, never a time
-EXACT_STEPS = 1_200  # steps of the exact search for each size of arena that it tries
-EXACT_BUFFERS = 1_000  # more than that are left to the greedy orders
+EXACT_WORK = 200_000_000  # of the exact search for each size of arena: its steps times buffers times sections
+EXACT_STEPS = 6_000  # and never more steps than that
+EXACT_SIZES = 4  # sizes of arena that it tries
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,15 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Byte offsets inside the arena, its size, and the largest sum of live bytes (a proven lower bound)."""
+    """Byte offsets inside the arena, its size, and the largest sum of live bytes (a proven lower bound).
+
+    ``smallest``: no arena is smaller. Lifetimes that wrap around may need more than ever is live at once.
+    """
 
     offsets: dict[str, int]
     arena: int
     bound: int
+    smallest: bool = True
 
 
 def plan(buffers: list[Lifetime], period: int | None = None) -> MemoryPlan:
@@ -52,8 +58,8 @@ def plan(buffers: list[Lifetime], period: int | None = None) -> MemoryPlan:
             break
     assert best is not None
     best = _improve(buffers, meets, best, bound)
-    best = _exact(buffers, period, best, bound)
-    return MemoryPlan({b.name: o for b, o in zip(buffers, best[1], strict=True)}, best[0], bound)
+    top, offsets, smallest = (best[0], best[1], True) if best[0] == bound else _exact(buffers, period, best, bound)
+    return MemoryPlan({b.name: o for b, o in zip(buffers, offsets, strict=True)}, top, bound, smallest)
 
 
 def live_bound(buffers: list[Lifetime], period: int | None = None) -> int:
@@ -157,15 +163,23 @@ def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]
 
 def _exact(
     buffers: list[Lifetime], period: int | None, best: tuple[int, list[int], list[int]], bound: int
-) -> tuple[int, list[int], list[int]]:
-    """Search for a plan as small as the bound, then for one halfway between the bound and the best that is known."""
-    if best[0] == bound or len(buffers) > EXACT_BUFFERS:
-        return best
+) -> tuple[int, list[int], bool]:
+    """Search for a plan as small as the bound, then for sizes between what fails and the best that is known."""
     live, weights = sections(buffers, period)
     sizes = [b.size for b in buffers]
-    for capacity in (bound, (bound + best[0]) // 2):
-        found = search(sizes, live, weights, capacity, EXACT_STEPS).offsets
-        if found is not None:
-            top = max(o + size for o, size in zip(found, sizes, strict=True))
-            return (top, found, best[2]) if top < best[0] else best
-    return best
+    line = gcd(*sizes)
+    top, offsets = best[:2]
+    failed, ruled_out = bound - line, bound - line
+    for n in range(EXACT_SIZES):
+        last = n == EXACT_SIZES - 1  # then only whether less is possible at all
+        capacity = top - line if last else bound if not n else (failed + top) // 2 // line * line
+        if capacity <= failed:
+            break
+        found = search(sizes, live, weights, capacity, min(EXACT_STEPS, EXACT_WORK // live.size))
+        if found.offsets is not None:
+            offsets = found.offsets
+            top = max(o + size for o, size in zip(offsets, sizes, strict=True))
+        else:
+            failed = capacity
+            ruled_out = capacity if found.proved else ruled_out
+    return top, offsets, top in (bound, ruled_out + line)

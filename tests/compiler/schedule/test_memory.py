@@ -34,6 +34,7 @@ def test_no_two_live_buffers_overlap_and_the_bound_is_the_largest_live_sum(buffe
     sums = [sum(b.size for b in full if live(b, c, period)) for c in cycles]
     assert result.bound == max(sums) == live_bound(full, period)
     assert result.bound <= result.arena <= sum(b.size for b in full)
+    assert result.smallest or result.arena > result.bound
     for i, a in enumerate(full):
         for b in full[:i]:
             if any(live(a, c, period) and live(b, c, period) for c in cycles):
@@ -97,6 +98,13 @@ def test_a_search_stops_when_its_steps_are_spent():
     sizes = [b.size for b in TIGHT]
     assert search(sizes, live, lengths, live_bound(TIGHT), 2) == (None, 2, False)
     assert plan(TIGHT).arena == live_bound(TIGHT) == 20 * LINE
+
+
+def test_lifetimes_that_wrap_around_may_need_more_than_ever_is_live_and_that_is_proved():
+    arcs = [Lifetime("a", LINE, 0, 7), Lifetime("b", LINE, 4, 11), Lifetime("c", LINE, 8, 15)]
+    result = plan(arcs, 12)  # each meets the others, never all three at once
+    assert (result.arena, result.bound, result.smallest) == (3 * LINE, 2 * LINE, True)
+    assert plan(arcs, 20).arena == 2 * LINE
 
 
 def test_a_search_is_as_deep_as_there_are_buffers():
