@@ -17,6 +17,7 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
@@ -40,7 +41,7 @@ class CompileIn(Schema):
     version_id: UUID
     target: str = Field(max_length=60)
     precision: str = "float32"
-    dims: dict[str, int | list[int]] = {}
+    dims: dict[str, Whole | list[Whole]] = {}
     constants: dict[str, Any] = {}
     calibration: str = Field(
         "", description="A .npz of example inputs for float16 and int8, in base64", max_length=CALIBRATION_MAX

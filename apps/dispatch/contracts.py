@@ -60,6 +60,23 @@ def pace_of(pool: Pool, program: Program) -> Pace:
     return Pace(measured.p95_ns, measured.p95_ns, NANOSECONDS)
 
 
+def description_check(contract: Contract, program: Program) -> None:
+    """Whether the pool's processor is still described as it was when the program was compiled.
+
+    Raises Problem(409): what was proven of the program does not hold for the other description.
+    """
+    processor = contract.pool.processor
+    if processor is None or processor.digest == program.target_digest:
+        return
+    model = program.model_version.model.name
+    detail = (
+        f"{model} was compiled for {program.target} as it was described before ({program.target_digest[:12]}); pool "
+        f"{contract.pool.slug} is described anew ({processor.digest[:12]}). Compile {model} for {processor.name} again and accept "
+        "a new quote; nothing was taken from this contract."
+    )
+    raise Problem(409, "An earlier description of the processor", detail, kind="processor-described-anew")
+
+
 def lines_of(contract: Contract) -> list[Line]:
     """The contract's programs in the order of its lines."""
     rows = contract.lines.select_related("program__model_version__model").order_by("number")

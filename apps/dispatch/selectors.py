@@ -41,6 +41,20 @@ class BlockRow(NamedTuple):
     share_done: float
 
 
+class Executed(NamedTuple):
+    """The most that an execution of a data-dependent program counted so far, beside the bound that it is billed by."""
+
+    program: str
+    title: str
+    bound: int
+    most: int
+
+    @property
+    def part(self) -> float:
+        """Share of the bound."""
+        return self.most / self.bound if self.bound else 0.0
+
+
 @dataclass(frozen=True)
 class JobView:
     """Everything about a job at one moment. Amounts are exact; `quoted` is what its stages cost by the contract."""
@@ -62,6 +76,7 @@ class JobView:
     is_measured: bool
     waiting_reason: str
     now: datetime
+    executed: list[Executed]
 
     @property
     def share_done(self) -> float:
@@ -195,7 +210,21 @@ def job_view(job: Job, *, now: datetime) -> JobView:
         is_measured=job.contract.pool.is_host,
         waiting_reason=next((stage.waiting_reason for stage in stages if stage.waiting_reason), ""),
         now=now,
+        executed=[] if job.contract.pool.is_host else _executed(stages, done),
     )
+
+
+def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
+    """Per program whose cost the data decides: cycles and operations of its dearest execution in the blocks that are done."""
+    found = []
+    for stage in stages:
+        counted = [lease.counters for lease in done if lease.stage_id == stage.pk and lease.counters]
+        if stage.program.exact or not counted:
+            continue
+        name, bound = stage.program.model_version.model.name, stage.program.resources
+        for key, title in (("cycles", "Latency in cycles"), ("operations", "Operations")):
+            found.append(Executed(name, title, bound[key], max(one[key] for one in counted)))
+    return found
 
 
 def _amounts(leases: list[Lease]) -> dict[object, Decimal]:

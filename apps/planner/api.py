@@ -17,6 +17,7 @@ from pydantic import Field
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner import selectors, services
@@ -32,13 +33,13 @@ class PlanIn(Schema):
     """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share."""
 
     version_id: UUID
-    items: int = Field(ge=1, le=services.ITEMS_MAX)
+    items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(default=None, gt=0, lt=1, max_digits=20)
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     budget: Decimal | None = Field(default=None, gt=0, max_digits=30)
     klass: str = Field(default="standard", max_length=40)
-    dims: dict[str, int] | None = None
+    dims: dict[str, Whole] | None = None
 
 
 class PlanOut(Schema):

@@ -17,6 +17,7 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
@@ -30,7 +31,7 @@ BIG_INTEGER = 2**63 - 1
 
 class UploadIn(Schema):
     filename: str = Field(min_length=1, max_length=200)
-    size: int = Field(ge=0, le=BIG_INTEGER)
+    size: Whole = Field(ge=0, le=BIG_INTEGER)
     sha256: str = ""
     name: str = Field(default="", max_length=120)
     project: str = Field(default="Default", max_length=80)

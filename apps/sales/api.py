@@ -17,6 +17,7 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
+from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING, Scope
@@ -37,8 +38,8 @@ BIG = 2**63 - 1
 
 class LineIn(Schema):
     program: UUID
-    executions: int = Field(ge=1, le=BIG)
-    expected: int | None = Field(default=None, ge=0, le=BIG)
+    executions: Whole = Field(ge=1, le=BIG)
+    expected: Whole | None = Field(default=None, ge=0, le=BIG)
 
 
 class WindowIn(Schema):
@@ -51,7 +52,7 @@ class QuoteIn(Schema):
 
     lines: list[LineIn] = Field(default=[], max_length=20)
     plan: UUID | None = None
-    items: int | None = Field(default=None, ge=1, le=BIG)
+    items: Whole | None = Field(default=None, ge=1, le=BIG)
     klass: str = Field(default="standard", max_length=20)
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()

@@ -14,6 +14,7 @@ from apps.accounts.problems import Problem
 from apps.dispatch import services
 from apps.dispatch.feeds import arrays_unpack
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
+from apps.fleet.models import ProcessorVersion
 from apps.ledger.models import UsageRow
 from apps.sales.models import ContractLine
 from apps.timetable.models import Refusal, Window
@@ -120,6 +121,24 @@ def test_a_job_that_finds_no_room_is_refused_and_the_refusal_is_remembered(scene
         scene.job(small, 1000)
     assert Refusal.objects.get().pool == scene.market.lpu
     assert ContractLine.objects.get(contract=small).taken == 0
+
+
+def test_a_processor_that_is_described_anew_takes_no_jobs_of_earlier_contracts(scene: Scene) -> None:
+    contract = scene.contract((scene.program(), 100))
+    scene.job(contract, 5)
+    files = set(default_storage.listdir("jobs")[0])
+    old = contract.pool.processor
+    assert old is not None
+    contract.pool.processor = ProcessorVersion.objects.create(
+        name=old.name, digest="d" * 64, clock_hz=old.clock_hz, memory_bytes=old.memory_bytes, created_at=scene.now
+    )
+    contract.pool.save()
+    with pytest.raises(Problem, match=r"described anew \(dddddddddddd\).*again and accept a new quote") as refusal:
+        scene.job(contract, 5)
+    assert (refusal.value.status, refusal.value.kind) == (409, "processor-described-anew")
+    assert ContractLine.objects.get().taken == 5
+    assert Job.objects.count() == 1
+    assert set(default_storage.listdir("jobs")[0]) == files
 
 
 def test_an_ended_contract_takes_no_jobs(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.dispatch.feeds import arrays_pack
-from apps.dispatch.models import Job, JobState
+from apps.dispatch.models import Job, JobState, Lease
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
@@ -53,6 +53,21 @@ def test_a_file_is_submitted_and_its_job_watched_to_its_end(present: Scene, brow
     assert "hx-trigger" not in done
     assert "Download outputs" in done
     assert browser.get(f"/jobs/{job.pk}/outputs")["Content-Type"] == "application/zip"
+
+
+def test_what_data_decides_is_shown_as_its_bound_beside_what_was_executed(present: Scene, browser: Client) -> None:
+    for exact, wanted in ((False, ("Bound beside executed", "90,000", "123")), (True, ())):
+        program = present.program(
+            name=f"exact {exact}", operations=1_000_000, interval=90_000, latency=90_000, exact=exact
+        )
+        job = present.job(present.contract((program, 50)), 2)
+        lease = present.take(Lease.objects.get(stage__job=job))
+        assert "Bound beside" not in browser.get(f"/jobs/{job.pk}").content.decode()
+        present.finish(lease, **({} if exact else {"cycles": 123}))
+        page = browser.get(f"/jobs/{job.pk}").content.decode()
+        assert ("Bound beside executed" in page) is not exact
+        shown = re.sub(r"<[^>]*>", " ", page).replace("\N{NARROW NO-BREAK SPACE}", ",")
+        assert all(text in shown for text in wanted)
 
 
 def test_seeded_items_try_a_program_without_a_file(present: Scene, browser: Client) -> None:

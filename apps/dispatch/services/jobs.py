@@ -59,9 +59,12 @@ def job_create(*, contract: Contract, arrays: dict[str, Array], actor: User | No
     """Takes a job: its items against the contract's volume, its leases into the timetable.
 
     `arrays` are the inputs by name, items along the leading axis. Raises Problem: inputs that do not fit (422), volume
-    used up, contract ended or capacity taken (409).
+    used up, contract ended, processor described anew or capacity taken (409).
     """
     program, types = program_choose(contract, arrays)
+    plan = contracts.cascade_of(contract)
+    for one in (plan.first, plan.second) if plan else (program,):
+        contracts.description_check(contract, one)
     try:
         checked = items_check(arrays, types)
     except InputError as error:
