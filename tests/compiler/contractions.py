@@ -14,15 +14,20 @@ from compiler.ir.types import DType, TensorType
 F32, I8, I32 = DType.F32, DType.I8, DType.I32
 
 
-def small(depth=8, width=6, lanes=8, alus=2, name="lpu"):
-    """A processor with tiny planes (the others' latencies): passes, remainders and shared passes at small extents."""
+def small(depth=8, width=6, lanes=8, alus=2, planes=2, slots=2, name="lpu"):
+    """A processor with tiny planes, links of no cost and short latencies: passes, remainders and shared passes decide."""
     target = targets.load(name)
     tiles = dict.fromkeys(target.matrix.tiles, (depth, width))
+    free = {"bytes_per_cycle": 1 << 20, "latency": 1}
     return replace(
         target,
-        matrix=replace(target.matrix, tiles=tiles, alus=alus, instances=2, accumulator_rows=64),
-        weights=replace(target.weights, instances=2, bytes_per_cycle=16),
-        vector=replace(target.vector, lanes=lanes),
+        matrix=replace(
+            target.matrix, tiles=tiles, alus=alus, instances=planes, accumulator_rows=64, latency=2, slots=slots
+        ),
+        weights=replace(target.weights, instances=planes, **free),
+        vector=replace(target.vector, lanes=lanes, latency=2),
+        link_in=replace(target.link_in, **free),
+        link_out=replace(target.link_out, **free),
     )
 
 
