@@ -49,7 +49,8 @@ instruction and the operation it comes from:
    the line can be read;
 4. an address outside the program's regions, a write into its constants, a result that puts two values in one place;
    on a processor whose weights all come from external memory, a factor of a plane that lies in the constants;
-5. a weight slot that is used before it is loaded, or reloaded while products still read it, or of another shape;
+5. a weight slot that is used before its load has ended (at issue + latency + beats of LOADW), or that a load begins to change
+   (at its issue + latency) while products read it or another load fills it, or of another shape;
 6. a product that continues sums that are not in its accumulator rows, or starts on rows that still hold some;
 7. a tile larger than its unit's; a gathered index outside its dimension; an output sent twice or not completely;
    more arenas than the processor has base registers for;

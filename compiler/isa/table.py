@@ -77,7 +77,8 @@ TABLE: Final[dict[Op, Spec]] = {
             "ceil(K x N x size / weights.bytes_per_cycle)",
             "Fill a weight slot of plane `unit` with the K x N tile that rows `start1`, `count1` and columns `start2`, "
             "`count2` of `a` name. With `blocks` B the slot holds B blocks of `count2` columns side by side: row r belongs "
-            "to block (r / `start3`) mod B and gives that block's columns; all other cells are off.",
+            "to block (r / `start3`) mod B and gives that block's columns; all other cells are off. The slot changes from its "
+            "issue + latency on: products that have read it by then use what was there before.",
             "Weight-stationary arrays have a load path of their own, so that the next tile's weights arrive while this "
             "one computes. A cell without a weight is off: products of several small matrices (groups, heads) share one pass.",
         ),

@@ -46,8 +46,44 @@ def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: l
         for before in (*((load[number],) if number in load else ()), *tile.behind):
             wanted[before] = max(wanted.get(before, 1), tiles[before].end)
         wanted.pop(number, None)
-        found.append(dict(sorted(wanted.items())))
-    return found
+        found.append(wanted)
+    _neighbours(tiles, tables, roots, found)
+    return [dict(sorted(wanted.items())) for wanted in found]
+
+
+def _neighbours(
+    tiles: list[Tile], tables: dict[str, _Table], roots: dict[str, tuple[str, ...]], found: list[Edges]
+) -> None:
+    """Parts of a join meet in a line here and there. Who reads one part there waits for writers of another that come first,
+    and writers that come later wait for him (``Tile.after``)."""
+    parts = sorted({part for several in roots.values() if len(several) > 1 for part in several if part in tables})
+    if not parts:
+        return
+    table = _Table(*(np.concatenate(column) for column in zip(*(tables[part] for part in parts), strict=True)))
+    order = np.argsort(table.lines, kind="stable")
+    owner = np.repeat(np.arange(len(parts)), [len(tables[part].lines) for part in parts])[order]
+    table = _Table(*(column[order] for column in table))
+    met = (table.lines[1:] == table.lines[:-1]) & (owner[1:] != owner[:-1])
+    shared = np.isin(table.lines, table.lines[1:][met])
+    table, owner = _Table(*(column[shared] for column in table)), owner[shared]
+    others: dict[str, _Table] = {}
+    for number, tile in enumerate(tiles):
+        for _, value, span in tile.inputs:
+            if value not in others:
+                own = [parts.index(root) for root in roots[value] if root in parts]
+                others[value] = _Table(*(column[~np.isin(owner, own)] for column in table))
+            wanted: Edges = {}
+            _writers(others[value], span, wanted)
+            _settle(tiles, number, wanted, found)
+
+
+def _settle(tiles: list[Tile], number: int, wanted: Edges, found: list[Edges]) -> None:
+    """Writers that come first, and the tile that reads, in the order of their numbers."""
+    for writer, lag in wanted.items():
+        if writer < number:
+            found[number][writer] = max(found[number].get(writer, 1), lag)
+        elif writer > number:
+            tiles[writer].after = [*tiles[writer].after, number]
 
 
 def gap(before: Span, after: Span) -> int:
@@ -66,7 +102,7 @@ def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
 
 def _writers(table: _Table, span: Span, wanted: Edges) -> None:
     """Add to ``wanted`` who writes lines of ``span``, each with the longest wait for one of them."""
-    if not len(span.lines):
+    if not len(span.lines) or not len(table.lines):
         return
     low = np.searchsorted(table.lines, span.lines, "left")
     count = np.searchsorted(table.lines, span.lines, "right") - low

@@ -13,13 +13,11 @@ from compiler.schedule.track import Track
 class Block:
     """A step of a chain: a weight tile and the products that follow each other on it.
 
-    ``beats``: of all products; ``final``: from the first product's issue to the last one's; ``load``, ``latency``: of
-    the LOADW.
+    ``beats``: of all products; ``load``, ``latency``: of the LOADW.
     """
 
     weights: Hashable
     beats: int
-    final: int
     load: int
     latency: int
 
@@ -152,5 +150,5 @@ TRIES = 4000  # places looked at for one block
 
 
 def _end(block: Block, start: int) -> int:
-    """Until when the slot is taken: its products have read it, and the next load is issued behind the last of them."""
-    return start + max(block.beats, block.final + 1 + block.latency)
+    """Until when the slot is taken: until its products have read it. The next load may be on its way by then."""
+    return start + block.beats

@@ -84,8 +84,7 @@ def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], spac
 
 def _block(step: Step, tiles: list[Tile]) -> Block:
     load = tiles[step.load]
-    beats = [tiles[use].beats for use in step.uses]
-    return Block(step.weights, sum(beats), sum(beats[:-1]), load.beats, load.latency)
+    return Block(step.weights, sum(tiles[use].beats for use in step.uses), load.beats, load.latency)
 
 
 def _rows(chain: list[Step], tiles: list[Tile]) -> int:

@@ -39,17 +39,13 @@ def _limits(p: Problem, placed: Placement) -> list[list[tuple[int, int]]]:
     start = placed.start
     found: list[list[tuple[int, int]]] = [[] for _ in start]
     lines: dict[tuple[str, int], list[int]] = defaultdict(list)
-    slots: dict[tuple[int, int], list[int]] = defaultdict(list)
     used = (n for n in range(len(start)) if start[n] >= 0)
-    for n in sorted(used, key=lambda n: (start[n], p.unit[n] == "matrix", n)):
+    for n in sorted(used, key=lambda n: (start[n], n)):
         lines[p.unit[n], placed.instance[n]].append(n)
-        if n in placed.slot:
-            slots[placed.instance[n], placed.slot[n]].append(n)
     for sequence in lines.values():
         for n, m in pairwise(sequence):
             found[n].append((m, p.beats[n]))
-    for sequence in slots.values():
-        _slot(p, sequence, found)
+    _slots(p, placed, found)
     _memory(p, placed, found)
     return found
 
@@ -67,11 +63,19 @@ def _memory(p: Problem, placed: Placement, found: list[list[tuple[int, int]]]) -
         found[serving] += p.users[served]
 
 
-def _slot(p: Problem, sequence: list[int], found: list[list[tuple[int, int]]]) -> None:
-    """A LOADW waits for the products that use what lies in its slot."""
-    load = -1
-    for n in reversed(sequence):
-        if p.unit[n] == "weights":
-            load = n
-        elif load >= 0:
-            found[n].append((load, max(1, p.beats[n] - p.latency[load])))
+def _slots(p: Problem, placed: Placement, found: list[list[tuple[int, int]]]) -> None:
+    """What comes into a slot next arrives when the products that use what lies there have read it."""
+    start = placed.start
+    slots: dict[tuple[int, int], list[int]] = defaultdict(list)
+    uses: dict[int, list[int]] = defaultdict(list)
+    for chain in p.chains:
+        for step in chain:
+            uses[placed.serves.get(step.load, step.load)] += step.uses
+    for load in uses:
+        slots[placed.instance[load], placed.slot[load]].append(load)
+    for loads in slots.values():
+        loads.sort(key=lambda n: start[n])
+        for load, following in pairwise(loads):
+            for use in uses[load]:
+                if start[use] < start[following]:
+                    found[use].append((following, p.beats[use] - p.latency[following]))

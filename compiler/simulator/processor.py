@@ -28,10 +28,12 @@ from compiler.targets import Target
 
 @dataclass
 class Slot:
-    """A weight slot: its tile, when it is loaded, its blocks and the rows of a run, until when products read it."""
+    """What a weight slot holds from ``begin`` on: its tile, when it is loaded, its blocks and the rows of a run, until when
+    products read it."""
 
     tile: Array
     dtype: str
+    begin: int
     ready: int
     blocks: int
     run: int
@@ -62,7 +64,7 @@ class Processor:
             for piece in (*p.reads.values(), *((p.out,) if p.out else ())):
                 self.memory.note_touched(piece)
         self.free: dict[str, int] = {}
-        self.slots: dict[tuple[int, int], Slot] = {}
+        self.slots: dict[tuple[int, int], list[Slot]] = {}  # what is in use, and what is on its way
         self.sums: dict[int, dict[int, Array]] = {}
         self._widest: dict[int, int] = {}
         self.begun = 0  # inferences so far
@@ -143,18 +145,19 @@ class Processor:
 
     def _loadw(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> None:
         i = p.i
-        key = (i.unit, i.slot)
         begin = cycle + p.timing.latency
-        old = self.slots.get(key)
-        if old is not None and old.read_end > begin:
+        queue = self.slots.setdefault((i.unit, i.slot), [])
+        while len(queue) > 1 and queue[1].begin <= cycle:
+            del queue[0]
+        if queue and queue[-1].read_end > begin:
             raise HazardError(
-                f"slot {i.slot} is overwritten at cycle {begin} while products read it until {old.read_end}"
+                f"slot {i.slot} is overwritten at cycle {begin} while products read it until {queue[-1].read_end}"
             )
-        if old is not None and old.ready > begin:
-            raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {old.ready}")
+        if queue and queue[-1].ready > begin:
+            raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {queue[-1].ready}")
         piece = p.reads["a"]
         tile = np.array(np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2)))
-        self.slots[key] = Slot(tile, piece.stream.dtype, cycle + p.timing.end, i.blocks, i.start3)
+        queue.append(Slot(tile, piece.stream.dtype, begin, cycle + p.timing.end, i.blocks, i.start3))
 
     def _matmul(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         i = p.i
@@ -176,12 +179,19 @@ class Processor:
         return meaning.epilogue(i, Inputs(operands, post=post, accumulated=sums, index=self._index(p)))
 
     def _slot(self, p: Prepared, cycle: int) -> Slot:
+        """The weights that are in the product's slot from its first cycle to its last."""
         i = p.i
-        slot = self.slots.get((i.unit, i.slot))
-        if slot is None:
+        queue = self.slots.get((i.unit, i.slot))
+        if not queue:
             raise HazardError(f"slot {i.slot} holds no weights")
+        at = max((n for n, slot in enumerate(queue) if slot.begin <= cycle), default=0)
+        slot, until = queue[at], cycle + p.timing.beats
         if slot.ready > cycle:
             raise HazardError(f"the weights of slot {i.slot} arrive at cycle {slot.ready}")
+        if at + 1 < len(queue) and queue[at + 1].begin < until:
+            raise HazardError(
+                f"it reads slot {i.slot} until cycle {until}, which is overwritten at {queue[at + 1].begin}"
+            )
         if slot.blocks != i.blocks:
             raise HazardError(f"slot {i.slot} holds {slot.blocks} blocks, the product needs {i.blocks}")
         if slot.tile.shape != (i.count2, i.count3 // max(1, i.blocks)):

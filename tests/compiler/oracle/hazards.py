@@ -157,33 +157,36 @@ class Oracle:
     def _planes(self, order: list[Event]) -> list[str]:
         """Weight slots and accumulator rows."""
         found = []
-        slots: dict[tuple[int, int], tuple[Event, list[Event]]] = {}
+        loads: dict[tuple[int, int], list[Event]] = {}
+        users: dict[tuple[int, int], list[Event]] = {}
         rows: dict[tuple[int, int], tuple[int, int, int, str]] = {}
         for e in order:
             i = e.i
             key = (i.unit, i.slot)
             if i.opcode == Op.LOADW:
-                if key in slots:
-                    loader, users = slots[key]
-                    late = [u.at + u.beats for u in users] + [loader.at + loader.latency + loader.beats]
-                    if any(e.at + e.latency < cycle for cycle in late):
-                        found.append(f"{e.number}: reloads a slot in use")
-                slots[key] = (e, [])
+                late = [u.at + u.beats for u in users.get(key, [])]
+                late += [load.at + load.latency + load.beats for load in loads.get(key, [])]
+                if any(e.at + e.latency < cycle for cycle in late):
+                    found.append(f"{e.number}: reloads a slot in use")
+                loads.setdefault(key, []).append(e)
             if i.opcode == Op.MATMUL:
-                found += self._product(e, slots.get(key))
-                if key in slots:
-                    slots[key][1].append(e)
+                found += self._product(e, loads.get(key, []))
+                users.setdefault(key, []).append(e)
                 found += self._sums(e, rows)
         return found
 
-    def _product(self, e: Event, slot: tuple[Event, list[Event]] | None) -> list[str]:
+    def _product(self, e: Event, loads: list[Event]) -> list[str]:
+        """A product uses the load that changed its slot last, and none changes it before the product has read it."""
         i = e.i
-        if slot is None:
+        before = [load for load in loads if load.at + load.latency <= e.at]
+        if not before:
             return [f"{e.number}: empty slot"]
-        load = slot[0]
+        load = before[-1]
         found = []
         if e.at < load.at + load.latency + load.beats:
             found.append(f"{e.number}: weights have not arrived")
+        if any(e.at < other.at + other.latency < e.at + e.beats for other in loads):
+            found.append(f"{e.number}: its weights change")
         columns = load.i.count2 * max(1, load.i.blocks)
         if (load.i.count1, columns, load.i.blocks) != (i.count2, i.count3, i.blocks):
             found.append(f"{e.number}: weights of another shape")

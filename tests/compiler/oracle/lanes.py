@@ -1,7 +1,7 @@
 """A second model of what instructions compute: one lane at a time, in plain Python numbers rounded by hand.
 
-Takes the instructions in issue order and ignores time. Float32 and float16 sums and products are those of float64 rounded
-once more, which for + - x / is the correctly rounded result.
+Takes the instructions in issue order and ignores time, but for the way of weights into their slots. Float32 and float16
+sums and products are those of float64 rounded once more, which for + - x / is the correctly rounded result.
 """
 
 from __future__ import annotations
@@ -117,15 +117,16 @@ def reduced(reducer: int, values: list[Number], dtype: str) -> Number:
 
 
 class Lanes:
-    """Memory, slots, sums and host tensors of one processor."""
+    """Memory, slots, sums and host tensors of one processor; ``way``: cycles from a LOADW's issue until its slot changes."""
 
-    def __init__(self, binary: Binary) -> None:
+    def __init__(self, binary: Binary, way: int) -> None:
         self.b = binary
+        self.way = way
         self.memory = bytearray(binary.memory.total)
         self.memory[: len(binary.constants)] = binary.constants
         for state in binary.states:
             self.memory[state.base : state.base + len(state.initial)] = state.initial
-        self.slots: dict[tuple[int, int], list[list[Number | None]]] = {}
+        self.slots: dict[tuple[int, int], list[tuple[int, list[list[Number | None]]]]] = {}  # since when, what
         self.sums: dict[tuple[int, int], list[list[Number]]] = {}
 
     def run(self, inputs: dict[str, bytes]) -> dict[str, bytes]:
@@ -134,6 +135,7 @@ class Lanes:
         for port in self.b.ports:
             if port.output:
                 self.host[port.name] = bytearray(math.prod(port.shape) * struct.calcsize(FORMS[port.dtype]))
+        self.slots = {}
         n = 0
         while n < len(self.b.rows):
             i = self.b.rows[n]
@@ -192,11 +194,11 @@ class Lanes:
             row: list[Number | None] = [None] * (i.count2 * max(1, i.blocks))  # cells that are off
             row[block * i.count2 : (block + 1) * i.count2] = weights
             tile.append(row)
-        self.slots[i.unit, i.slot] = tile
+        self.slots.setdefault((i.unit, i.slot), []).append((i.cycle + self.way, tile))
 
     def _matmul(self, i: Instruction) -> None:
         a = self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))
-        weights = self.slots[i.unit, i.slot]
+        weights = [tile for since, tile in self.slots[i.unit, i.slot] if since <= i.cycle][-1]
         dtype = SUMS[self._stream(i.a).dtype]
         zero = rounded(0.0 if dtype == "f32" else 0, dtype)
         sums = [[zero] * i.count3 for _ in a] if i.flags & 1 else self.sums[i.unit, i.row]

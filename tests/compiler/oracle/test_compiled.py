@@ -41,7 +41,7 @@ def test_the_results_are_those_of_another_runtime(sample: Sample) -> None:
 def test_words_are_looked_up_to_the_same_bits_a_lane_at_a_time() -> None:
     for sample in samples():
         if sample.name.startswith("words"):
-            lanes = Lanes(sample.binary)
+            lanes = Lanes(sample.binary, targets.load(sample.binary.target).weights.latency)
             for feed, got in zip(sample.feeds, sample.expected, strict=True):
                 result = lanes.run({"x": feed["x"].tobytes()})["y"]
                 np.testing.assert_array_equal(np.frombuffer(result, NUMPY["f32"]).reshape(got["y"].shape), got["y"])

@@ -38,7 +38,7 @@ def made(m: int, k: int, n: int) -> tuple[Binary, targets.Target, dict[str, np.n
 def test_a_fetching_schedule_is_legal_and_right(m, k, n):
     binary, target, feed = made(m, k, n)
     assert Oracle(binary, target).violations(inferences=2) == []
-    result = Lanes(binary).run({"x": feed["x"].tobytes()})["y"]
+    result = Lanes(binary, target.weights.latency).run({"x": feed["x"].tobytes()})["y"]
     outputs, counters = simulate(binary.to_bytes(), feed, target)
     assert outputs["y"].tobytes() == result
     fetched = sum(i.count1 * i.count2 for i in binary.rows if i.opcode == Op.FETCH)

@@ -20,7 +20,7 @@ from tests.compiler.oracle.programs import Builder, Feed, Sample, flat, row_majo
 
 
 def _both(binary: Binary, feeds: list[Feed]) -> tuple[list[Feed], list[Feed]]:
-    lanes = Lanes(binary)
+    lanes = Lanes(binary, targets.load(binary.target).weights.latency)
     ports = {port.name: port for port in binary.ports}
     slow = []
     for feed in feeds:

@@ -155,7 +155,7 @@ def test_a_slot_reloaded_while_it_is_read_or_filled() -> None:
     with pytest.raises(SimulationError, match=r"overwritten at cycle .* while products read it"):
         simulate(late.to_bytes(), feed)
     early = ordered(valid, [*valid.rows, again._replace(cycle=product.cycle - 5)])
-    with pytest.raises(SimulationError, match="the weights of slot 0 arrive at cycle"):
+    with pytest.raises(SimulationError, match=r"it reads slot 0 until cycle .*, which is overwritten at"):
         simulate(early.to_bytes(), feed)
 
 
