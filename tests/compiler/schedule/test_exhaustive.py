@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from benchmarks.exhaustive import Search, _partitions, compare, contended
+from benchmarks.exhaustive import Search, _partitions, compare, contended, packed
 from compiler import targets
 from compiler.driver import quiet
 from compiler.passes import optimise
@@ -26,6 +26,13 @@ def test_the_same_holds_where_tiles_compete_for_units(target):
     rng = np.random.default_rng(3)
     for _ in range(5):
         bound, best, ours = compare(contended(rng), target)
+        assert bound <= best <= ours
+
+
+def test_the_same_holds_where_contractions_share_passes_or_need_several():
+    rng = np.random.default_rng(5)
+    for _ in range(8):
+        bound, best, ours = compare(*packed(rng))
         assert bound <= best <= ours
 
 
