@@ -17,6 +17,7 @@ from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.schedule import external
 from compiler.schedule.build import Plan, build
+from compiler.schedule.repeat import OBJECTIVES
 from compiler.targets import Target
 
 Stage = Callable[[str], None]
@@ -34,6 +35,7 @@ def compile(
     precision: str = ...,
     calibration: Examples = ...,
     *,
+    objective: str = ...,
     on_stage: Stage = ...,
 ) -> Program: ...
 @overload
@@ -43,6 +45,7 @@ def compile(
     precision: str = ...,
     calibration: Examples = ...,
     *,
+    objective: str = ...,
     on_stage: Stage = ...,
 ) -> Bundle: ...
 
@@ -53,52 +56,69 @@ def compile(
     precision: str = "float32",
     calibration: Examples = None,
     *,
+    objective: str = "balanced",
     on_stage: Stage = quiet,
 ) -> Program | Bundle:
     """Compile a loaded model for a processor version (G2, G3, G4).
 
     ``target``: a name, the path of a processor's file, or its description (``targets.read``). ``calibration``: feeds from
-    which float16 and int8 take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``on_stage`` hears
-    the name of every stage when it begins. ``ModelError`` names the operation that cannot be compiled, ``DoesNotFit`` says what
-    is asked, what there is, and what would close the gap.
+    which float16 and int8 take their ranges, or what ``calibrate`` made of them; seeded feeds without. ``objective``: whether
+    the "latency" of one inference or the "interval" between inferences is to be short, at the cost of the other, or both
+    are ("balanced"). ``on_stage`` hears the name of every stage when it begins. ``ModelError`` names the operation that
+    cannot be compiled, ``DoesNotFit`` says what is asked, what there is, and what would close the gap.
     """
     if precision not in PRECISIONS:
         raise ModelError(f"precision {precision!r} is not offered yet; choose one of: {', '.join(PRECISIONS)}")
+    if objective not in OBJECTIVES:
+        raise ModelError(f"objective {objective!r} is not known; choose one of: {', '.join(OBJECTIVES)}")
     machine = targets.resolve(target)
     if isinstance(graph, Buckets):
         if isinstance(calibration, Calibration):
             raise ModelError(
                 "one calibration does not serve several buckets; give its feeds, or compile bucket by bucket"
             )
-        programs = tuple(_compile(g, machine, precision, fitting(g, calibration), on_stage) for g in graph.graphs)
+        programs = tuple(
+            _compile(g, machine, precision, fitting(g, calibration), objective, on_stage) for g in graph.graphs
+        )
         return Bundle(graph.dims, programs)
-    return _compile(graph, machine, precision, calibration, on_stage)
+    return _compile(graph, machine, precision, calibration, objective, on_stage)
 
 
-def _compile(graph: Graph, target: Target, precision: str, calibration: Examples, on_stage: Stage) -> Program:
-    from compiler.bounds import bounds
+def _compile(
+    graph: Graph, target: Target, precision: str, calibration: Examples, objective: str, on_stage: Stage
+) -> Program:
     from compiler.passes import optimise, shape_for_units
 
     on_stage("fuse")
     fused, accuracy = prepare(optimise(graph), precision, calibration)
     fused = shape_for_units(fused)
+    facts = accuracy | {"objective": objective}
     for extent in external.extents(target):
-        plan = build(fused, target, on_stage, extent)
-        if not _fits(plan, 0):
-            continue
-        on_stage("binary")
-        proven = bounds(taken(fused), target)
-        least = {
-            "latency": proven.latency, "latency_limit": proven.latency_limit,
-            "interval": proven.interval, "interval_limit": proven.interval_limit,
-        }  # fmt: skip
-        if plan.way is not None:  # a machine that branches has nothing else under way
-            least |= {"interval": proven.latency, "interval_limit": proven.latency_limit}
-        binary = emit(plan, notes(plan, fused, least, precision) | accuracy)
-        if _fits(plan, binary.instruction_bytes):
-            return Program(binary, target)
+        for copies in (0, 1):  # one arena before anything else leaves the chip
+            plan = build(fused, target, on_stage, extent, copies, objective)
+            if _fits(plan, 0):
+                on_stage("binary")
+                binary = emit(plan, notes(plan, fused, _least(plan, fused), precision) | facts)
+                if _fits(plan, binary.instruction_bytes):
+                    return Program(binary, target)
+            if plan.map.copies == 1:
+                break
     _check_size(plan, binary.instruction_bytes if _fits(plan, 0) else 0)
     raise AssertionError("what does not fit has been refused")
+
+
+def _least(plan: Plan, fused: Graph) -> dict[str, Any]:
+    """The proven bounds of latency and interval, and what limits them."""
+    from compiler.bounds import bounds
+
+    proven = bounds(taken(fused), plan.target)
+    least = {
+        "latency": proven.latency, "latency_limit": proven.latency_limit,
+        "interval": proven.interval, "interval_limit": proven.interval_limit,
+    }  # fmt: skip
+    if plan.way is not None:  # a machine that branches has nothing else under way
+        least |= {"interval": proven.latency, "interval_limit": proven.latency_limit}
+    return least
 
 
 def _fits(plan: Plan, instructions: int) -> bool:

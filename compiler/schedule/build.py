@@ -61,12 +61,13 @@ def build(
     on_stage: Callable[[str], None],
     extent: int = external.RESIDENT,
     copies: int = 0,
+    objective: str = "balanced",
     *,
     in_turns: bool = False,
 ) -> Plan:
     """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
-    arenas at most (0: as many as the target has), fewer are taken where memory is short; ``in_turns``: one operation
-    after the other."""
+    arenas at most (0: as many as the target has), fewer are taken where memory is short; ``objective``: what the schedule
+    is to be short in (``repeat.OBJECTIVES``); ``in_turns``: one operation after the other."""
     on_stage("schedule")
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
@@ -81,9 +82,8 @@ def build(
 
     if branches.guarded(legal):
         return _branched(branches.schedule(legal, tiler, nodes, data, stretch), tiler, names, nodes, on_stage)
-    best, lives, plan = _fitting(
-        order.Order(tiler.tiles, data, tiler.chains, target, tiler.space), tiler, copies, on_stage
-    )
+    given = order.Order(tiler.tiles, data, tiler.chains, target, tiler.space)
+    best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)
     address, regions = _addresses(tiler.space, plan, best.copies)
     return Plan(
         legal, target, best.tiles, best.done.start, tiler.space, address, regions, lives, plan.bound,
@@ -92,14 +92,14 @@ def build(
 
 
 def _fitting(
-    given: order.Order, tiler: Tiler, copies: int, on_stage: Callable[[str], None]
+    given: order.Order, tiler: Tiler, copies: int, objective: str, on_stage: Callable[[str], None]
 ) -> tuple[order.Attempt, list[Lifetime], memory.MemoryPlan]:
     """The shortest interval whose arenas fit beside the rest; with one arena whatever it takes."""
     fixed = sum(b.size for kind in ("constant", "state") for b in _of(tiler.space, kind))
     room = tiler.target.memory_bytes - tiler.target.on_chip(fixed, len(tiler.tiles) * INSTRUCTION_DTYPE.itemsize)
     copies = copies or tiler.target.copies
     while True:
-        best = given.repeated(copies)
+        best = given.repeated(copies, objective)
         on_stage("memory")
         lives = _lifetimes(tiler.space, best.done)
         plan = memory.plan(lives, best.copies * best.interval)

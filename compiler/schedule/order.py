@@ -74,9 +74,9 @@ class Order:
         """The schedule of an inference that none overlaps."""
         return self._attempt(Repeated(self.once, max(1, self.once.latency), 1))
 
-    def repeated(self, copies: int) -> Attempt:
-        """A schedule for inferences that overlap, with at most so many arenas."""
-        return self._attempt(repeated(self.problem, self.machine, self.once, copies))
+    def repeated(self, copies: int, objective: str) -> Attempt:
+        """A schedule for inferences that overlap, with at most so many arenas; what it is short in: ``repeat.OBJECTIVES``."""
+        return self._attempt(repeated(self.problem, self.machine, self.once, copies, objective))
 
     def _attempt(self, found: Repeated) -> Attempt:
         placed = found.placed

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compiler.schedule.budget import passes
-from compiler.schedule.insert import Insertion, Placement, TooShort
+from compiler.schedule.insert import NEVER, Insertion, Placement, TooShort
 from compiler.schedule.rank import urgency
 from compiler.schedule.shift import latest
 
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from compiler.isa.machine import Machine
     from compiler.schedule.problem import Problem
 
-PERIODS = 9  # periods tried
-NEAR = 33  # the first of them: the busiest unit's cycles and this part of them
-SLOWER = 12  # a part of the latency by which it may grow for the sake of the period
+OBJECTIVES = ("balanced", "latency", "interval")
+PERIODS = 8  # periods tried
+FEWEST = 3  # and for the longest programs
+SLOWER = 12  # a part of the latency by which it may grow for the sake of the period, where latency is the objective
 
 
 class Repeated(NamedTuple):
@@ -27,29 +29,50 @@ class Repeated(NamedTuple):
     copies: int
 
 
-def repeated(p: Problem, machine: Machine, once: Placement, copies: int) -> Repeated:
-    """The order of ``once`` for the shortest period found that leaves the latency nearly as it is, by bisection.
+def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
+    """The order of ``once`` at the shortest period found, by bisection between the busiest unit's cycles and the latency.
 
-    ``copies``: arenas at most. With no period below the latency, inferences follow each other.
+    ``copies``: arenas at most. Inferences that overlap take units from each other, so a shorter period costs latency.
+    ``objective``: "latency" lets it grow by a twelfth, "interval" as far as it will; "balanced" by the factor by which
+    the period is longer than the busiest unit's cycles. With no such period, inferences follow each other.
     """
     late = latest(p, once, pinned=True)
     rank = urgency(late, p)
     least = busiest(p, machine, once)
-    best, period, low = once, max(1, once.latency), least - 1
-    wanted = least + least // NEAR
-    for _ in range(passes(len(p.beats), PERIODS)):
-        if not low < wanted < period:
+    best = Repeated(once, max(1, once.latency), 1)
+    low, wanted = least - 1, least + (best.period - least) // 4
+    for _ in range(max(FEWEST, passes(2 * len(p.beats), PERIODS))):
+        if not low < wanted < best.period:
             break
-        try:
-            placed = Insertion(p, machine, rank, wanted, late, copies).run()
-        except TooShort:
-            placed = None
-        if placed is not None and placed.latency <= once.latency + once.latency // SLOWER:
-            best, period = placed, wanted
-        else:
+        limit = _allowed(once.latency, wanted, least, objective)
+        placed = None
+        for release in (late, ()):  # as late as the order allows, so that buffers live shortly; or as soon as possible
+            placed = placed or _placed(p, machine, rank, wanted, release, copies, limit)
+        if placed is None:
             low = wanted
-        wanted = (low + period) // 2
-    return Repeated(best, period, taken(p, best, period))
+        else:
+            best = Repeated(placed, wanted, taken(p, placed, wanted))
+        wanted = (low + best.period) // 2
+    return best
+
+
+def _allowed(once: int, period: int, least: int, objective: str) -> int:
+    """The longest latency that a period may cost."""
+    if objective == "latency":
+        return once + once // SLOWER
+    if objective == "balanced":
+        return once * period // least
+    return NEVER
+
+
+def _placed(
+    p: Problem, machine: Machine, rank: list[int], period: int, release: Sequence[int], copies: int, limit: int
+) -> Placement | None:
+    try:
+        placed = Insertion(p, machine, rank, period, release, copies).run()
+    except TooShort:
+        return None
+    return placed if placed.latency <= limit else None
 
 
 def taken(p: Problem, placed: Placement, period: int) -> int:
