@@ -71,8 +71,8 @@ def description_check(contract: Contract, program: Program) -> None:
     model = program.model_version.model.name
     detail = (
         f"{model} was compiled for {program.target} as it was described before ({program.target_digest[:12]}); pool "
-        f"{contract.pool.slug} is described anew ({processor.digest[:12]}). Compile {model} for {processor.name} again and accept "
-        "a new quote; nothing was taken from this contract."
+        f"{contract.pool.slug} is described anew ({processor.digest[:12]}). Compile {model} for {processor.name} again and "
+        "accept a new quote; nothing was taken from this contract."
     )
     raise Problem(409, "An earlier description of the processor", detail, kind="processor-described-anew")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import resource
@@ -142,6 +143,7 @@ MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (by_bytes, by_f
 def verdict(data: bytes, dims: dict[str, int], precision: str = "float32") -> str:
     """What becomes of a model: ``PROGRAM``, ``REFUSED``, or what it should not have ended in."""
     reading, writing = os.pipe()
+    gc.freeze()  # the child's collector leaves alone, and so shares, what is there already
     child = os.fork()
     if child == 0:
         os.close(reading)

@@ -2,25 +2,32 @@
 
 import random
 import time
+from pathlib import Path
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import compiler
+from compiler.frontend import symbolic_dims
 from tests.compiler.face.test_diff import network
 from tests.compiler.frontend import mutants
 
-DIMS = {"batch": 2}
+DIGITS = Path(__file__).parents[3] / "samples" / "digits-small.onnx"
+EACH = 67  # 201 in all
 
 
 @pytest.mark.parametrize("mutation", mutants.MUTATIONS)
 def test_damaged_models_end_in_a_program_or_a_model_error(mutation):
-    data = network(12, "last", "first").SerializeToString(deterministic=True)
-    compiler.compile(compiler.load(data, DIMS))  # what is imported here, no child imports
+    sources = [
+        (network(12, "last", "first").SerializeToString(deterministic=True), {"batch": 2}),
+        (DIGITS.read_bytes(), dict.fromkeys(symbolic_dims(DIGITS.read_bytes()), 1)),
+    ]
+    compiler.compile(compiler.load(*sources[0]))  # what is imported here, no child imports
     found = {}
-    for number in range(30):
-        said = mutants.verdict(mutation(data, random.Random(number)), DIMS)
+    for number in range(EACH):
+        data, dims = sources[number % 2]
+        said = mutants.verdict(mutation(data, random.Random(number)), dims)
         found.setdefault(said, []).append(number)
     assert set(found) <= {mutants.PROGRAM, mutants.REFUSED}, found
     assert len(found) == 2  # not everything is refused at the door
