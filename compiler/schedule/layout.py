@@ -121,6 +121,8 @@ class _Pass:
         name = node.output
         if name not in self.out.places:
             order = self.out.orders.get(node.parts[0]) or dense_order(self.out.places[node.parts[0]])
+            if name in self.reshaped and self.graph.types[node.parts[0]].shape[node.axis] == 1:
+                order = _beside(order, node.axis)
             self._own(name, order)
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         whole = all(self.out.joined.get(p) == name for p in node.parts)
@@ -205,6 +207,13 @@ class _Pass:
             ]
             return ordered(list(range(len(strides))), strides), None
         return tuple(range(len(self.graph.types[node.output].shape))), None
+
+
+def _beside(order: Order, axis: int) -> Order:
+    """The order with ``axis`` next to the dimension on its left: a reshape that makes one of the two then costs nothing."""
+    rest = [i for i in order if i != axis]
+    at = rest.index(axis - 1) + 1 if axis else 0
+    return (*rest[:at], axis, *rest[at:])
 
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
