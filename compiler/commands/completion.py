@@ -10,6 +10,7 @@ from typing import Any
 
 from compiler import targets
 from compiler.precision import PRECISIONS
+from compiler.schedule.repeat import OBJECTIVES
 
 SHELLS = ("bash", "zsh", "fish")
 ABOUT = (
@@ -83,7 +84,7 @@ def _places(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> Iterator
 
 
 def _option(action: argparse.Action) -> Option:
-    known = {"--target": tuple(targets.names()), "--precision": PRECISIONS}
+    known = {"--target": tuple(targets.names()), "--precision": PRECISIONS, "--objective": OBJECTIVES}
     values = tuple(action.choices) if action.choices else known.get(action.option_strings[-1], ())
     return Option(tuple(action.option_strings), action.nargs != 0, tuple(map(str, values)), action.help or "")
 

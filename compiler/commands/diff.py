@@ -71,4 +71,9 @@ def _program(path: str, options: argparse.Namespace, dims: dict[str, int]) -> Pr
 
 
 def _compiled(path: str, options: argparse.Namespace, dims: dict[str, int]) -> Program:
-    return compiler.compile(compiler.load(Path(path), dims), target=options.target, precision=options.precision)
+    return compiler.compile(
+        compiler.load(Path(path), dims),
+        target=options.target,
+        precision=options.precision,
+        objective=options.objective,
+    )

@@ -14,9 +14,12 @@ from compiler.program import Program
 
 
 def add_place(command: argparse.ArgumentParser) -> None:
-    """``--target`` and ``--precision``."""
+    """``--target``, ``--precision`` and ``--objective``."""
     command.add_argument("--target", default="lpu", help="a processor's name or file (default: lpu)")
     command.add_argument("--precision", default="float32", help="float32, float16 or int8 (default: float32)")
+    command.add_argument(
+        "--objective", default="balanced", help="short in latency, interval or balanced (default: balanced)"
+    )
 
 
 def add_sizes(command: argparse.ArgumentParser, *, buckets: bool = False) -> None:
@@ -74,7 +77,7 @@ def compiled(model: str | PathLike[str] | bytes, options: argparse.Namespace) ->
     """The program, or by several sizes the bundle, of a model with all the options above."""
     source: Any = model
     graph = compiler.load(source, dims=buckets(options.dim), states=states(options.state), bounds=bounds(options.bound))
-    return compiler.compile(graph, target=options.target, precision=options.precision)
+    return compiler.compile(graph, target=options.target, precision=options.precision, objective=options.objective)
 
 
 def _named(option: str, form: str, pairs: Sequence[str]) -> list[tuple[str, str]]:

@@ -16,9 +16,9 @@ from compiler.simulator import simulate
 NO_BOUNDS = {"latency": 0, "interval": 0}
 
 
-def binary_of(graph, target, extent=None):
+def binary_of(graph, target, extent=None, objective="balanced"):
     """Plan and binary of a graph as it stands, without passes; ``extent``: what lies in external memory."""
-    plan = build(graph, target, quiet, external.extents(target)[0] if extent is None else extent)
+    plan = build(graph, target, quiet, external.extents(target)[0] if extent is None else extent, objective=objective)
     return plan, emit(plan, notes(plan, graph, NO_BOUNDS, "float32"))
 
 
@@ -27,10 +27,10 @@ def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def check_program(graph, name, feeds, extent=None):
+def check_program(graph, name, feeds, extent=None, objective="balanced"):
     """Results, counters, rows, memory and bytes of a graph compiled for one target; answers (plan, binary)."""
     target = targets.resolve(name)
-    plan, binary = binary_of(graph, target, extent)
+    plan, binary = binary_of(graph, target, extent, objective)
     data = binary.to_bytes()
     assert Binary.from_bytes(data) == binary
     state = {}

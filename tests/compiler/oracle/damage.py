@@ -218,9 +218,19 @@ def other_region(rng: Rng, b: Binary) -> Damage:
     return f"{name} = {value}", replace(b, memory=replace(b.memory, **{name: value}))
 
 
+def other_copies(rng: Rng, b: Binary) -> Damage:
+    """An arena more or less, beside the others or cut from them."""
+    m, by = b.memory, int(_pick(rng, (-1, 1)))
+    copies = max(0, m.copies + by)
+    activations = copies * m.arena if rng.integers(2) else m.activations
+    return f"{copies} arenas, {activations} bytes", replace(
+        b, memory=replace(m, copies=copies, activations=activations)
+    )
+
+
 KINDS: tuple[Callable[[Rng, Binary], Damage], ...] = (
     shift_cycle, shift_cycle, shift_cycle, swap_cycles, pull_forward, other_place, other_range, other_reference,
     other_flags, other_offset, fewer, twice, other_stream, other_stream, other_gather, shorter_interval, less_memory,
     any_field, any_field, any_field, any_field, any_field, any_field, other_operation, other_program, other_program,
-    other_port, other_state, other_promise, other_region,
+    other_port, other_state, other_promise, other_region, other_copies,
 )  # fmt: skip

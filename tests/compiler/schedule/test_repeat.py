@@ -1,0 +1,63 @@
+"""Inferences that overlap: each works in its own arena and gives what it gives alone."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler import targets
+from compiler.driver import quiet
+from compiler.errors import ModelError
+from compiler.isa.binary import Binary
+from compiler.schedule.build import build
+from compiler.simulator import simulate
+from tests.compiler.checks import binary_of, check_program
+from tests.compiler.graphs import feeds_for, graphs
+from tests.compiler.schedule.test_track import masked
+
+
+@pytest.mark.parametrize("target", ["lpu", "systolic", "edge"])
+@settings(max_examples=8, deadline=None)
+@given(graph=graphs(), seed=st.integers(0, 1000))
+def test_inferences_in_turn_give_what_each_gives_alone(target, graph, seed):
+    plan, _ = binary_of(graph, targets.load(target), objective="interval")
+    feeds = [feeds_for(graph, seed + n) for n in range(plan.map.copies + 2)]
+    check_program(graph, target, feeds, objective="interval")
+
+
+@pytest.mark.parametrize("target", ["lpu", "lpu2", "edge"])
+def test_a_long_chain_turns_through_its_arenas(target):
+    graph = masked(4)
+    plan, binary = binary_of(graph, targets.load(target), objective="interval")
+    assert plan.map.copies > 1
+    check_program(graph, target, [feeds_for(graph, n) for n in range(2 * plan.map.copies + 1)], objective="interval")
+    fewer = replace(binary.memory, copies=1, activations=binary.memory.arena)
+    feeds = [feeds_for(graph, n) for n in range(plan.map.copies + 1)]
+    with pytest.raises(ModelError):
+        simulate(replace(binary, memory=fewer).to_bytes(), feeds)
+
+
+def test_no_more_arenas_than_fit_and_none_lost_for_want_of_them():
+    graph, target = masked(4), targets.load("lpu")
+    plan = build(graph, target, quiet, objective="interval")
+    assert plan.map.copies > 1
+    spare = target.line_bytes * 64
+    room = (
+        target.on_chip(plan.map.total - plan.map.arena, 200 * len(plan.tiles)) // target.line_bytes * target.line_bytes
+    )
+    tight = build(graph, replace(target, memory_bytes=room + spare), quiet, objective="interval")
+    assert 1 <= tight.map.copies <= plan.map.copies
+    one = build(graph, replace(target, memory_bytes=target.line_bytes), quiet, objective="interval")
+    assert one.map.copies == 1
+    assert one.interval >= plan.interval
+
+
+def test_a_program_takes_no_more_arenas_than_the_processor_has():
+    graph, target = masked(4), targets.load("lpu")
+    _, binary = binary_of(graph, target, objective="interval")
+    few = replace(target, copies=binary.memory.copies - 1)
+    with pytest.raises(ModelError, match="arenas"):
+        simulate(binary.to_bytes(), feeds_for(graph, 0), few)
+    with pytest.raises(ModelError, match="equal arenas"):
+        Binary.from_bytes(replace(binary, memory=replace(binary.memory, copies=0)).to_bytes())
