@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import gcd, prod
-
-import numpy as np
+from math import prod
 
 from compiler.ir.access import Access
 from compiler.ir.types import DType
@@ -178,88 +176,3 @@ def stream(
     )
     nests = tuple(tuple(extents[i] for i in g) for g in groups)
     return Stream(place.buffer, place.dtype, place.offset, (nests[0], nests[1], nests[2]), dims, fill)
-
-
-def boxes(extents: tuple[int, ...], start: int, count: int) -> list[tuple[Range, ...]]:
-    """A range of a flattened nest as boxes: per box one (low, count) for every loop."""
-    if not extents:
-        return [()]
-    if start == 0 and count == prod(extents):
-        return [tuple((0, n) for n in extents)]
-    inner = prod(extents[1:])
-    first, last = start // inner, (start + count - 1) // inner
-    head, tail = start % inner, (start + count - 1) % inner + 1
-    if first == last:
-        return [((first, 1), *b) for b in boxes(extents[1:], head, count)]
-    result: list[tuple[Range, ...]] = []
-    if head:
-        result += [((first, 1), *b) for b in boxes(extents[1:], head, inner - head)]
-        first += 1
-    whole = last - first + (1 if tail == inner else 0)
-    if whole:
-        result.append(((first, whole), *((0, n) for n in extents[1:])))
-    if tail != inner:
-        result += [((last, 1), *b) for b in boxes(extents[1:], 0, tail)]
-    return result
-
-
-def lines(s: Stream, ranges: tuple[Range, Range, Range], line: int) -> np.ndarray:
-    """Sorted numbers of the buffer's lines that a piece of a stream touches (possibly a few more, never fewer)."""
-    found: list[np.ndarray] = []
-    parts = [boxes(g, *r) for g, r in zip(s.groups, ranges, strict=True)]
-    for a in parts[0]:
-        for b in parts[1]:
-            for c in parts[2]:
-                piece = _box_lines(s, a + b + c, line)
-                if piece is not None:
-                    found.append(piece)
-    if not found:
-        return np.empty(0, np.int64)
-    if len(found) == 1:
-        return found[0]
-    return np.unique(np.concatenate(found))
-
-
-def _box_lines(s: Stream, box: tuple[Range, ...], line: int) -> np.ndarray | None:
-    """Lines of one box: per coordinate the reachable interval, clipped to the tensor."""
-    base = s.base
-    steps = [(abs(stride), count) for count, stride in s.free if count > 1]  # (|byte stride|, count)
-    base += sum(stride * (count - 1) for count, stride in s.free if stride < 0)
-    for d in s.dims:
-        low = high = d.offset
-        step = 0
-        for c, (at, n) in zip(d.coefficients, box, strict=True):
-            if c:
-                low += c * at + min(0, c * (n - 1))
-                high += c * at + max(0, c * (n - 1))
-                if n > 1:
-                    step = gcd(step, abs(c))
-        if low < 0:
-            low += -(low // step) * step if step else 0
-        high = min(high, d.extent - 1)
-        if low < 0 or low > high:
-            return None
-        base += d.stride * low
-        count = (high - low) // step + 1 if step else 1
-        if count > 1 and d.stride:
-            if d.stride < 0:
-                base += d.stride * step * (count - 1)
-            steps.append((abs(d.stride) * step, count))
-    return _covered(base, s.dtype.size, sorted(steps), line)
-
-
-def _covered(base: int, size: int, steps: list[tuple[int, int]], line: int) -> np.ndarray:
-    starts = np.array([base], np.int64)
-    length = size
-    for stride, count in steps:
-        if stride <= max(line, length) and len(starts) == 1:
-            length += stride * (count - 1)
-        else:
-            starts = (starts[None, :] + (np.arange(count, dtype=np.int64) * stride)[:, None]).reshape(-1)
-    first = starts // line
-    last = (starts + length - 1) // line
-    if len(starts) == 1:
-        return np.arange(first[0], last[0] + 1)
-    width = int((last - first).max()) + 1
-    grid = first[:, None] + np.arange(width)[None, :]
-    return np.unique(grid[grid <= last[:, None]])

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.isa import flow
 from compiler.isa import stream as isa
+from compiler.isa.flow import Touched
+from compiler.isa.lines import lines
 from compiler.isa.tables import Pool
 from compiler.schedule import place as pl
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 GAP = 1 << 44  # bytes of address space per buffer: streams of different buffers are never equal
 
 Pieces = tuple[pl.Range, pl.Range, pl.Range]
-Array = np.ndarray[Any, Any]
-Covered = tuple[Array, Array | None, Array | None]
-_NOTHING: Covered = (np.empty(0, np.int64), None, None)
+_NONE = np.empty(0, np.int64)
+_NOTHING = Touched(_NONE, _NONE, _NONE)
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Space:
     lines: int = 0
     _streams: dict[int, pl.Stream] = field(default_factory=dict)
     _references: dict[pl.Stream, int] = field(default_factory=dict)
-    _covered: dict[tuple[int, Pieces, str], Covered] = field(default_factory=dict)
+    _covered: dict[tuple[int, Pieces, str], Touched] = field(default_factory=dict)
 
     def buffer(self, name: str, kind: str, size: int, data: np.ndarray[Any, Any] | None = None) -> Buffer:
         """Add a buffer of ``size`` bytes, rounded up to whole lines."""
@@ -82,7 +82,7 @@ class Space:
         """The stream behind a reference."""
         return self._streams[reference]
 
-    def touched(self, reference: int, pieces: Pieces, kind: str) -> Covered:
+    def touched(self, reference: int, pieces: Pieces, kind: str) -> Touched:
         """Lines of the space that a piece touches, with the first and the last row (or point) in each where the order
         ``kind`` asks for it; none for constants, which nobody writes."""
         s = self._streams[reference]
@@ -95,14 +95,11 @@ class Space:
             found = self._covered[key] = self._cover(s, reference, pieces, kind, buffer)
         return found
 
-    def _cover(self, s: pl.Stream, reference: int, pieces: Pieces, kind: str, buffer: Buffer) -> Covered:
+    def _cover(self, s: pl.Stream, reference: int, pieces: Pieces, kind: str, buffer: Buffer) -> Touched:
         line = self.machine.line_bytes
-        if kind == flow.WHOLE:
-            return pl.lines(s, pieces, line) + buffer.first_line, None, None
         inside = replace(self.pool.streams[reference - 1], base=s.offset)
-        runs = flow.runs(inside, pieces[0][0], pieces[1], pieces[2], line, kind)
-        lines, first, last = flow.touched(runs, line)
-        return lines + buffer.first_line, first, last
+        found = lines(inside, pieces[0][0], pieces[1], pieces[2], line, kind)
+        return found._replace(lines=found.lines + buffer.first_line)
 
 
 def relocated(stream: isa.Stream, address: dict[int, int]) -> isa.Stream:

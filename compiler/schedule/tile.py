@@ -90,7 +90,7 @@ def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
     """When an instruction works on the lines of an operand: the numbers that the processor goes by."""
     lines, first, last = space.touched(a.stream + 1, ((i.g0, 1), a.rows, a.inner), a.flow)
     delay = timing.latency if a.write else 0
-    if a.flow == WHOLE or first is None or last is None or (a.flow == ROWS and i.count1 == 1):
+    if a.flow == WHOLE or not len(lines) or (a.flow == ROWS and i.count1 == 1):
         return Span(lines, np.full(len(lines), delay), np.full(len(lines), delay + timing.beats))
     speed = pace(space.machine, space.pool, i, timing.beats, a.flow)
     return Span(lines, speed.begin(first) + delay, speed.end(last) + delay)

@@ -11,6 +11,8 @@ from compiler.isa import flow
 from compiler.isa.element import NUMPY
 from compiler.isa.flow import offsets
 from compiler.isa.geometry import Range, simplify
+from compiler.isa.lines import common
+from compiler.isa.lines import lines as touched
 from compiler.isa.stream import Nest, Stream
 
 Array = np.ndarray[Any, Any]
@@ -92,6 +94,8 @@ class Piece:
     def _guarded(self) -> Array | None:
         """Which elements are memory rather than fill; None when all are."""
         stream = self.stream
+        if not stream.guards or not common(stream, self.g0, *self._given).stream.guards:
+            return None
         mask: Array | None = None
         for guard in stream.guards:
             at = 0
@@ -118,25 +122,28 @@ class Piece:
 
     def _lines(self) -> Lines:
         """Lines that the piece touches; ``OutsideError`` when it leaves memory."""
-        runs = self._runs(flow.ROWS)
-        low, high = runs.bounds
-        if low < 0 or high > self.limit:
-            raise OutsideError(f"bytes {low} to {high} of {self.limit}")
-        lines, first, last = flow.touched(runs, self.line_bytes)
+        lines, first, last = self._touched(flow.ROWS)
         self._visits[flow.ROWS] = (first, last)
         if lines.size == 0:
             return slice(0, 0)
         low, high = int(lines[0]), int(lines[-1]) + 1
+        if low < 0 or high * self.line_bytes > self.limit:
+            self._check_bounds()
         return slice(low, high) if high - low == lines.size else lines
 
-    def _runs(self, order: str) -> flow.Runs:
-        return flow.runs(self.stream, self.g0, self._given[0], self._given[1], self.line_bytes, order)
+    def _check_bounds(self) -> None:
+        low, high = flow.runs(self.stream, self.g0, *self._given, self.line_bytes, flow.ROWS).bounds
+        if low < 0 or high > self.limit:
+            raise OutsideError(f"bytes {low} to {high} of {self.limit}")
+
+    def _touched(self, order: str) -> flow.Touched:
+        return touched(self.stream, self.g0, *self._given, self.line_bytes, order)
 
     def visits(self, order: str) -> Visits:
         """By line the first and the last row (or point) in it."""
         found = self._visits.get(order)
         if found is None:
-            _, first, last = flow.touched(self._runs(order), self.line_bytes)
+            _, first, last = self._touched(order)
             found = self._visits[order] = (first, last)
         return found
 

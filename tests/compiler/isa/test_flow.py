@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.isa import flow
+from compiler.isa.lines import lines
 from compiler.isa.stream import Guard, Loop, Stream
 from tests.compiler.oracle.footprint import elements
 
@@ -63,6 +64,8 @@ def test_every_line_is_worked_on_from_its_first_item_to_its_last(kind: str, piec
     numbers = zip(found.first.tolist(), found.last.tolist(), strict=True)
     assert dict(zip(found.lines.tolist(), numbers, strict=True)) == wanted
     assert found.lines.tolist() == sorted(wanted)
+    again = lines(stream, 0, rows, inner, LINE, kind)
+    assert [column.tolist() for column in again] == [column.tolist() for column in found]
 
 
 @given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 200))

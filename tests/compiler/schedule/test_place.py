@@ -1,27 +1,20 @@
 """Lines touched by a piece of a stream: never fewer than the elements lie on; reshapes without copies as NumPy does them."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler import targets
 from compiler.ir.access import Access
 from compiler.ir.types import DType
-from compiler.schedule.place import Place, boxes, lines, ordered_strides, reshape_strides, stream
+from compiler.isa.flow import ROWS
+from compiler.schedule.place import Place, ordered_strides, reshape_strides, stream
+from compiler.schedule.space import Space
 
 LINE = 64
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(1, 4), max_size=4).map(tuple), st.data())
-def test_boxes_are_exactly_the_range_of_the_flattened_nest(extents, data):
-    total = int(np.prod(extents, dtype=int))
-    start = data.draw(st.integers(0, total - 1))
-    count = data.draw(st.integers(1, total - start))
-    points = []
-    for box in boxes(extents, start, count):
-        grid = np.meshgrid(*(np.arange(a, a + n) for a, n in box), indexing="ij")
-        points += list(np.ravel_multi_index([g.reshape(-1) for g in grid], extents)) if extents else [0]
-    assert sorted(points) == list(range(start, start + count))
+MACHINE = replace(targets.load("lpu"), line_bytes=LINE)
 
 
 @st.composite
@@ -47,7 +40,9 @@ def pieces(draw):
 @given(pieces())
 def test_every_element_inside_the_tensor_lies_on_a_named_line(case):
     place, access, extents, cut, s, ranges = case
-    named = set(lines(s, ranges, LINE).tolist())
+    space = Space(MACHINE)
+    space.buffer("x", "arena", place.offset + 4 * int(np.prod(place.shape)))
+    named = set(space.touched(space.stream(s), ranges, ROWS).lines.tolist())
     rows = range(ranges[1][0], sum(ranges[1]))
     columns = range(ranges[2][0], sum(ranges[2]))
     for row in rows:

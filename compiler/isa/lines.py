@@ -1,0 +1,93 @@
+"""Lines that a piece of a stream touches, found once for all pieces that differ only in where they lie.
+
+Tiles of one operation are the same piece at other places. A piece is brought to a common form: loops that it does not step
+along go, its ranges begin as early as they can, guards that exclude none of it go, and its address is that within a line.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from compiler.isa import flow
+from compiler.isa.flow import Touched
+from compiler.isa.geometry import Range
+from compiler.isa.stream import Guard, Loop, Nest, Stream, points
+
+KEPT = 1 << 12  # common forms remembered
+
+
+class Common(NamedTuple):
+    """A piece in its common form: the same elements in the same order, ``base`` included."""
+
+    stream: Stream
+    rows: Range
+    inner: Range
+
+
+class _Cut(NamedTuple):
+    """A range of a nest with the loops it stays at one step of taken off: ``steps`` taken along every loop, their bytes,
+    loops left, start in those."""
+
+    steps: tuple[int, ...]
+    moved: int
+    left: Nest
+    start: int
+
+
+@lru_cache(maxsize=1 << 16)
+def _cut(nest: Nest, start: int, count: int) -> _Cut:
+    steps = [0] * len(nest)
+    moved = at = 0
+    left = nest
+    while left:
+        inner = points(left[1:])
+        steps[at], start = divmod(start, inner)
+        moved += steps[at] * left[0].stride
+        if start + count > inner or len(left) == 1:
+            left = (Loop(-(-(start + count) // inner), left[0].stride), *left[1:])
+            break
+        left, at = left[1:], at + 1
+    return _Cut(tuple(steps), moved, left, start if nest else 0)
+
+
+def common(stream: Stream, g0: int, rows: Range, inner: Range) -> Common:
+    """The common form of a piece, at its own address."""
+    first = _cut(stream.g0, g0 if stream.g0 else 0, 1)
+    second, third = _cut(stream.g1, *rows), _cut(stream.g2, *inner)
+    guards: tuple[Guard, ...] = ()
+    if stream.guards:
+        steps = first.steps + second.steps + third.steps
+        guards = _needed(stream, steps, (second.left, third.left))
+    base = stream.base + first.moved + second.moved + third.moved
+    made = Stream(stream.dtype, base, (), second.left, third.left, guards, stream.fill)
+    return Common(made, (second.start, rows[1]), (third.start, inner[1]))
+
+
+def _needed(stream: Stream, steps: tuple[int, ...], left: tuple[Nest, Nest]) -> tuple[Guard, ...]:
+    """Guards that may exclude something, counted from the steps taken."""
+    b = len(stream.g0) + len(stream.g1)
+    found = []
+    for guard in stream.guards:
+        c = guard.coefficients
+        offset = guard.offset + sum(s * n for s, n in zip(steps, c, strict=True))
+        rest = c[b - len(left[0]) : b] + c[len(c) - len(left[1]) :]
+        reach = [(loop.extent - 1) * n for loop, n in zip(left[0] + left[1], rest, strict=True)]
+        low, high = offset + sum(min(0, n) for n in reach), offset + sum(max(0, n) for n in reach)
+        if low < 0 or high >= guard.extent:
+            found.append(Guard(guard.extent, offset, rest))
+    return tuple(found)
+
+
+def lines(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int, kind: str) -> Touched:
+    """What ``flow.touched(flow.runs(...))`` finds for the piece. The arrays of rows (or points) are not to be changed."""
+    form = common(stream, g0, rows, inner)
+    line, phase = divmod(form.stream.base, line_bytes)
+    s = form.stream
+    found = _found(Stream(s.dtype, phase, (), s.g1, s.g2, s.guards), form.rows, form.inner, line_bytes, kind)
+    return Touched(found.lines + line, found.first, found.last)
+
+
+@lru_cache(maxsize=KEPT)
+def _found(stream: Stream, rows: Range, inner: Range, line_bytes: int, kind: str) -> Touched:
+    return flow.touched(flow.runs(stream, 0, rows, inner, line_bytes, kind), line_bytes)
