@@ -199,7 +199,8 @@ class Readers:
         if isinstance(node, Join):
             return self._dense(node, dense_order(place))
         assert isinstance(node, Compute)
-        value = next(o.value for o in node.operands if self.root(o.value)[1] == self.root(node.output)[1][:-1])
+        root, path = self.root(node.output)
+        value = next(o.value for o in node.operands if self.root(o.value) == (root, path[:-1]))
         return self._dense(node, follow(node, {**self.places, value: place}, self.graph, self.machine))
 
     def _dense(self, node: Node, order: Order) -> Place:
