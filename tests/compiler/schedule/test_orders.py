@@ -47,23 +47,6 @@ def test_a_transposed_convolution_weaves_its_phases_without_a_second_copy():
     assert copies < elements // 16  # three joins of pixels, no element by itself
 
 
-def test_the_heads_of_an_attention_are_stored_for_who_reads_them_as_one_row():
-    heads, tokens, depth = 12, 64, 32
-    nodes = [
-        helper.make_node("MatMul", ["p", "v"], ["mixed"], name="mix"),
-        helper.make_node("Transpose", ["mixed"], ["turned"], name="turn", perm=[0, 2, 1, 3]),
-        helper.make_node("Reshape", ["turned", "flat"], ["rows"], name="flatten"),
-        helper.make_node("ReduceMax", ["rows"], ["top"], name="largest", axes=[2], keepdims=1),
-        helper.make_node("Sub", ["rows", "top"], ["y"], name="less"),
-    ]
-    shapes = {"p": [1, heads, tokens, tokens], "v": [1, heads, tokens, depth]}
-    constants = {"flat": np.array([1, tokens, heads * depth], np.int64)}
-    found = beats_of(nodes, shapes, [1, tokens, heads * depth], constants)
-    least = tokens * heads * depth // LANES
-    assert found["vector", "less"] <= 2 * least
-    assert not any(unit == "move" and name in ("turn", "flatten") for unit, name in found)
-
-
 def test_a_sum_is_stored_as_both_of_its_terms_are():
     size = 48
     rng = np.random.default_rng(0)
