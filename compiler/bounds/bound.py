@@ -161,10 +161,10 @@ def _latency(problem: Problem, times: Times, table: Table, best: Prices) -> Foun
 def _through_links(problem: Problem, times: Times) -> list[Found]:
     """What comes in and what follows its last element; what goes out behind the first that can."""
     graph, machine, demands = problem.graph, problem.machine, problem.demands
-    into = [times.tail[name] for name in graph.inputs]
+    shares = [demands.share(name) for name in graph.inputs]  # what nobody asks for may come in last
+    came = [int(cycles * share) for cycles, share in zip(_in(graph, machine), shares, strict=True)]
+    into = [times.tail[name] if share else 0 for name, share in zip(graph.inputs, shares, strict=True)]
     out = [times.first[name] for name in graph.outputs]
-    # what nobody asks for may come in last
-    came = [int(cycles * demands.share(name)) for cycles, name in zip(_in(graph, machine), graph.inputs, strict=True)]
     found = []
     for ends, unit, all_cycles in ((into, machine.link_in, came), (out, machine.link_out, _out(graph, machine))):
         name = "link_in" if unit is machine.link_in else "link_out"

@@ -93,11 +93,20 @@ class Times:
             self.start[node.output] = self.first[node.output]
             return
         start = max((self.first[v] for v, always in self.always_read(node) if always), default=0)
+        if isinstance(node, Compute) and node.output in self.planes:
+            start = max(start, self._loaded(node))
         if isinstance(node, Compute) and node.reducer and not on_planes(node, self.graph, self.machine):
             start = max(start, *(self._operand_ready(node, o, (1,) * node.parallel) for o in self._pre(node)), 0)
         self.start[node.output] = start
         done = max((self._operand_ready(node, o, (1,) * self._rank(node)) for o in self._always(node)), default=0)
         self.first[node.output] = max(start, done) + 1 + self.latency(node)
+
+    def _loaded(self, node: Compute) -> int:
+        """When a plane can have weights from either factor, and something to multiply with them."""
+        load = 1 + self.machine.weights.latency
+        known = self._always(node)
+        one, other = (self.first[o.value] if o in known else 0 for o in node.operands[:2])
+        return min(max(one + load, other), max(one, other + load))
 
     def always_read(self, node: Node) -> list[tuple[str, bool]]:
         """Values that a node reads, and whether every output element depends on them."""
