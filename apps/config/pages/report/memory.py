@@ -21,7 +21,7 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
     """Rectangles address x cycle of the buffers, the largest first kept, and the line of live bytes.
 
     Weights and state stand still for the whole inference and dwarf the rest, so the drawing starts above them, at
-    `base`, where the arena begins.
+    `base`, where the first arena begins; overlapping inferences use it and its likes in turn.
     """
     storage = report["resources"]["storage"]
     moving = [buffer for buffer in report["memory"] if buffer["kind"] == "arena"]
@@ -31,7 +31,7 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
     base = storage["weights"] + storage["state"]
     return {
         "base": base,
-        "top": base + storage["activations"],
+        "top": base + storage["activations"] // report.get("arenas", 1),
         "latency": report["resources"]["cycles"],
         "buffers": [[b["buffer"], b["address"], b["size"], b["first"], b["last"]] for b in moving[:DRAWN]],
         "left_out": max(0, len(moving) - DRAWN),
@@ -42,5 +42,6 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parts of the storage that sum to its total."""
-    storage = report["resources"]["storage"]
-    return [{"key": key, "title": title, "bytes": storage[key]} for key, title in TITLES if storage[key]]
+    storage, arenas = report["resources"]["storage"], report.get("arenas", 1)
+    titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, taken in turn)"} if arenas > 1 else {})
+    return [{"key": key, "title": title, "bytes": storage[key]} for key, title in titles.items() if storage[key]]
