@@ -5,7 +5,8 @@ it; the same of the interval, of the program that is made short in that; the cyc
 inference (the units of a kind together, divided by their number); latency and interval of the balanced program. Then medians
 and largest ratios. All of it again on the same processor with every latency doubled whose source says "chosen", and, for the
 largest image classifier, with links of no cost. `--run` runs inferences back to back on the simulator, more than there are
-arenas, which refuses any conflict between them. Ends with status 1 when a ratio is above the limits that the project has set itself.
+arenas, which refuses any conflict between them. Ends with status 1 when a ratio is above the limits that the project has
+set itself.
 """
 
 from __future__ import annotations
