@@ -108,7 +108,7 @@ def _data_share(node: Compute, graph: Graph, box: Box | None) -> Fraction:
         return Fraction(1)
     if box is not None:
         return Fraction(0)
-    return max(Fraction(0), 1 - sum(1 - inside_share(o, graph, node.loops) for o in padded))
+    return max(Fraction(0), 1 - sum((1 - inside_share(o, graph, node.loops) for o in padded), Fraction(0)))
 
 
 def _fetches(
