@@ -88,12 +88,15 @@ def _renumbered(i: Instruction, renamed: dict[int, int]) -> Instruction:
 
 
 def _image(plan: Plan) -> bytes:
-    image = np.zeros(plan.map.constants, np.uint8)
-    for b in plan.space.buffers.values():
-        if b.kind == "constant" and b.data is not None and b.data.nbytes:
-            at = plan.address[b.number]
-            image[at : at + b.data.nbytes] = np.frombuffer(b.data.tobytes(), np.uint8)
-    return image.tobytes()
+    """The constants region; put together from the buffers themselves, since a copy is as large as the model."""
+    parts: list[bytes | memoryview] = []
+    at = 0
+    kept = [b for b in plan.space.buffers.values() if b.kind == "constant" and b.data is not None and b.data.nbytes]
+    for b in sorted(kept, key=lambda b: plan.address[b.number]):
+        assert b.data is not None
+        parts += (bytes(plan.address[b.number] - at), memoryview(b.data.reshape(-1).view(np.uint8)))
+        at = plan.address[b.number] + b.data.nbytes
+    return b"".join((*parts, bytes(plan.map.constants - at)))
 
 
 def _states(plan: Plan) -> tuple[StateSlot, ...]:

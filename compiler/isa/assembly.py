@@ -113,7 +113,7 @@ def _axis_text(a: GatherAxis) -> str:
     return f"index={a.index} extent={a.extent} stride={a.stride} offset={a.offset} by({_numbers(a.coefficients)})"
 
 
-def assemble(text: str, constants: bytes = b"", external: bytes = b"") -> Binary:
+def assemble(text: str, constants: bytes | memoryview = b"", external: bytes = b"") -> Binary:
     """The program that a disassembly describes. ``ModelError`` names the line that cannot be read."""
     a = _Assembler()
     for number, line in enumerate(text.splitlines(), 1):
@@ -141,7 +141,7 @@ class _Assembler:
         word, rest = line.split(" ", 1)
         _DIRECTIVES[word](self, rest)
 
-    def finish(self, constants: bytes, external: bytes) -> Binary:
+    def finish(self, constants: bytes | memoryview, external: bytes) -> Binary:
         tables: dict[str, Any] = {name: tuple(entries) for name, entries in self.lists.items()}
         image: dict[str, Any] = {"constants": constants, "external": external}
         return Binary(**self.head, **tables, **image, instructions=pack(self.instructions))

@@ -79,7 +79,7 @@ class Binary:
     gathers: tuple[Gather, ...]
     ports: tuple[Port, ...]
     states: tuple[StateSlot, ...]
-    constants: bytes
+    constants: bytes | memoryview  # a part of the bytes that were read: a copy would be as large as the model
     memory: MemoryMap
     sources: tuple[str, ...]
     latency: int
@@ -134,7 +134,7 @@ class Binary:
         """The program in ``data``; ``ModelError`` when it is not one."""
         from compiler.isa.check import check
 
-        r = e.Reader(data)
+        r = e.Reader(bytes(data))
         r.require(bytes(r.take(len(MAGIC))) == MAGIC, "it does not begin as one; compile the model again")
         version = r.one("I")
         r.require(version == FORMAT, f"its format is {version}, this version reads {FORMAT}; compile the model again")
@@ -206,7 +206,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
     _table("gathers", e.write_gather, e.read_gather),
     _table("ports", e.write_port, e.read_port),
     _table("states", _write_state, _read_state),
-    ("constants", lambda w, b: w.parts.append(b.constants), lambda r: {"constants": bytes(r.take(len(r.data)))}),
+    ("constants", lambda w, b: w.parts.append(b.constants), lambda r: {"constants": r.take(len(r.data))}),
     _table("sources", lambda w, text: w.text(text), lambda r: r.text()),
     ("external", lambda w, b: w.parts.append(b.external), lambda r: {"external": bytes(r.take(len(r.data)))}),
 )

@@ -29,7 +29,7 @@ class Writer:
     """Collects bytes."""
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        self.parts: list[bytes | memoryview] = []
 
     def pack(self, form: str, *values: Any) -> None:
         self.parts.append(struct.pack("<" + form, *values))
