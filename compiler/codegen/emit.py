@@ -94,7 +94,7 @@ def _image(plan: Plan) -> bytes:
     kept = [b for b in plan.space.buffers.values() if b.kind == "constant" and b.data is not None and b.data.nbytes]
     for b in sorted(kept, key=lambda b: plan.address[b.number]):
         assert b.data is not None
-        parts += (bytes(plan.address[b.number] - at), memoryview(b.data.reshape(-1).view(np.uint8)))
+        parts += (bytes(plan.address[b.number] - at), b.data.reshape(-1).view(np.uint8).data)
         at = plan.address[b.number] + b.data.nbytes
     return b"".join((*parts, bytes(plan.map.constants - at)))
 
