@@ -20,7 +20,7 @@ from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import stored_array
 from compiler.precision.error import decibels, powers
-from compiler.precision.feeds import affordable, is_picture, seeded
+from compiler.precision.feeds import affordable, seeded
 from compiler.precision.plan import (
     ROW,
     STATIC,
@@ -35,9 +35,8 @@ from compiler.precision.rewrite import Rewriter
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
-# What inputs may exceed the calibration's by before codes saturate. A factor of two costs one bit. Made-up pictures are
-# noise of full strength, which drives filters further than most that is photographed or drawn.
-GIVEN, PICTURES, MADE_UP = 1.25, 1.5, 2.0
+# What inputs may exceed the calibration's by before codes saturate. A factor of two costs one bit.
+GIVEN, MADE_UP = 1.25, 2.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> t
     given = seeded(graph) if feeds is None else [_checked(graph, feed, n) for n, feed in enumerate(feeds)]
     if not given:
         raise ModelError("the calibration holds no feed; give at least one, or none at all for seeded ones")
-    watch = _Watch(graph, GIVEN if feeds is not None else PICTURES if _only_pictures(graph) else MADE_UP)
+    watch = _Watch(graph, GIVEN if feeds is not None else MADE_UP)
     measured = affordable(graph)
     state: dict[str, Array] = {}
     outputs = []
@@ -67,10 +66,6 @@ def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> t
         except InterpreterFault as fault:
             raise ModelError(f"calibration feed {number} cannot be run: {fault}") from fault
     return Calibration(watch.ranges, watch.loss, feeds is None, len(given)), Seen(given, outputs)
-
-
-def _only_pictures(graph: Graph) -> bool:
-    return all(graph.types[name].dtype.is_float and is_picture(graph.types[name].shape) for name in graph.inputs)
 
 
 def _checked(graph: Graph, feed: Mapping[str, Any], number: int) -> Feeds:

@@ -5,6 +5,8 @@ Their meaning is that of ONNX Runtime's contrib operators (its document ContribO
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from compiler.frontend.op import Op, Rule
@@ -12,6 +14,7 @@ from compiler.frontend.operators.codes import Codes, multiply, requantised
 from compiler.frontend.operators.microsoft import attend, derived, single
 from compiler.frontend.operators.quantised import TABLE as STANDARD
 from compiler.frontend.operators.quantised import dequantise, dynamic, factor, flat, quantise
+from compiler.frontend.operators.recurrent import Cell, lstm
 from compiler.ir.types import DType
 
 BITS = (2, 4, 8)
@@ -178,7 +181,36 @@ def _qconv(op: Op) -> str:
     return op.transpose(done, (0, *range(2, rank), 1))
 
 
+class _CodedCell(Cell):
+    """Weights as codes, [directions, size, gates * hidden]; inputs and states become codes as they come, all at once each.
+
+    ONNX Runtime gives every thread of a batch a scale of its own; here a batch has one.
+    """
+
+    hidden_axis = 1
+
+    def projected(self) -> str:
+        return self._product(self.op.x(), 1, 8, self.bias_in)
+
+    def recurrent(self, state: str, weights: str, bias: str | None) -> str:
+        return self._product(state, 2, 10, bias)
+
+    def _product(self, value: str, weights: int, scale: int, bias: str | None) -> str:
+        other = copy.copy(self.op)
+        other.inputs = (value,)
+        codes, factor, zero = dynamic(other)
+        point = self._of_direction(scale + 1) if self.op.has(scale + 1) else None
+        right = Codes(self.part(weights), point)
+        return _as_floats(self.op, Codes(codes, zero), factor, right, self._of_direction(scale), bias)
+
+    def _of_direction(self, i: int) -> str:
+        """One scale or zero point, or one per column."""
+        value = self.op.slice(self.op.x(i), 0, self.direction, 1)
+        return self.op.b.reshape(value, self.op.shape(i)[1:])
+
+
 TABLE: dict[str, Rule] = {
+    "DynamicQuantizeLSTM": lambda op: lstm(op, _CodedCell),
     "QuantizeLinear": STANDARD["QuantizeLinear"], "DequantizeLinear": STANDARD["DequantizeLinear"],
     "QLinearAdd": _binary("add"), "QLinearMul": _binary("mul"), "QLinearSigmoid": _unary("Sigmoid"),
     "QLinearLeakyRelu": _leaky, "QLinearSoftmax": _softmax, "QLinearConcat": _concat, "QLinearWhere": _where,

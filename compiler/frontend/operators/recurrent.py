@@ -31,13 +31,16 @@ def _activation(op: Op, name: str, alpha: float, beta: float) -> Activation:
     return table[name.lower()]
 
 
-class _Cell:
+class Cell:
     """What the three operators share: weights of one direction, activations, the walk over time."""
+
+    hidden_axis = 2  # of the recurrent weights: [directions, gates * hidden, hidden]
 
     def __init__(self, op: Op, gates: int, direction: int, count: int) -> None:
         self.op, self.gates, self.direction = op, gates, direction
-        self.hidden = op.whole("hidden_size", op.shape(2)[-1])
-        op.need(op.rank() == 3 and op.shape(1)[1] == gates * self.hidden, "its weights do not fit its hidden size.")
+        self.hidden = op.whole("hidden_size", op.shape(2)[self.hidden_axis])
+        fits = op.rank() == 3 and op.shape(1)[3 - self.hidden_axis] == gates * self.hidden
+        op.need(fits, "its weights do not fit its hidden size.")
         names = op.texts("activations") or (["Sigmoid", "Tanh", "Tanh"] if gates == 4 else ["Sigmoid", "Tanh"]) * count
         if gates == 1 and not op.texts("activations"):
             names = ["Tanh"] * count
@@ -84,7 +87,7 @@ class _Cell:
         return self.op.contract("bh,gh->bg", state, weights, bias=None if bias is None else ("g", bias))
 
 
-def _walk(op: Op, cell: _Cell, states: tuple[str, ...], step: Step, *, back: bool) -> tuple[str, tuple[str, ...]]:
+def _walk(op: Op, cell: Cell, states: tuple[str, ...], step: Step, *, back: bool) -> tuple[str, tuple[str, ...]]:
     """All steps of one direction: outputs [time, 1, batch, hidden] and the last states."""
     time, batch = op.shape()[0], op.shape()[1]
     projected = cell.projected()
@@ -116,7 +119,9 @@ def _directions(op: Op) -> list[bool]:
     return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[name]
 
 
-def _run(op: Op, gates: int, begin: Callable[[_Cell], tuple[tuple[str, ...], Step]]) -> tuple[str | None, ...]:
+def _run(
+    op: Op, gates: int, begin: Callable[[Cell], tuple[tuple[str, ...], Step]], kind: type[Cell] = Cell
+) -> tuple[str | None, ...]:
     """All directions; outputs Y and the last of every state."""
     ways = _directions(op)
     batch_first = bool(op.whole("layout", 0))
@@ -126,7 +131,7 @@ def _run(op: Op, gates: int, begin: Callable[[_Cell], tuple[tuple[str, ...], Ste
         op.inputs = tuple(moved)
     outputs, last = [], []
     for direction, back in enumerate(ways):
-        cell = _Cell(op, gates, direction, len(ways))
+        cell = kind(op, gates, direction, len(ways))
         states, step = begin(cell)
         made, final = _walk(op, cell, states, step, back=back)
         outputs.append(made)
@@ -141,7 +146,7 @@ def _run(op: Op, gates: int, begin: Callable[[_Cell], tuple[tuple[str, ...], Ste
 
 
 def _rnn(op: Op) -> tuple[str | None, ...]:
-    def begin(cell: _Cell) -> tuple[tuple[str, ...], Step]:
+    def begin(cell: Cell) -> tuple[tuple[str, ...], Step]:
         (f,) = cell.functions
 
         def step(x: str, states: tuple[str, ...]) -> tuple[str, ...]:
@@ -153,10 +158,11 @@ def _rnn(op: Op) -> tuple[str | None, ...]:
     return _run(op, 1, begin)
 
 
-def _lstm(op: Op) -> tuple[str | None, ...]:
+def lstm(op: Op, kind: type[Cell] = Cell) -> tuple[str | None, ...]:
+    """The standard's LSTM; ``kind`` says how its products are computed."""
     op.need(not op.whole("input_forget", 0), "couples its input and forget gates.")
 
-    def begin(cell: _Cell) -> tuple[tuple[str, ...], Step]:
+    def begin(cell: Cell) -> tuple[tuple[str, ...], Step]:
         f, g, h = cell.functions
         peepholes = [op.slice(cell.part(7), 0, i * cell.hidden, cell.hidden) for i in range(3)] if op.has(7) else []
 
@@ -179,11 +185,11 @@ def _lstm(op: Op) -> tuple[str | None, ...]:
 
         return (cell.first(5), cell.first(6)), step
 
-    return _run(op, 4, begin)
+    return _run(op, 4, begin, kind)
 
 
 def _gru(op: Op) -> tuple[str | None, ...]:
-    def begin(cell: _Cell) -> tuple[tuple[str, ...], Step]:
+    def begin(cell: Cell) -> tuple[tuple[str, ...], Step]:
         f, g = cell.functions
         size = cell.hidden
         late = bool(op.whole("linear_before_reset", 0))
@@ -209,4 +215,4 @@ def _gru(op: Op) -> tuple[str | None, ...]:
     return _run(op, 3, begin)
 
 
-TABLE: dict[str, Rule] = {"RNN": _rnn, "LSTM": _lstm, "GRU": _gru}
+TABLE: dict[str, Rule] = {"RNN": _rnn, "LSTM": lstm, "GRU": _gru}

@@ -148,8 +148,8 @@ def test_dequantise_multiply_quantise_becomes_one_contraction_of_codes(seed, kin
     assert len([n for n in graph.nodes if isinstance(n, Compute)]) == 1, "one contraction with a requantising end"
 
 
-def microsoft(kind, names, **attributes):
-    return helper.make_node(kind, names, ["y"], domain="com.microsoft", **attributes)
+def microsoft(kind, names, outputs=("y",), **attributes):
+    return helper.make_node(kind, names, list(outputs), domain="com.microsoft", **attributes)
 
 
 def scales(rng, dtype, *names):
@@ -249,3 +249,20 @@ def test_attention_of_codes(masked):
     node = microsoft("QAttention", ["x", "w", "bias", "sx", "sw", "mask" if masked else "", "zx", "zw"], num_heads=2)
     graph = check([node], {"x": codes(rng, "u1", 1, 5, 8)}, constants, {"y": FLOAT}, relative=1e-3)
     assert any(multiplies_codes(graph.with_nodes((n,))) for n in graph.nodes)
+
+
+@few
+@given(SEED, st.sampled_from(["forward", "reverse", "bidirectional"]), st.sampled_from(["i1", "u1"]), st.booleans())
+def test_a_recurrence_by_codes(seed, way, dtype, columns):
+    rng = np.random.default_rng(seed)
+    (size, hidden), ways = rng.integers(1, 9, 2), 2 if way == "bidirectional" else 1
+    kept = (ways, 4 * hidden) if columns else (ways,)
+    matrices = [weights(rng, ways, n, 4 * hidden) if dtype == "i1" else codes(rng, dtype, ways, n, 4 * hidden)
+                for n in (size, hidden)]  # fmt: skip
+    constants = {"w": matrices[0], "r": matrices[1], "b": rng.standard_normal((ways, 8 * hidden)).astype(f4)}
+    constants |= {name: (rng.random(kept) * 0.01 + 0.002).astype(f4) for name in ("sw", "sr")}
+    constants |= {name: np.full(kept, 0 if dtype == "i1" else 130, dtype) for name in ("zw", "zr")}
+    feeds = {"x": rng.standard_normal((3, 1, size)).astype(f4), "h": rng.standard_normal((ways, 1, hidden)).astype(f4)}
+    names = ["x", "w", "r", "b", "", "h", "", "", "sw", "zw", "sr", "zr"]
+    node = microsoft("DynamicQuantizeLSTM", names, ("y", "yh", "yc"), hidden_size=int(hidden), direction=way)
+    check([node], feeds, constants, {"y": FLOAT, "yh": FLOAT, "yc": FLOAT})
