@@ -9,7 +9,7 @@ from compiler import targets
 from compiler.bundle import Buckets, Bundle
 from compiler.codegen.emit import emit
 from compiler.codegen.notes import notes
-from compiler.errors import DoesNotFit, ModelError
+from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
 from compiler.precision import PRECISIONS, Calibration, prepare
@@ -18,6 +18,7 @@ from compiler.program import Program
 from compiler.schedule import external
 from compiler.schedule.build import Plan, build
 from compiler.schedule.repeat import OBJECTIVES
+from compiler.shortage import hopeless, refusal, ways
 from compiler.targets import Target
 
 Stage = Callable[[str], None]
@@ -93,18 +94,24 @@ def _compile(
     fused, accuracy = prepare(optimise(graph), precision, calibration)
     fused = shape_for_units(fused)
     facts = accuracy | {"objective": objective}
-    for extent in external.extents(target):
-        for copies in (0, 1):  # one arena before anything else leaves the chip
-            plan = build(fused, target, on_stage, extent, copies, objective)
-            if _fits(plan, 0):
-                on_stage("binary")
-                binary = emit(plan, notes(plan, fused, _least(plan, fused), precision) | facts)
-                if _fits(plan, binary.instruction_bytes):
-                    return Program(binary, target)
-            if plan.map.copies == 1:
-                break
-    _check_size(plan, binary.instruction_bytes if _fits(plan, 0) else 0)
-    raise AssertionError("what does not fit has been refused")
+    tried: list[tuple[Plan, int]] = []
+    for way in ways(fused, target):
+        for extent in external.extents(target)[-1:] if way.in_turns else external.extents(target):
+            for copies in (1,) if way.in_turns else (0, 1):  # one arena before anything else leaves the chip
+                plan = build(way.graph, target, on_stage, extent, copies, objective, in_turns=way.in_turns)
+                instructions = 0
+                if _fits(plan, 0):
+                    on_stage("binary")
+                    binary = emit(plan, notes(plan, way.graph, _least(plan, fused), precision) | facts)
+                    if _fits(plan, binary.instruction_bytes):
+                        return Program(binary, target)
+                    instructions = binary.instruction_bytes
+                if plan.map.copies == 1:
+                    break
+        tried.append((plan, instructions))
+        if hopeless(plan):
+            break
+    raise refusal(fused, tried)
 
 
 def _least(plan: Plan, fused: Graph) -> dict[str, Any]:
@@ -123,30 +130,3 @@ def _least(plan: Plan, fused: Graph) -> dict[str, Any]:
 
 def _fits(plan: Plan, instructions: int) -> bool:
     return plan.target.on_chip(plan.map.total, instructions) <= plan.target.memory_bytes
-
-
-def _check_size(plan: Plan, instructions: int) -> None:
-    """Refuse what is larger than the memory, with the levers that would close the gap."""
-    asked = plan.target.on_chip(plan.map.total, instructions)
-    available = plan.target.memory_bytes
-    if asked <= available:
-        return
-    levers: list[dict[str, Any]] = []
-    if plan.map.constants:
-        saved = plan.map.constants // 2
-        levers.append({"lever": "precision", "effect": saved, "text": f"float16 weights would take {saved} bytes less"})
-    spare = plan.map.activations - plan.map.copies * plan.arena_bound
-    if spare:
-        levers.append(
-            {"lever": "memory plan", "effect": spare, "text": f"a perfect plan of the arena would save {spare} bytes"}
-        )
-    for name in targets.names():
-        other = targets.load(name)
-        if other.memory_bytes > available:
-            more = other.memory_bytes - available
-            levers.append({"lever": "target", "effect": more, "text": f"{name} has {more} bytes more"})
-    raise DoesNotFit(
-        f"the program needs {asked} bytes of on-chip memory, {asked - available} more than the {available} of "
-        f"{plan.target.name}; " + ("; ".join(lever["text"] for lever in levers) or "split the model"),
-        asked=asked, available=available, levers=levers,
-    )  # fmt: skip

@@ -21,7 +21,7 @@ from compiler.passes.live import live_bytes
 REACH = 12  # operations before and behind the fullest moment that a stretch may hold
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # bands that are tried
 STRETCHES = 6  # that a graph is cut at, at most
-TRIES = 600  # cuts that are judged for each of them
+TRIES = 60_000  # operations of all the cuts that are judged for each of them
 
 Rows = tuple[int, int]  # from the first row to behind the last
 
@@ -44,7 +44,7 @@ def _lowered(graph: Graph, at: int, room: int) -> Graph | None:
     """The cheapest stretch around the fullest operation that fits the room, else the one that leaves least live."""
     before = max(live_bytes(graph))
     best: tuple[tuple[int, int], Graph] | None = None
-    for made in islice(_cuts(graph, at, room), TRIES):
+    for made in islice(_cuts(graph, at, room), TRIES // len(graph.nodes)):
         peak = max(live_bytes(made))
         key = (max(peak, room), len(made.nodes))
         if peak < before and (best is None or key < best[0]):

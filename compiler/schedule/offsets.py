@@ -107,7 +107,7 @@ class _Problem:
             top,
             (np.array(sizes, np.int64) // unit).astype(kind),
             rows.astype(kind),
-            -meets.astype(kind),  # every bit, so that it masks
+            np.negative(meets.astype(kind)),  # every bit, so that it masks
             (first[:, None] <= edges) & (edges < last[:, None]),
             first,
             last,

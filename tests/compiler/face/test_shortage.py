@@ -1,0 +1,58 @@
+"""A processor with too little memory: other orders and bands first, then a refusal with measured levers."""
+
+import re
+
+import numpy as np
+import pytest
+
+import compiler
+from compiler.ir.interpreter import run
+from compiler.passes import optimise, shape_for_units
+from compiler.targets import catalogue
+from compiler.targets.loader import parse
+from tests.compiler.checks import check_rows, same
+from tests.compiler.passes.test_bands import WIDE, images, work
+
+GRAPH = compiler.load(images(WIDE, side=48))
+X = np.random.default_rng(3).standard_normal((1, 3, 48, 48)).astype(np.float32)
+
+
+def machine(memory):
+    """The processor with one arena at a time and so much memory."""
+    text = catalogue.text("lpu").replace('name = "lpu"', 'name = "short"')
+    text = re.sub(r"(?m)^copies = .*$", 'copies = { value = 1, source = "chosen" }', text)
+    return parse(re.sub(r"(?m)^bytes = .*$", f'bytes = {{ value = {memory}, source = "chosen" }}', text, count=1))
+
+
+def small(share):
+    """That share of the memory that the program takes of its own accord."""
+    taken = compiler.compile(GRAPH, machine(320 * 50_000)).resources.storage.total
+    return machine(taken * share // 100 // 320 * 320)
+
+
+@pytest.mark.parametrize("share", [92, 70])
+def test_a_program_that_does_not_fit_runs_one_operation_after_the_other_and_then_in_bands(share):
+    target = small(share)
+    program = compiler.compile(GRAPH, target)
+    assert program.resources.storage.total <= target.memory_bytes
+    assert program.resources.operations == work(shape_for_units(optimise(GRAPH)))
+    outputs, counters = compiler.simulate(program.to_bytes(), {"x": X}, target)
+    assert counters == program.resources
+    check_rows(program.binary, target, program.resources)
+    for name, value in run(GRAPH, {"x": X}).items():
+        assert same(outputs[name], value)
+
+
+def test_what_fits_in_no_way_is_refused_with_what_each_lever_really_does():
+    target = small(15)
+    with pytest.raises(compiler.DoesNotFit) as refused:
+        compiler.compile(GRAPH, target)
+    levers = {lever["lever"]: lever for lever in refused.value.levers}
+    assert refused.value.available == target.memory_bytes
+    assert levers["bands"]["measured"]
+    assert 0 < levers["bands"]["effect"] < refused.value.gap
+    assert levers["bands"]["cycles"] > 0
+    other = next(lever for lever in refused.value.levers if lever["text"].startswith("lpu has"))
+    assert other["measured"]
+    roomy = compiler.compile(GRAPH, machine(320 * 50_000))
+    assert f"it fits there, in {roomy.resources.cycles} cycles" in other["text"]
