@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.isa import flow
@@ -56,6 +56,7 @@ def visits(stream: Stream, rows: Range, inner: Range, kind: str) -> dict[int, tu
 
 
 @pytest.mark.parametrize("kind", [flow.ROWS, flow.POINTS])
+@settings(deadline=None)
 @given(pieces())
 def test_every_line_is_worked_on_from_its_first_item_to_its_last(kind: str, piece: tuple[Stream, Range, Range]) -> None:
     stream, rows, inner = piece
@@ -68,6 +69,7 @@ def test_every_line_is_worked_on_from_its_first_item_to_its_last(kind: str, piec
     assert [column.tolist() for column in again] == [column.tolist() for column in found]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 200))
 def test_items_follow_each_other_evenly(rows: int, group: int, beats: int) -> None:
     pace = flow.Pace(-(-rows // group), group, beats)
