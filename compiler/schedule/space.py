@@ -98,7 +98,13 @@ class Space:
     def _cover(self, s: pl.Stream, reference: int, pieces: Pieces, kind: str, buffer: Buffer) -> Touched:
         line = self.machine.line_bytes
         inside = replace(self.pool.streams[reference - 1], base=s.offset)
-        found = lines(inside, pieces[0][0], pieces[1], pieces[2], line, kind)
+        inner = pieces[2]
+        if s.free:  # data decides where along these: all that it could name
+            anywhere = tuple(isa.Loop(count, stride) for count, stride in s.free)
+            times, (start, count) = isa.points(anywhere), inner if inside.g2 else (0, 1)
+            guards = tuple(replace(g, coefficients=(*g.coefficients, *(0 for _ in anywhere))) for g in inside.guards)
+            inside, inner = replace(inside, g2=inside.g2 + anywhere, guards=guards), (start * times, count * times)
+        found = lines(inside, pieces[0][0], pieces[1], inner, line, kind)
         return found._replace(lines=found.lines + buffer.first_line)
 
 
