@@ -90,7 +90,7 @@ def _both(problem: Problem) -> tuple[Found, Found]:
     """Interval and latency."""
     graph, machine = problem.graph, problem.machine
     table = Table.of(problem.work, machine)
-    times = Times(graph, machine, problem.planes, problem.counted)
+    times = Times(graph, machine, problem.planes, problem.counted, problem.demands)
     prices = best_prices(table) if problem.nodes else corner("matrix")
     steady = [
         (cycles, f"the {unit} port") for unit, cycles in (_links(graph, machine) | _overflow(graph, machine)).items()

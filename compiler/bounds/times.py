@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from math import prod
 
+from compiler.bounds.demand import Demands
 from compiler.bounds.shape import Box, always_reads, read_box, read_operands, unmixed
 from compiler.bounds.work import Work, forms, on_planes
 from compiler.ir.graph import (
@@ -43,9 +44,11 @@ class Times:
         machine: Machine,
         planes: frozenset[str] = frozenset(),
         counted: dict[tuple[str, Box], list[Work]] | None = None,
+        demands: Demands | None = None,
     ) -> None:
         self.graph, self.machine, self.planes = graph, machine, planes
         self._counted = {} if counted is None else counted
+        self._demands = Demands(graph) if demands is None else demands
         self.makers = {node.output: node for node in graph.nodes}
         self.resident = set(graph.constants) | {s.input for s in graph.states}
         self._ready: dict[tuple[str, Box], int] = {}
@@ -200,8 +203,11 @@ class Times:
         tail: dict[str, int] = {}
         for node in reversed(self.graph.nodes):
             tail[node.output] = _combine(after[node.output])
+            share = self._demands.share(node.output)
+            if not share:
+                continue  # nothing follows what nobody asks for
             for value, whole in self._wholly(node):
-                after[value].append((tail[node.output] + self.step(node), whole))
+                after[value].append((tail[node.output] + self.step(node), whole and share == 1))
         for name in self.graph.inputs:
             tail[name] = _combine(after[name])
         return tail

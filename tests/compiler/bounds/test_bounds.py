@@ -113,3 +113,13 @@ def test_weights_may_be_loaded_before_their_operation_can_begin():
     assert chain > 400
     assert "weights" in both.interval_limit
     assert max(chain, both.interval) <= both.latency < chain + both.interval // 2
+
+
+def test_what_is_read_only_through_padding_does_not_follow_its_input():
+    b = Builder("padding")
+    x = b.input("x", TensorType(F32, (2,)))
+    seen = b.compute((2,), [Operand(x, Access.identity(1))], arg(0, F32) + 1.0)
+    beside = b.view(seen, (1,), Access((-1,), ((1,),)), fill=0)
+    graph = b.finish({"y": beside, "z": b.view(x, (2,), Access.identity(1))}, {}, {})
+    machine = targets.load("lpu2")
+    assert bounds(graph, machine).latency <= build(graph, machine, quiet).latency
