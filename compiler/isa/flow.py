@@ -206,14 +206,21 @@ def touched(found: Runs, line_bytes: int) -> Touched:
     before = np.cumsum(count) - count
     lines = low_line[which] + np.arange(len(which)) - before[which]
     first, last = _visits(found, which, lines, line_bytes)
-    least = int(lines.min())
-    place = lines - least
-    size = int(place.max()) + 1
-    begin, end = np.full(size, _FAR), np.full(size, -1)
+    there, place = _numbered(lines)
+    begin, end = np.full(len(there), _FAR), np.full(len(there), -1)
     np.minimum.at(begin, place, first)
     np.maximum.at(end, place, last)
-    there = np.flatnonzero(end >= 0)
-    return Touched(there + least, begin[there], end[there] + found.more)
+    visited = np.flatnonzero(end >= 0)
+    return Touched(there[visited], begin[visited], end[visited] + found.more)
+
+
+def _numbered(lines: Array) -> tuple[Array, Array]:
+    """Ascending lines with all that occur among them, and the position of each of ``lines``."""
+    least, most = int(lines.min()), int(lines.max())
+    if most - least > 1 << 20:  # far apart, as only damaged programs have them: no room is set aside for those between
+        there, place = np.unique(lines, return_inverse=True)
+        return there, place.reshape(lines.shape)
+    return np.arange(least, most + 1), lines - least
 
 
 def _visits(found: Runs, which: Array | slice, lines: Array, line_bytes: int) -> tuple[Array, Array]:

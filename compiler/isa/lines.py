@@ -79,15 +79,22 @@ def _needed(stream: Stream, steps: tuple[int, ...], left: tuple[Nest, Nest]) -> 
     return tuple(found)
 
 
+def placed(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int) -> tuple[Common, int]:
+    """The common form of a piece with its address within a line, and the line that it counts from."""
+    form = common(stream, g0, rows, inner)
+    s = form.stream
+    line, phase = divmod(s.base, line_bytes)
+    return Common(Stream(s.dtype, phase, (), s.g1, s.g2, s.guards), form.rows, form.inner), line
+
+
 def lines(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int, kind: str) -> Touched:
     """What ``flow.touched(flow.runs(...))`` finds for the piece. The arrays of rows (or points) are not to be changed."""
-    form = common(stream, g0, rows, inner)
-    line, phase = divmod(form.stream.base, line_bytes)
-    s = form.stream
-    found = _found(Stream(s.dtype, phase, (), s.g1, s.g2, s.guards), form.rows, form.inner, line_bytes, kind)
+    form, line = placed(stream, g0, rows, inner, line_bytes)
+    found = lines_of(form, line_bytes, kind)
     return Touched(found.lines + line, found.first, found.last)
 
 
 @lru_cache(maxsize=KEPT)
-def _found(stream: Stream, rows: Range, inner: Range, line_bytes: int, kind: str) -> Touched:
-    return flow.touched(flow.runs(stream, 0, rows, inner, line_bytes, kind), line_bytes)
+def lines_of(form: Common, line_bytes: int, kind: str) -> Touched:
+    """Lines of a common form, counted from the one that holds its address."""
+    return flow.touched(flow.runs(form.stream, 0, form.rows, form.inner, line_bytes, kind), line_bytes)

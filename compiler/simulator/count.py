@@ -7,8 +7,8 @@ from compiler.isa.instruction import Flag
 from compiler.isa.program import Program
 from compiler.isa.resources import Counters, Io, Memory, Storage
 from compiler.isa.timing import CHAIN, lanes
+from compiler.simulator.forms import Array
 from compiler.simulator.memory import Memory as Sram
-from compiler.simulator.pieces import Array
 from compiler.simulator.prepare import Prepared
 from compiler.targets import Target
 

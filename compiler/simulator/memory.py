@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.isa.binary import Binary
-from compiler.simulator.pieces import Array, Lines, Piece
+from compiler.simulator.forms import Array
+from compiler.simulator.pieces import Lines, Piece
 
 Cycles = Array | int  # one for all lines, or one for each
 

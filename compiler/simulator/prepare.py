@@ -11,10 +11,12 @@ from compiler.isa.binary import Binary
 from compiler.isa.flow import POINTS, ROWS, WHOLE, Pace, offsets
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
+from compiler.isa.lines import Common
 from compiler.isa.stream import GatherAxis
 from compiler.isa.table import TABLE, Access, Spec, Timing, accesses, fetched, moved_by_data, pace, time
 from compiler.simulator.fault import SimulationError
-from compiler.simulator.pieces import Array, Lines, OutsideError, Piece, marked, taken
+from compiler.simulator.forms import Array, Form, taken
+from compiler.simulator.pieces import Lines, OutsideError, Piece, marked
 from compiler.targets import Target
 
 Span = tuple[Array | int, Array | int]
@@ -58,7 +60,8 @@ class Preparation:
         self.target = target
         self._pieces: dict[_Key, Piece] = {}
         self._timings: dict[Instruction, Timing] = {}
-        self._spans: dict[tuple[_Key, str, Pace], Span] = {}
+        self._forms: dict[Common, Form] = {}
+        self._spans: dict[tuple[Form, str, int, Pace], Span] = {}
 
     def error(self, number: int, i: Instruction, reason: str, cycle: int | None = None) -> SimulationError:
         sources = self.binary.sources
@@ -138,7 +141,7 @@ class Preparation:
         first = out.lines.start if isinstance(out.lines, slice) else int(out.lines[0])
         if first * self.target.line_bytes < self.binary.memory.constants:
             raise self.error(number, i, "it writes into the constants")
-        if not moved_by_data(i, "out") and out.repeats():
+        if not moved_by_data(i, "out") and out.form.repeats:
             raise self.error(number, i, "its result puts several values in one place")
 
     def _time(self, i: Instruction) -> Timing:
@@ -164,7 +167,7 @@ class Preparation:
         if not gathered and key in self._pieces:
             return self._pieces[key]
         limit = self.binary.memory.total
-        piece = Piece(stream, key.g0, key.rows, key.inner, self.target.line_bytes, limit)
+        piece = Piece(stream, key.g0, key.rows, key.inner, self.target.line_bytes, limit, self._forms)
         if not gathered:
             self._pieces[key] = piece
         return piece
@@ -178,10 +181,10 @@ class Preparation:
         speed = pace(self.target, self.binary, i, timing.beats, flow)
         if speed.items == 1:
             return delay, delay + timing.beats
-        key = (self._key(i, access), f"{flow}{delay}", speed)
+        key = (piece.form, flow, delay, speed)
         found = self._spans.get(key)
         if found is None:
-            first, last = piece.visits(flow)
+            first, last = piece.form.visits(flow)
             found = self._spans[key] = (speed.begin(first) + delay, speed.end(last) + delay)
         return found
 

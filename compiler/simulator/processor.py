@@ -20,8 +20,9 @@ from compiler.isa.timing import widest
 from compiler.numerics.scatter import scatter
 from compiler.simulator.count import Tally
 from compiler.simulator.course import check_branches
+from compiler.simulator.forms import Array
 from compiler.simulator.memory import HazardError, Memory, Window
-from compiler.simulator.pieces import Array, Piece, coordinates
+from compiler.simulator.pieces import Piece, coordinates
 from compiler.simulator.prepare import Preparation, Prepared, gathered_places
 from compiler.targets import Target
 

@@ -18,7 +18,7 @@ from compiler.numerics.codes import encode
 from compiler.simulator.count import Tally
 from compiler.simulator.course import check_latency, follow
 from compiler.simulator.fault import SimulationError
-from compiler.simulator.pieces import Array
+from compiler.simulator.forms import Array
 from compiler.simulator.prepare import Prepared
 from compiler.simulator.processor import Host, Processor
 from compiler.targets import Target

@@ -11,7 +11,7 @@ from compiler.errors import ModelError
 from compiler.isa.binary import Binary, StateSlot
 from compiler.isa.element import NUMPY
 from compiler.isa.resources import Counters
-from compiler.simulator.pieces import Array
+from compiler.simulator.forms import Array
 from compiler.simulator.run import Outputs, execute, feed_arrays, loaded, target_of
 from compiler.targets import Target
 

@@ -61,7 +61,7 @@ def test_a_result_is_refused_exactly_when_two_values_share_a_place(piece: tuple[
     stream, rows, inner = piece
     stream = Stream(stream.dtype, stream.base, (), stream.g1, stream.g2)
     places = footprint.addresses(stream, 0, rows, inner)
-    assert Piece(stream, 0, rows, inner, LINE, 1 << 20).repeats() == (len(set(places)) < len(places))
+    assert Piece(stream, 0, rows, inner, LINE, 1 << 20).form.repeats == (len(set(places)) < len(places))
 
 
 @given(pieces(), st.integers(0, 1 << 20))
@@ -70,7 +70,7 @@ def test_the_simulator_writes_where_it_would_read(piece: tuple[Stream, Range, Ra
     stream = Stream(stream.dtype, stream.base, (), stream.g1, stream.g2)
     memory = np.zeros(4096, np.uint8)
     target = Piece(stream, 0, rows, inner, LINE, memory.size)
-    assume(not target.repeats())
+    assume(not target.form.repeats)
     values = np.random.default_rng(seed).standard_normal(target.shape).astype("f4")
     target.write(memory, values)
     np.testing.assert_array_equal(target.read(memory), values)

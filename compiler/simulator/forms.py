@@ -1,0 +1,138 @@
+"""Pieces in their common form: everything about a piece but where it lies, found once for all of a program's pieces.
+
+Tiles of one operation are the same piece at other places (``compiler.isa.lines``), so this is where most of the work of
+preparing a program is saved.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from compiler.isa import flow
+from compiler.isa.element import NUMPY
+from compiler.isa.flow import offsets
+from compiler.isa.geometry import simplify
+from compiler.isa.lines import Common, lines_of
+from compiler.isa.stream import Nest
+
+Array = np.ndarray[Any, Any]
+Visits = tuple[Array, Array]
+
+
+@lru_cache(maxsize=1 << 14)
+def taken(nest: Nest, start: int, count: int) -> int:
+    """Elements really taken from memory: points that differ in a loop that moves."""
+    if not nest:
+        return 1
+    if all(loop.stride for loop in nest if loop.extent > 1):
+        return count
+    size, moving = 1, []
+    for loop in reversed(nest):
+        moving.append(loop._replace(stride=size if loop.stride else 0))
+        size *= loop.extent if loop.stride else 1
+    return int(np.unique(offsets(tuple(reversed(moving)), start, count)).size)
+
+
+def _box(nest: Nest, start: int, count: int) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """A range of a nest as (first byte offset, shape, byte strides) when it is a box of whole inner rows."""
+    nest = simplify(nest)
+    if not nest:
+        return (0, (1,), (0,)) if count == 1 else None
+    inner = 1
+    for depth in range(len(nest) - 1, -1, -1):
+        extent, _ = nest[depth]
+        if start % inner or count % inner:
+            return None
+        at, steps = start // inner, count // inner
+        if at % extent + steps <= extent:
+            rest = nest[depth + 1 :]
+            shape = (steps, *(loop.extent for loop in rest))
+            strides = (nest[depth].stride, *(loop.stride for loop in rest))
+            return int(offsets(nest, start, 1)[0]), shape, strides
+        inner *= extent
+    return None
+
+
+class Form:
+    """The elements of a piece, as an array of shape (rows, inner), counted from the line that holds the piece's address.
+
+    ``elements``: those really taken from memory. ``inside``: which are memory rather than fill, None when all are.
+    ``place``: first byte, shape and byte strides when they are a strided view of memory. ``contiguous`` lines: from ``low``
+    to ``high``, exclusive.
+    """
+
+    def __init__(self, common: Common, line_bytes: int) -> None:
+        self._common = common
+        self._line_bytes = line_bytes
+        stream = self._stream = common.stream
+        self.dtype = NUMPY[stream.dtype]
+        self._rows = common.rows if stream.g1 else (0, 1)
+        self._inner = common.inner if stream.g2 else (0, 1)
+        self.shape = (self._rows[1], self._inner[1])
+        self.elements = taken(stream.g1, *self._rows) * taken(stream.g2, *self._inner)
+        self.inside = self._guarded()
+        self.place = self._boxed()
+        self.lines = lines_of(common, line_bytes, flow.ROWS).lines
+        self.low = int(self.lines[0]) if self.lines.size else 0
+        self.high = int(self.lines[-1]) + 1 if self.lines.size else 0
+        self.contiguous = self.high - self.low == self.lines.size
+        self._repeats: bool | None = None
+
+    def _guarded(self) -> Array | None:
+        stream = self._stream
+        mask: Array | None = None
+        for guard in stream.guards:
+            at = 0
+            value: Any = guard.offset
+            for nest, (start, count), shape in (
+                (stream.g1, self._rows, (-1, 1)),
+                (stream.g2, self._inner, (1, -1)),
+            ):
+                steps = guard.coefficients[at : at + len(nest)]
+                at += len(nest)
+                if any(steps):
+                    moved = tuple(loop._replace(stride=c) for loop, c in zip(nest, steps, strict=True))
+                    value = value + offsets(moved, start, count).reshape(shape)
+            here = np.asarray((value >= 0) & (value < guard.extent))
+            if not here.all():
+                mask = here if mask is None else mask & here
+        return None if mask is None else np.broadcast_to(mask, self.shape)
+
+    def addresses(self) -> Array:
+        """Byte address of every element; those of guarded ones mean nothing."""
+        first = offsets(self._stream.g1, *self._rows) + self._stream.base
+        return first[:, None] + offsets(self._stream.g2, *self._inner)
+
+    def visits(self, order: str) -> Visits:
+        """By line the first and the last row (or point) in it."""
+        _, first, last = lines_of(self._common, self._line_bytes, order)
+        return first, last
+
+    def _boxed(self) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+        """Address, shape and strides when both ranges are boxes of whole inner rows."""
+        rows, inner = _box(self._stream.g1, *self._rows), _box(self._stream.g2, *self._inner)
+        if self.inside is not None or rows is None or inner is None:
+            return None
+        return self._stream.base + rows[0] + inner[0], rows[1] + inner[1], rows[2] + inner[2]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether two elements share an address."""
+        if self._repeats is None:
+            self._repeats = self._find_repeats()
+        return self._repeats
+
+    def _find_repeats(self) -> bool:
+        spans = sorted((abs(loop.stride), loop.extent) for loop in self._stream.g1 + self._stream.g2 if loop.extent > 1)
+        reach = self.dtype.itemsize
+        for stride, extent in spans:
+            if stride < reach:
+                break
+            reach = stride * (extent - 1) + reach
+        else:
+            return False
+        address = self.addresses()
+        return bool(np.unique(address).size < address.size)
