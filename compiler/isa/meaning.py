@@ -55,8 +55,7 @@ def run(program: Program, operands: list[Array], value: Result, index: Callable[
             return value
         return operands[position]
 
-    steps = [(step.op, step.args, NUMPY[step.dtype], step.imm) for step in program.steps]
-    return evaluate(steps, operand, index)
+    return evaluate(program.typed, operand, index)
 
 
 def loadw(i: Instruction, inputs: Inputs) -> Result:

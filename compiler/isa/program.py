@@ -7,8 +7,12 @@ operators and their meaning are those of ``compiler.numerics.scalar``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
+import numpy as np
+
+from compiler.isa.element import NUMPY
 from compiler.numerics.scalar import FREE_CODES, SCALAR
 
 # Steps that cost no arithmetic: a read of an operand, a literal, the coordinate of a loop.
@@ -37,7 +41,13 @@ class Program:
     def dtype(self) -> str:
         return self.steps[-1].dtype
 
-    @property
+    @cached_property
+    def typed(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any], int | float | None], ...]:
+        """The steps as ``compiler.numerics.scalar.evaluate`` takes them. Kept with the program, not by its value: 0.0 equals
+        -0.0 there."""
+        return tuple((step.op, step.args, NUMPY[step.dtype], step.imm) for step in self.steps)
+
+    @cached_property
     def arithmetic(self) -> int:
         """Arithmetic steps: the operations that one element is billed."""
         return sum(SCALAR[step.op].operations for step in self.steps if step.op not in FREE)

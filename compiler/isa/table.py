@@ -217,6 +217,13 @@ class Access(NamedTuple):
 
 _NONE: Final = (0, 1)
 
+# By code, as plain numbers: each operand with the position of its field in an instruction.
+_OPERANDS: Final = {
+    int(op): tuple((Instruction._fields.index(operand.field), operand) for operand in spec.operands)
+    for op, spec in TABLE.items()
+}
+_MATMUL, _SCATTER, _LAST = int(Op.MATMUL), int(Op.SCATTER), int(Flag.LAST)
+
 
 def _range(i: Instruction, number: int) -> Range:
     if number == 1:
@@ -228,15 +235,17 @@ def _range(i: Instruction, number: int) -> Range:
 
 def accesses(tables: Tables, i: Instruction) -> list[Access]:
     """Pieces that an instruction reads, in the table's order, then index streams, and the piece that it writes."""
-    spec = TABLE[Op(i.opcode)]
+    opcode = i.opcode
+    silent = opcode == _MATMUL and not i.flags & _LAST  # its sums stay in the plane
+    ranges = (_NONE, (i.start1, i.count1), (i.start2, i.count2), (i.start3, i.count3))
     found = []
-    for operand in spec.operands:
-        reference = getattr(i, operand.field)
-        if not reference or (operand.write and i.opcode == Op.MATMUL and not i.flags & Flag.LAST):
+    for place, operand in _OPERANDS[opcode]:
+        reference = i[place]
+        if not reference or (silent and operand.write):
             continue
-        rows, inner = _range(i, operand.rows), _range(i, operand.inner)
+        rows, inner = ranges[operand.rows], ranges[operand.inner]
         found.append(Access(operand.field, reference - 1, rows, inner, operand.write, operand.flow))
-    if i.opcode == Op.SCATTER:
+    if opcode == _SCATTER:
         found.append(Access("old", i.out - 1, _range(i, 1), _range(i, 2), write=False, flow=WHOLE))
     if i.gather:
         rows, inner = _range(i, 1), _range(i, 2)
@@ -247,12 +256,12 @@ def accesses(tables: Tables, i: Instruction) -> list[Access]:
     return found
 
 
-_MOVED: Final = {Op.GATHER: ("a",), Op.SCATTER: ("out", "old")}
+_MOVED: Final = {int(Op.GATHER): ("a",), int(Op.SCATTER): ("out", "old")}
 
 
 def moved_by_data(i: Instruction, role: str) -> bool:
     """Whether index streams decide where an access goes."""
-    return role in _MOVED.get(i.opcode, ())  # type: ignore[call-overload]
+    return i.gather != 0 and role in _MOVED.get(i.opcode, ())
 
 
 def fetched(tables: Tables, i: Instruction, access: Access) -> Stream:

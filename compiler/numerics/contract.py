@@ -33,10 +33,14 @@ def contract(acc: Array | None, a: Array, b: Array, dtype: np.dtype[Any] | None 
 
 def _contract_ordered(out: Array, a: Array, b: Array) -> None:
     batch = out.shape[:-2]
+    if not batch:
+        with np.errstate(all="ignore"):
+            _matrix(out, a, b)
+        return
     a = np.broadcast_to(a, batch + a.shape[-2:])
     b = np.broadcast_to(b, batch + b.shape[-2:])
     with np.errstate(all="ignore"):
-        if out.shape[-1] >= 16 or not batch:
+        if out.shape[-1] >= 16:
             for place in np.ndindex(*batch):
                 _matrix(out[place], a[place], b[place])
         else:  # narrow matrices: all of the batch at once

@@ -278,18 +278,22 @@ def _check_cast(name: str, argument: DType, dtype: DType) -> str | None:
 
 def apply(name: str, arguments: Sequence[Array], dtype: DType) -> Array:
     """Operator ``name`` on arrays (which broadcast), giving ``dtype``; the arguments passed ``check``."""
-    op = SCALAR[name]
     with np.errstate(all="ignore"):
-        if op.result == "cast":
-            return op.meaning(np.asarray(arguments[0]), dtype)
-        if op.result in ("bool", "scale"):
-            return np.asarray(op.meaning(*arguments))
-        if op.result == "muladd":
-            return np.asarray(op.meaning(arguments[0], *(np.asarray(a, dtype) for a in arguments[1:])))
-        if name == "select":
-            condition, a, b = arguments
-            return np.where(condition, np.asarray(a, dtype), np.asarray(b, dtype))
-        return np.asarray(op.meaning(*(np.asarray(a, dtype) for a in arguments)))
+        return _apply(name, arguments, dtype)
+
+
+def _apply(name: str, arguments: Sequence[Array], dtype: DType) -> Array:
+    op = SCALAR[name]
+    if op.result == "cast":
+        return op.meaning(np.asarray(arguments[0]), dtype)
+    if op.result in ("bool", "scale"):
+        return np.asarray(op.meaning(*arguments))
+    if op.result == "muladd":
+        return np.asarray(op.meaning(arguments[0], *[np.asarray(a, dtype) for a in arguments[1:]]))
+    if name == "select":
+        condition, a, b = arguments
+        return np.where(condition, np.asarray(a, dtype), np.asarray(b, dtype))
+    return np.asarray(op.meaning(*[np.asarray(a, dtype) for a in arguments]))
 
 
 def evaluate(
@@ -299,13 +303,14 @@ def evaluate(
 ) -> Array:
     """A straight-line program: step i may use earlier steps, the last is the result (see ``compiler.ir.expr``)."""
     values: list[Array] = []
-    for op, arguments, dtype, imm in steps:
-        if op == "arg":
-            values.append(operand(int(imm or 0)))
-        elif op == "const":
-            values.append(np.asarray(imm, dtype))
-        elif op == "index":
-            values.append(index(int(imm or 0)).astype(dtype, copy=False))
-        else:
-            values.append(apply(op, [values[i] for i in arguments], dtype))
+    with np.errstate(all="ignore"):
+        for op, arguments, dtype, imm in steps:
+            if op == "arg":
+                values.append(operand(int(imm or 0)))
+            elif op == "const":
+                values.append(np.asarray(imm, dtype))
+            elif op == "index":
+                values.append(index(int(imm or 0)).astype(dtype, copy=False))
+            else:
+                values.append(_apply(op, [values[i] for i in arguments], dtype))
     return values[-1]

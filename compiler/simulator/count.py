@@ -12,6 +12,8 @@ from compiler.simulator.memory import Memory as Sram
 from compiler.simulator.prepare import Prepared
 from compiler.targets import Target
 
+_EXTRA = int(Flag.EXTRA)  # a plain number: instructions are many
+
 
 def _arithmetic(program: Program | None) -> int:
     return program.arithmetic if program else 0
@@ -44,7 +46,7 @@ class Tally:
         macs = sums.size * weights.shape[0] // max(1, p.i.blocks)
         alu = sums.size * _arithmetic(post)
         self.executed += sums.shape[0] * columns * (2 * rows + _arithmetic(post))
-        if not p.i.flags & Flag.EXTRA:
+        if not p.i.flags & _EXTRA:
             self.operations += 2 * macs + alu
         energy = self.target.energy
         self.energy_fj += macs * energy[f"mac_{8 * a.itemsize}"] + alu * energy["alu"]
@@ -58,7 +60,7 @@ class Tally:
         width = lanes(self.target, widest)
         slots = -(-points // width) * inner if p.i.reducer == CHAIN else -(-points * inner // width)
         self.executed += (slots * per_element + -(-points // width) * _arithmetic(post)) * width
-        if not p.i.flags & Flag.EXTRA:
+        if not p.i.flags & _EXTRA:
             self.operations += alu
         self.energy_fj += alu * self.target.energy["alu"]
 
@@ -79,7 +81,7 @@ class Tally:
         alu = -(-(rows << s) // width) * width * (s * (s + 1) // 2)
         self.executed += alu
         self.energy_fj += alu * self.target.energy["alu"]
-        if not p.i.flags & Flag.EXTRA:
+        if not p.i.flags & _EXTRA:
             self.operations += rows * points
 
     def counters(self, binary: Binary, memory: Sram, interval: int) -> Counters:

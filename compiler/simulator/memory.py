@@ -30,13 +30,16 @@ class Window:
 
     def __init__(self, memory: Memory, number: int) -> None:
         self.number = number
+        self.constant_lines = memory.constant_lines
         line = number * memory.arena_lines
         at = line * memory.line_bytes
         self.data, self.shadow = memory.data[at:], memory.shadow[at:]
         self.ready, self.read_end = memory.ready[line:], memory.read_end[line:]
 
     def check_defined(self, piece: Piece) -> None:
-        """Every byte must have been written by somebody."""
+        """Every byte must have been written by somebody, as constants have."""
+        if isinstance(piece.lines, slice) and piece.lines.stop <= self.constant_lines:
+            return
         if not piece.check_defined(self.shadow, self.number):
             raise HazardError("it reads memory that nothing has written")
 
@@ -52,7 +55,10 @@ class Window:
 
     def note_read(self, lines: Lines, end: Cycles) -> None:
         part = self.read_end[lines]
-        self.read_end[lines] = np.maximum(part, end)
+        if isinstance(lines, slice):
+            np.maximum(part, end, out=part)
+        else:
+            self.read_end[lines] = np.maximum(part, end)
 
     def check_write(self, lines: Lines, begin: Cycles) -> None:
         """No line may still be read by an earlier instruction, or be on its way from one."""
@@ -88,6 +94,7 @@ class Memory:
             place = slice(state.base, state.base + len(state.initial))
             self.data[place] = np.frombuffer(state.initial, np.uint8)
             self.shadow[place] = 255
+        self.constant_lines = regions.constants // line_bytes
         lines = regions.total // line_bytes
         persistent = (regions.constants + regions.state) // line_bytes
         self.persistent_lines = persistent
@@ -102,11 +109,17 @@ class Memory:
     def note_touched(self, piece: Piece) -> None:
         """Remember how far each region is used (once per piece)."""
         lines = piece.lines
-        used = np.arange(lines.start, lines.stop) if isinstance(lines, slice) else lines
-        for name, low, high in (
-            ("activations", self.persistent_lines, self.scratch_line),
-            ("scratch", self.scratch_line, len(self.ready)),
-        ):
-            inside = used[(used >= low) & (used < high)]
-            if inside.size:
-                self.top[name] = max(self.top[name], int(inside[-1]) + 1 - low)
+        if isinstance(lines, slice):
+            if lines.start < lines.stop:
+                self._note("activations", lines.start, min(lines.stop, self.scratch_line), self.persistent_lines)
+                self._note("scratch", lines.start, lines.stop, self.scratch_line)
+            return
+        below = lines[lines < self.scratch_line]
+        if below.size:
+            self._note("activations", int(below[0]), int(below[-1]) + 1, self.persistent_lines)
+        self._note("scratch", int(lines[0]), int(lines[-1]) + 1, self.scratch_line)
+
+    def _note(self, name: str, start: int, stop: int, low: int) -> None:
+        """Lines from ``start`` to ``stop``, exclusive, in the region that begins at ``low``."""
+        if stop > max(start, low) and stop - low > self.top[name]:
+            self.top[name] = stop - low

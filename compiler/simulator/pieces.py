@@ -16,6 +16,10 @@ from compiler.simulator.forms import Array, Form
 Lines = slice | Array
 
 
+# By bytes of an element: the whole number as wide, and the largest one.
+_BITS = {size: (np.dtype(f"u{size}"), (1 << 8 * size) - 1) for size in (1, 2, 4, 8)}
+
+
 class OutsideError(Exception):
     """A piece has elements where it may not: below 0, or at ``limit`` and beyond."""
 
@@ -23,6 +27,11 @@ class OutsideError(Exception):
 def coordinates(nest: Nest, loop: int, start: int, count: int) -> Array:
     """Coordinate of one loop at each point of a range."""
     return offsets(tuple(item._replace(stride=int(n == loop)) for n, item in enumerate(nest)), start, count)
+
+
+def spread(values: Array, shape: tuple[int, int]) -> Array:
+    """``values`` in a shape that they broadcast to."""
+    return values if values.shape == shape else np.broadcast_to(values, shape)
 
 
 class Piece:
@@ -106,7 +115,7 @@ class Piece:
         """The elements, as (rows, inner). May be a view of memory: use it before the next write."""
         view = self._view(memory, self.dtype)
         if view is not None:
-            return view.reshape(self.shape)
+            return view if view.shape == self.shape else view.reshape(self.shape)
         values: Array = memory.view(self.dtype)[self.index]
         if self.inside is not None:
             values[~self.inside] = self.stream.fill
@@ -115,7 +124,7 @@ class Piece:
     def write(self, memory: Array, values: Array) -> None:
         """Store ``values``, which broadcast to (rows, inner)."""
         view = self._view(memory, self.dtype)
-        values = np.broadcast_to(values, self.shape)
+        values = spread(values, self.shape)
         if view is not None:
             view[...] = values.reshape(view.shape)
         else:
@@ -124,23 +133,23 @@ class Piece:
     def check_defined(self, shadow: Array, copy: int) -> bool:
         """Whether every byte has been written: 255 in ``shadow``. Written once, written for good."""
         if copy not in self.arrived:
-            unsigned = np.dtype(f"u{self.dtype.itemsize}")
+            unsigned, all_ones = _BITS[self.dtype.itemsize]
             view = self._view(shadow, unsigned)
             if view is None:
                 view = shadow.view(unsigned)[self.index if self.inside is None else self.index[self.inside]]
-            if not (view == np.iinfo(unsigned).max).all():
+            if not (view == all_ones).all():
                 return False
             self.arrived.add(copy)
         return True
 
     def mark_defined(self, shadow: Array, copy: int) -> None:
         if copy not in self.marked:
-            unsigned = np.dtype(f"u{self.dtype.itemsize}")
+            unsigned, all_ones = _BITS[self.dtype.itemsize]
             view = self._view(shadow, unsigned)
             if view is not None:
-                view[...] = np.iinfo(unsigned).max
+                view[...] = all_ones
             else:
-                shadow.view(unsigned)[self.index] = np.iinfo(unsigned).max
+                shadow.view(unsigned)[self.index] = all_ones
             self.marked.add(copy)
 
 

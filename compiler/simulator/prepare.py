@@ -22,11 +22,25 @@ from compiler.targets import Target
 Span = tuple[Array | int, Array | int]
 
 
+_Shape = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+class Check(NamedTuple):
+    """What is watched of one operand that is read: its piece, the lines that may be read, from when to when, and whether
+    index streams say where."""
+
+    piece: Piece
+    lines: Lines
+    begin: Array | int
+    end: Array | int
+    moved: bool
+
+
 @dataclass
 class Prepared:
     """One instruction, ready to run any number of times.
 
-    ``reads``: role -> piece; ``hazard``: the lines it may read, per role; ``same``: roles that are the result's own piece.
+    ``reads``: role -> piece; ``checks``: what is watched of each of them.
     ``spans``: per role, the result's too, when its work in each of the lines begins and ends, in cycles from its issue.
     ``read_bytes``, ``out_bytes``: bytes taken from memory and put there.
     """
@@ -37,9 +51,8 @@ class Prepared:
     unit: str
     timing: Timing
     reads: dict[str, Piece]
-    hazard: dict[str, Lines]
+    checks: tuple[Check, ...]
     out: Piece | None
-    same: frozenset[str]
     spans: dict[str, Span]
     read_bytes: int
     out_bytes: int
@@ -52,6 +65,11 @@ class _Key(NamedTuple):
     inner: tuple[int, int]
 
 
+def _shape(i: Instruction) -> _Shape:
+    """What decides an instruction's cycles: all its fields but cycle, source, unit, slot, row, port, g0 and offset."""
+    return i.opcode, i.flags, i[7:15], i[16:18], i[19:25]
+
+
 class Preparation:
     """Prepares all instructions of a program for one target; pieces are shared between instructions."""
 
@@ -59,7 +77,8 @@ class Preparation:
         self.binary = binary
         self.target = target
         self._pieces: dict[_Key, Piece] = {}
-        self._timings: dict[Instruction, Timing] = {}
+        self._timings: dict[_Shape, Timing] = {}
+        self._paces: dict[tuple[_Shape, str], Pace] = {}
         self._forms: dict[Common, Form] = {}
         self._spans: dict[tuple[Form, str, int, Pace], Span] = {}
 
@@ -109,8 +128,9 @@ class Preparation:
         if out is not None:
             self._check_result(number, i, out)
         return Prepared(
-            number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", timing, reads, hazard, out,
-            frozenset(role for role, piece in reads.items() if piece is out), spans,
+            number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", timing, reads,
+            tuple(Check(piece, hazard[role], *spans[role], moved_by_data(i, role)) for role, piece in reads.items()),
+            out, spans,
             read_bytes, out_bytes,
         )  # fmt: skip
 
@@ -145,7 +165,7 @@ class Preparation:
             raise self.error(number, i, "its result puts several values in one place")
 
     def _time(self, i: Instruction) -> Timing:
-        key = i._replace(cycle=0, source=0, unit=0, slot=0, row=0, g0=0, port=0, offset=0)
+        key = _shape(i)
         found = self._timings.get(key)
         if found is None:
             found = self._timings[key] = time(self.target, self.binary, i)
@@ -178,7 +198,10 @@ class Preparation:
         flow = access.flow
         if flow == WHOLE or (flow == ROWS and not piece.stream.g1):
             return delay, delay + timing.beats
-        speed = pace(self.target, self.binary, i, timing.beats, flow)
+        shape = (_shape(i), flow)
+        speed = self._paces.get(shape)
+        if speed is None:
+            speed = self._paces[shape] = pace(self.target, self.binary, i, timing.beats, flow)
         if speed.items == 1:
             return delay, delay + timing.beats
         key = (piece.form, flow, delay, speed)

@@ -14,7 +14,6 @@ from compiler.isa.element import NUMPY
 from compiler.isa.instruction import REDUCERS, Flag, Op
 from compiler.isa.meaning import Inputs
 from compiler.isa.program import Program
-from compiler.isa.table import moved_by_data
 from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
 from compiler.numerics.scatter import scatter
@@ -22,9 +21,11 @@ from compiler.simulator.count import Tally
 from compiler.simulator.course import check_branches
 from compiler.simulator.forms import Array
 from compiler.simulator.memory import HazardError, Memory, Window
-from compiler.simulator.pieces import Piece, coordinates
+from compiler.simulator.pieces import Piece, coordinates, spread
 from compiler.simulator.prepare import Preparation, Prepared, gathered_places
 from compiler.targets import Target
+
+_FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: instructions are many
 
 
 @dataclass
@@ -91,27 +92,30 @@ class Processor:
         if free > cycle:
             raise HazardError(f"the unit is busy until cycle {free}")
         beats, latency = p.timing
-        spans = p.spans
         self.free[p.unit] = cycle + beats
-        windows = {role: self._window(piece, host) for role, piece in p.reads.items()}
-        for role, window in windows.items():
-            window.check_read(p.hazard[role], spans[role][0] + cycle)
-        for role, window in windows.items():
-            if not moved_by_data(p.i, role):
-                window.check_defined(p.reads[role])
-        for role, window in windows.items():
-            if role not in p.same:
-                window.note_read(p.hazard[role], spans[role][1] + cycle)
-        if p.out is not None:
-            self._window(p.out, host).check_write(p.out.lines, spans["out"][0] + cycle)
-        for role in p.same:
-            windows[role].note_read(p.hazard[role], spans[role][1] + cycle)
-        result = _EXECUTE[Op(p.i.opcode)](self, p, cycle, host, tally)
+        windows = self.memory.windows
+        for piece, lines, begin, _, _ in p.checks:
+            windows[host.copy if piece.moves else 0].check_read(lines, begin + cycle)
+        for piece, _, _, _, moved in p.checks:
+            if not moved:
+                windows[host.copy if piece.moves else 0].check_defined(piece)
+        late = []
+        for check in p.checks:
+            if check.piece is p.out:
+                late.append(check)
+            else:
+                windows[host.copy if check.piece.moves else 0].note_read(check.lines, check.end + cycle)
+        out = p.out
+        if out is not None:
+            window = windows[host.copy if out.moves else 0]
+            window.check_write(out.lines, p.spans["out"][0] + cycle)
+        for check in late:
+            windows[host.copy if check.piece.moves else 0].note_read(check.lines, check.end + cycle)
+        result = _EXECUTE[p.i.opcode](self, p, cycle, host, tally)
         end = cycle + latency + beats
-        if p.out is not None and result is not None:
-            window = self._window(p.out, host)
-            p.out.write(window.data, result)
-            window.note_write(p.out, spans["out"][1] + cycle)
+        if out is not None and result is not None:
+            out.write(window.data, result)
+            window.note_write(out, p.spans["out"][1] + cycle)
         tally.moved(p)
         tally.end = max(tally.end, end)
         return p.out is None and result is not None and bool(result.all())
@@ -157,19 +161,19 @@ class Processor:
         if queue and queue[-1].ready > begin:
             raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {queue[-1].ready}")
         piece = p.reads["a"]
-        tile = np.array(np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2)))
+        tile = np.array(spread(self._read(p, "a", host), (i.count1, i.count2)))
         queue.append(Slot(tile, piece.stream.dtype, begin, cycle + p.timing.end, i.blocks, i.start3))
 
     def _matmul(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         i = p.i
         slot = self._slot(p, cycle)
         slot.read_end = max(slot.read_end, cycle + p.timing.beats)
-        a = np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2))
+        a = spread(self._read(p, "a", host), (i.count1, i.count2))
         open_sums = self.sums.setdefault(i.unit, {})
         before = self._accumulated(p, open_sums)
         sums = meaning.matmul(i, Inputs({"a": a}, accumulated=before, weights=slot.tile, run=slot.run))
         assert sums is not None
-        last = bool(i.flags & Flag.LAST)
+        last = bool(i.flags & _LAST)
         post = self._program(i.post) if last else None
         tally.product(p, a, slot.tile, sums, post)
         if not last:
@@ -207,7 +211,7 @@ class Processor:
     def _accumulated(self, p: Prepared, open_sums: dict[int, Array]) -> Array | None:
         """Sums that a product continues; None when it starts new ones."""
         i = p.i
-        if i.flags & Flag.FIRST:
+        if i.flags & _FIRST:
             for row, sums in open_sums.items():
                 if row < i.row + i.count1 and i.row < row + len(sums):
                     raise HazardError(
@@ -294,12 +298,12 @@ class Processor:
         if host.sent[i.port - 1][place].any():
             raise HazardError("it sends a part of an output a second time")
         host.sent[i.port - 1][place] = True
-        values = np.broadcast_to(self._read(p, "a", host), (i.count1, i.count2)).reshape(-1)
+        values = spread(self._read(p, "a", host), (i.count1, i.count2)).reshape(-1)
         host.outputs[i.port - 1].reshape(-1)[place] = values
         tally.bytes_out += values.nbytes
 
 
-_EXECUTE: dict[Op, Callable[[Processor, Prepared, int, Host, Tally], Any]] = {
+_EXECUTE: dict[int, Callable[[Processor, Prepared, int, Host, Tally], Any]] = {
     Op.LOADW: Processor._loadw,
     Op.MATMUL: Processor._matmul,
     Op.VECTOR: Processor._vector,
