@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
+from compiler.passes.again import again
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.fuse import fuse
@@ -19,6 +20,7 @@ from compiler.passes.windows import windows
 __all__ = [
     "REDUCTION_LIMIT",
     "absorb",
+    "again",
     "behind_gathers",
     "combine",
     "dead_code",

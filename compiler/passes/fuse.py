@@ -27,11 +27,11 @@ def fuse(graph: Graph) -> Graph:
     order: dict[str, Node] = {}
     for node in graph.nodes:
         if isinstance(node, Compute):
-            node = _deduplicated(node, counts)
+            node = deduplicated(node, counts)
             while (found := _step(node, made, counts)) is not None:
                 new, gone = found
                 del order[gone], made[gone]
-                node = _deduplicated(new, counts)
+                node = deduplicated(new, counts)
             made[node.output] = node
         order[node.output] = node
     kept = {*graph.inputs, *graph.constants, *order, *(s.input for s in graph.states)}
@@ -44,7 +44,7 @@ def _step(node: Compute, made: dict[str, Compute], counts: Counter[str]) -> tupl
     producers = [made[o.value] for o in node.operands if o.value in made and _only_reader(node, o.value, counts)]
     producers = [p for p in producers if p.guard == node.guard]  # what one guard skips, another may not compute
     for producer in sorted(producers, key=lambda p: not p.is_contraction):
-        joined = _behind(producer, node) if producer.reducer is not None else _into(producer, node)
+        joined = _behind(producer, node) if producer.reducer is not None else into(producer, node)
         if joined is not None:
             return joined, producer.output
     return None
@@ -54,7 +54,7 @@ def _only_reader(node: Compute, value: str, counts: Counter[str]) -> bool:
     return counts[value] == sum(o.value == value for o in node.operands) == 1
 
 
-def _deduplicated(node: Compute, counts: Counter[str]) -> Compute:
+def deduplicated(node: Compute, counts: Counter[str]) -> Compute:
     """Equal operands become one (not the factors of a contraction, nor one stream before and one behind a reduction)."""
     places: dict[tuple[object, ...], int] = {}
     renumbered: dict[int, int] = {}
@@ -108,7 +108,7 @@ def _covers(access: Access, shape: tuple[int, ...], loops: tuple[int, ...]) -> b
     return access.stays_inside(shape, loops) and all(n == 1 or i in taken for i, n in enumerate(loops))
 
 
-def _into(producer: Compute, node: Compute) -> Compute | None:
+def into(producer: Compute, node: Compute) -> Compute | None:
     """A map computed inside the expression (or the post) of its reader."""
     position = next(i for i, o in enumerate(node.operands) if o.value == producer.output)
     operand = node.operands[position]
@@ -205,7 +205,7 @@ def _sources(first: Node, second: Node) -> tuple[str, ...]:
 
 def _limited(node: Compute) -> Compute | None:
     """The fused operation if the processor's streams and programs can hold it."""
-    distinct = _deduplicated(node, Counter())
+    distinct = deduplicated(node, Counter())
     limit = 2 + MAX_EXTRA if distinct.is_contraction else MAX_STREAMS
     steps = len(distinct.expr.steps) + (len(distinct.post.steps) if distinct.post else 0)
     return node if len(distinct.operands) <= limit and steps <= MAX_STEPS else None

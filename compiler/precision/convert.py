@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.ir.graph import Compute, Graph, reads_of
-from compiler.passes import dead_code, fold_views, merge_equal
+from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import Encoding
@@ -45,7 +45,7 @@ def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
     made = Rewriter(graph, plan).run()
     metadata = {**made.metadata, "wire": wire(graph, plan)}
-    for step in (dead_code, fold_views, merge_equal, dead_code):
+    for step in (dead_code, fold_views, merge_equal, again):
         made = step(made)
     counts = Counter(plan.modes.get(n.output, FLOAT) for n in graph.nodes if is_float_contraction(n))
     return Converted(replace(made, metadata=metadata), dict(sorted(counts.items())))

@@ -100,10 +100,10 @@ def storing(term: Term, storage: Storage, leaf: Scaled) -> Term:
     if inner is None:
         return plain
     folded = _codes(inner, storage, leaf)
-    return folded if _steps(folded) <= _steps(plain) else plain
+    return folded if steps(folded) <= steps(plain) else plain
 
 
-def _steps(term: Term) -> int:
+def steps(term: Term) -> int:
     """Steps of an expression once products and sums are one."""
     return sum(step.op not in FREE for step in fused(expression(term)).steps)
 

@@ -15,6 +15,7 @@ from compiler.ir.terms import Term, arg, expression, term_of
 from compiler.ir.types import DType, TensorType
 from compiler.precision.encoding import Encoding, Storage, reading, stored_array, stored_dtype, stored_fill, storing
 from compiler.precision.plan import FLOAT, Plan, is_largest
+from compiler.precision.reciprocals import without_divisions
 
 Array = np.ndarray[Any, Any]
 
@@ -170,7 +171,7 @@ def compute(node: Compute, work: Rewriter) -> Compute:
     else:
         expr = expression(before)
         after = term_of(node.post, terms) if node.post is not None else arg(-1, node.expr.dtype)
-        stored = storing(after, storage, leaves)
+        stored = storing(without_divisions(after) if node.reducer == "sum" else after, storage, leaves)
         post = None if node.post is None and stored is after else expression(stored)
     return pruned(replace(node, operands=tuple(operands), expr=expr, post=post), keep=0)
 

@@ -14,6 +14,7 @@ from compiler.ir.types import DType
 from compiler.ir.verifier import verify
 from compiler.passes import (
     absorb,
+    again,
     dead_code,
     fold,
     fold_views,
@@ -33,6 +34,7 @@ EXACT = {
     "merge_equal": merge_equal,
     "fuse": fuse,
     "multiply_add": multiply_add,
+    "again": again,
     "together": lambda g: fuse(merge_equal(fold_views(fold(dead_code(g))))),
 }
 
