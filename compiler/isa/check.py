@@ -5,6 +5,7 @@ Sizes of a processor (memory, tiles, units) and time are the simulator's to chec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from compiler.errors import ModelError
@@ -21,6 +22,16 @@ _OPERATION = {int(op) for op in Op}
 _TABLES = (("a", "streams"), ("b", "streams"), ("c", "streams"), ("d", "streams"), ("out", "streams"),
            ("pre", "programs"), ("post", "programs"), ("gather", "gathers"), ("port", "ports"))  # fmt: skip
 
+
+# By operation: the place of its unit's class among all.
+_ORDER = {int(op): UNIT_CLASSES.index(spec.unit) for op, spec in TABLE.items()}
+
+# Positions of the fields that refer to tables, and by operation of those that it needs.
+_REFERENCES = tuple((Instruction._fields.index(name), name, table) for name, table in _TABLES)
+_NEEDED = {
+    int(op): tuple((Instruction._fields.index(o.field), o.field) for o in spec.operands if o.required)
+    for op, spec in TABLE.items()
+}
 
 # Positions of the fields that an operation must leave at 0.
 _UNUSED = {
@@ -44,14 +55,15 @@ def check(binary: Binary) -> None:
     _check_names(binary)
     _check_lengths(binary)
     order = (-1, -1, -1)
+    sizes = [(points(s.g0), points(s.g1), points(s.g2)) for s in binary.streams]
     for number, i in enumerate(binary.rows):
         try:
             _check_fields(binary, i)
-            _check_operands(binary, i)
-            _CHECKS[Op(i.opcode)](binary, i)
+            _check_operands(binary, i, sizes)
+            _CHECKS[i.opcode](binary, i)
         except _Refusal as refusal:
             _fail(f"instruction {number}: {refusal}")
-        here = (i.cycle, UNIT_CLASSES.index(TABLE[Op(i.opcode)].unit), i.unit)
+        here = (i.cycle, _ORDER[i.opcode], i.unit)
         if here < order:
             _fail(f"instruction {number}: instructions are not ordered by cycle and unit")
         if i.opcode == Op.BRANCH and number + 1 + i.count3 > len(binary.rows):
@@ -105,16 +117,17 @@ def _check_lengths(b: Binary) -> None:
 
 
 def _check_fields(b: Binary, i: Instruction) -> None:
-    _require(i.opcode in _OPERATION, f"there is no operation {i.opcode}")
-    spec = TABLE[Op(i.opcode)]
+    if i.opcode not in _OPERATION:
+        raise _Refusal(f"there is no operation {i.opcode}")
     for place in _UNUSED[i.opcode]:
         if i[place]:
-            raise _Refusal(f"{spec.op.name} does not use {Instruction._fields[place]}")
-    for name, table in _TABLES:
-        if getattr(i, name) > len(getattr(b, table)):
+            raise _Refusal(f"{Op(i.opcode).name} does not use {Instruction._fields[place]}")
+    for place, name, table in _REFERENCES:
+        if i[place] and i[place] > len(getattr(b, table)):
             raise _Refusal(f"{name} refers to an entry that is not in {table}")
-    for operand in spec.operands:
-        _require(bool(getattr(i, operand.field)) or not operand.required, f"{spec.op.name} needs {operand.field}")
+    for place, name in _NEEDED[i.opcode]:
+        if not i[place]:
+            raise _Refusal(f"{Op(i.opcode).name} needs {name}")
     _require(i.source < max(1, len(b.sources)), "its source operation is not in the table")
     _require(not i.reducer or i.reducer in REDUCERS, f"there is no reducer {i.reducer}")
     _require(min(i.count1, i.count2) > 0, "an empty range")
@@ -125,19 +138,23 @@ def _inner(role: str, i: Instruction) -> str:
     return "K" if i.opcode == Op.MATMUL and role == "a" else "inner"
 
 
-def _check_operands(b: Binary, i: Instruction) -> None:
+def _check_operands(b: Binary, i: Instruction, sizes: list[tuple[int, int, int]]) -> None:
+    """``sizes``: points of ``g0``, ``g1`` and ``g2`` of every stream."""
     shared: dict[str, int] = {}
     for access in accesses(b, i):
         stream = b.streams[access.stream]
-        _require(not stream.g0 or i.g0 < points(stream.g0), f"{access.role}: batch point {i.g0} is outside its loops")
-        for group, nest, (start, count) in (
-            ("rows", stream.g1, access.rows),
-            (_inner(access.role, i), stream.g2, access.inner),
+        batch, outer, inner = sizes[access.stream]
+        if stream.g0 and i.g0 >= batch:
+            raise _Refusal(f"{access.role}: batch point {i.g0} is outside its loops")
+        for group, nest, total, (start, count) in (
+            ("rows", stream.g1, outer, access.rows),
+            (_inner(access.role, i), stream.g2, inner, access.inner),
         ):
             if nest:
-                total = points(nest)
-                _require(start + count <= total, f"{access.role}: {start} + {count} is beyond its {total} points")
-                _require(shared.setdefault(group, total) == total, f"{access.role}: its loops are not the others'")
+                if start + count > total:
+                    raise _Refusal(f"{access.role}: {start} + {count} is beyond its {total} points")
+                if shared.setdefault(group, total) != total:
+                    raise _Refusal(f"{access.role}: its loops are not the others'")
             elif access.write:
                 _require(count == 1, "the result puts several values in one place")
         if access.write:
@@ -290,7 +307,7 @@ def _branch(b: Binary, i: Instruction) -> None:
     _require(not i.a or not b.exact, "a condition in a program that says that its cost is exact")
 
 
-_CHECKS = {
+_CHECKS: dict[int, Callable[[Binary, Instruction], None]] = {
     Op.LOADW: _loadw,
     Op.MATMUL: _matmul,
     Op.VECTOR: _vector,

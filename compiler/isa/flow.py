@@ -202,9 +202,12 @@ def touched(found: Runs, line_bytes: int) -> Touched:
         lines = np.arange(low_line[0], low_line[0] + count[0])
         first, last = _visits(found, slice(None), lines, line_bytes)
         return Touched(lines, first, last + found.more)
-    which = np.repeat(np.arange(len(count)), count)
-    before = np.cumsum(count) - count
-    lines = low_line[which] + np.arange(len(which)) - before[which]
+    which: Array | slice = slice(None)
+    lines = low_line
+    if int(count.max()) > 1:  # a run of several lines counts once in each
+        which = np.repeat(np.arange(len(count)), count)
+        before = np.cumsum(count) - count
+        lines = low_line[which] + np.arange(len(which)) - before[which]
     first, last = _visits(found, which, lines, line_bytes)
     there, place = _numbered(lines)
     begin, end = np.full(len(there), _FAR), np.full(len(there), -1)

@@ -11,6 +11,8 @@ from compiler.numerics.exact import Array
 _BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
+_HOLD = (np.dtype(np.int32), np.dtype(np.int64))  # what holds every such sum: no way through a wider type is needed
+
 
 def contract(acc: Array | None, a: Array, b: Array, dtype: np.dtype[Any] | None = None) -> Array:
     """``acc[..., T, N] + sum_k a[..., T, k] * b[..., k, N]`` in ``dtype`` (default: ``acc``'s, or what NumPy promotes to).
@@ -70,5 +72,5 @@ def _contract_bytes(out: Array, a: Array, b: Array) -> Array:
     step = _EXACT // (largest[0] * largest[1])
     for k in range(0, a.shape[-1], step):
         piece = a[..., k : k + step].astype(np.float32) @ b[..., k : k + step, :].astype(np.float32)
-        out += piece.astype(np.int64).astype(out.dtype)
+        out += piece.astype(out.dtype if out.dtype in _HOLD else np.int64).astype(out.dtype, copy=False)
     return out

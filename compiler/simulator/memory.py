@@ -86,8 +86,9 @@ class Memory:
     def __init__(self, binary: Binary, line_bytes: int) -> None:
         regions = binary.memory
         self.line_bytes = line_bytes
-        self.data: np.ndarray[Any, Any] = np.full(regions.total, _UNWRITTEN, np.uint8)
+        self.data: np.ndarray[Any, Any] = np.empty(regions.total, np.uint8)
         self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
+        self.data[regions.constants :] = _UNWRITTEN
         self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total, np.uint8)
         self.shadow[: regions.constants] = 255
         for state in binary.states:
