@@ -1,0 +1,12 @@
+"""The facts of the billing room, one module for each kind."""
+
+from apps.billing.models.invoices import (
+    BillingProfile,
+    Invoice,
+    InvoiceCounter,
+    InvoicedUsage,
+    InvoiceLine,
+    InvoiceState,
+)
+
+__all__ = ["BillingProfile", "Invoice", "InvoiceCounter", "InvoiceLine", "InvoiceState", "InvoicedUsage"]
