@@ -19,6 +19,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"
 LOCK = ROOT / "requirements.lock"
+OVERRIDES = ROOT / "bin" / "overrides.txt"  # dependencies of dependencies that nothing here uses
 SERVER_LOCK = ROOT / "docker" / "requirements.lock"  # what the production image holds: no tests, no embedded servers
 VENDOR = ROOT / "static" / "vendor"
 ICON_NAMES = ROOT / "static" / "icons.txt"
@@ -58,7 +59,7 @@ def everything(*, pages: bool = True) -> float:
 def lock() -> None:
     """Resolve both lock files again. The Python lock is universal, carries hashes and names no host."""
     _virtual_environment()
-    _compile(LOCK, "--upgrade", "--extra", "server", "--extra", "local", "--extra", "dev")
+    _compile(LOCK, "--upgrade", "--override", OVERRIDES, "--extra", "server", "--extra", "local", "--extra", "dev")
     _compile(SERVER_LOCK, "--upgrade", "--extra", "server", "--constraint", LOCK)
     _run([_npm(), "install", "--package-lock-only", "--ignore-scripts"], "resolving the browser packages")
 
