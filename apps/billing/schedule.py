@@ -1,9 +1,14 @@
-"""What the scheduler does for the billing room. Hourly, so that a night without power delays and never skips."""
+"""What the scheduler does for the billing room. Invoices hourly: a night without power delays and never skips."""
 
 SCHEDULE = {
     "month-invoices": {
         "task": "apps.billing.tasks.month_invoices",
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600},
+    },
+    "outbox-deliver": {
+        "task": "apps.billing.tasks.outbox_deliver",
+        "schedule": 2.0,
+        "options": {"queue": "default", "expires": 2},
     },
 }

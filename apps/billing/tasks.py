@@ -3,6 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
+from apps.billing import outbox
 from apps.billing.services import invoices_issue_month
 
 
@@ -10,3 +11,9 @@ from apps.billing.services import invoices_issue_month
 def month_invoices() -> int:
     """Issue the invoices of the month that is over; does nothing when they are issued."""
     return invoices_issue_month(now=timezone.now())
+
+
+@shared_task(name="apps.billing.tasks.outbox_deliver", queue="default")
+def outbox_deliver() -> int:
+    """Hand on what money has to tell others."""
+    return outbox.outbox_deliver(now=timezone.now())

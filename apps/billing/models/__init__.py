@@ -8,5 +8,14 @@ from apps.billing.models.invoices import (
     InvoiceLine,
     InvoiceState,
 )
+from apps.billing.models.outbox import OutboxWork
 
-__all__ = ["BillingProfile", "Invoice", "InvoiceCounter", "InvoiceLine", "InvoiceState", "InvoicedUsage"]
+__all__ = [
+    "BillingProfile",
+    "Invoice",
+    "InvoiceCounter",
+    "InvoiceLine",
+    "InvoiceState",
+    "InvoicedUsage",
+    "OutboxWork",
+]
