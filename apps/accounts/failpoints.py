@@ -1,0 +1,60 @@
+"""Named places at which a process can be told to die, as `kill -9` would end it there, so that recovery is tested.
+
+Inert unless the environment names one: `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the first process that comes
+to that place; the marker file, made just before, lets every later one pass. (The idea is FreeBSD's fail(9).)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+VARIABLE = "TAKT_FAILPOINT"
+
+# Between execution and the customer's endpoint, in the order in which money passes them.
+POINTS = (
+    "lease.taken",  # the lease is ours, nothing has run
+    "lease.executed",  # the block has run, its outputs are only in memory
+    "lease.outputs_stored",  # outputs are in the storage, nobody knows of them
+    "lease.fenced",  # inside the completing transaction, before usage
+    "usage.held",  # the hold is charged, nothing is posted
+    "ledger.transaction",  # a transaction without entries
+    "ledger.entries",  # entries, and the chain's head is the old one
+    "ledger.outbox",  # everything of the posting but the usage row
+    "lease.posted",  # usage is posted, the lease is not done yet
+    "lease.committed",  # the transaction is over, the message that moves the job on is not sent
+    "job.outputs",  # the job's outputs are put together, its end is not written
+    "invoice.stored",  # the invoice exists, nothing is posted
+    "invoice.posted",  # posted, the audit entry is missing
+)
+
+_armed: tuple[str, Path] | None = None
+
+
+def arm(point: str, marker: Path) -> None:
+    """From now on this process dies at `point`, once for each marker file. Raises ValueError for an unknown name."""
+    global _armed  # noqa: PLW0603 - one per process, as an environment variable is
+    if point not in POINTS:
+        raise ValueError(f"no fail point is called {point!r}; there are {', '.join(POINTS)}")
+    _armed = point, marker
+
+
+def failpoint(point: str) -> None:
+    """Ends the process here and now when it is armed for this place; costs one comparison otherwise."""
+    if _armed is None or _armed[0] != point:
+        return
+    try:
+        os.close(os.open(_armed[1], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _arm_from_environment() -> None:
+    name, _, marker = os.environ.get(VARIABLE, "").partition("=")
+    if name:
+        arm(name, Path(marker))
+
+
+_arm_from_environment()
