@@ -14,6 +14,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import DatabaseError, connection
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.dispatch import services
 from apps.dispatch.feeds import arrays_pack, arrays_unpack
@@ -41,11 +42,14 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
     except LeaseLost as lost:
         log.info("lease not taken", reason=str(lost))
         return False
+    failpoint("lease.taken")
     lease = Lease.objects.select_related("stage__program__model_version", "stage__job", "device__pool").get(pk=lease_id)
     try:
         with Heartbeat(lease_id, epoch, clock) as heart:
             outcome = _run(lease, heart.progress, clock)
+            failpoint("lease.executed")
             key = _outputs_store(lease, epoch, outcome)
+            failpoint("lease.outputs_stored")
         services.lease_complete(
             lease_id=lease_id,
             epoch=epoch,

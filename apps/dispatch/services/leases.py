@@ -16,6 +16,7 @@ from celery import current_app
 from django.db import transaction
 from django.db.models import Q
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.dispatch import contracts
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
@@ -125,11 +126,14 @@ def lease_complete(
         counters_check(expected=lease.stage.program.resources, counted=counters)
     if measured is not None:
         lease.device_from, lease.device_to = measured
+    failpoint("lease.fenced")
     _usage_post(lease=lease, job=job, now=now)
+    failpoint("lease.posted")
     lease.state, lease.outputs_key, lease.counters = LeaseState.DONE, outputs_key, counters
     lease.wall_ns, lease.finished_at, lease.progress, lease.heartbeat_at = wall_ns, now, lease.count, now
     lease.save()
     is_last = not Lease.objects.filter(stage__job=job, state__in=LIVE).exists()
+    transaction.on_commit(lambda: failpoint("lease.committed"))
     if is_last:
         transaction.on_commit(lambda: advance_send(job.pk))
     return lease

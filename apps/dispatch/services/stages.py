@@ -12,6 +12,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import cascade, contracts
@@ -180,6 +181,7 @@ def job_advance(*, job_id: UUID, now: datetime) -> None:
         _place_or_wait(following, now=now)
         return
     job.outputs_key = outputs_assemble(job)
+    failpoint("job.outputs")
     job.state, job.finished_at = JobState.DONE, now
     job.save(update_fields=["outputs_key", "state", "finished_at"])
 
