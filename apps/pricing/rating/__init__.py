@@ -14,16 +14,40 @@ from apps.pricing.rating.decimals import (
     multiply,
 )
 from apps.pricing.rating.errors import BookError, NotPriced, RatingError
+from apps.pricing.rating.forms import (
+    FreeShare,
+    TariffPart,
+    both_ends,
+    commitment_factor,
+    commitment_for,
+    free_tier,
+    group_key,
+    merge_ratings,
+    minimum_topup,
+    rate_bought,
+    rate_lease,
+    rate_quota,
+    rate_schedule,
+    tariff_bound,
+    tariff_parts,
+)
 from apps.pricing.rating.parse import book_from_json, book_from_text
-from apps.pricing.rating.pipeline import Counts, Rating, Step, Terms, rate
+from apps.pricing.rating.pipeline import rate
 from apps.pricing.rating.rounding import Payable, payable_of, shares_of
 from apps.pricing.rating.tariff import Holiday, Period, Tariff, intersect, merge
+from apps.pricing.rating.terms import EXECUTION, FORMS, INTERVAL, QUOTA, SPREAD, Counts, Rating, Schedule, Step, Terms
 
 __all__ = [
     "CONTEXT",
+    "EXECUTION",
+    "FORMS",
+    "INTERVAL",
+    "QUOTA",
+    "SPREAD",
     "BookError",
     "Counts",
     "Currency",
+    "FreeShare",
     "Holiday",
     "NotPriced",
     "Payable",
@@ -32,20 +56,35 @@ __all__ = [
     "PriceClass",
     "Rating",
     "RatingError",
+    "Schedule",
     "Step",
     "Tariff",
+    "TariffPart",
     "Terms",
     "amount_text",
     "book_from_json",
     "book_from_text",
+    "both_ends",
     "canonical_json",
+    "commitment_factor",
+    "commitment_for",
     "decimal_text",
     "digest_of",
     "exact_sum",
+    "free_tier",
+    "group_key",
     "intersect",
     "merge",
+    "merge_ratings",
+    "minimum_topup",
     "multiply",
     "payable_of",
     "rate",
+    "rate_bought",
+    "rate_lease",
+    "rate_quota",
+    "rate_schedule",
     "shares_of",
+    "tariff_bound",
+    "tariff_parts",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -33,7 +34,8 @@ class PriceClass:
     `surcharge` >= 1 always applies; `discount` <= 1 competes with other discounts, only the largest applies;
     `unused` is the share charged for what was reserved and not used (0: nothing). `start_within_minutes` and
     `finish_within_minutes` (None: no promise) bound the reservation, counted from acceptance. `off_peak_only` keeps it
-    inside the tariff's off-peak hours. A class that is not `offered` has a price but cannot be bought yet.
+    inside the tariff's off-peak hours. The price of a class with `time_of_use` follows the factor of the tariff's period.
+    A class that is not `offered` has a price but cannot be bought yet.
     """
 
     name: str
@@ -46,9 +48,10 @@ class PriceClass:
     start_within_minutes: int | None
     finish_within_minutes: int | None
     offered: bool
+    time_of_use: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "title": self.title,
             "promise": self.promise,
             "surcharge": decimal_text(self.surcharge),
@@ -59,11 +62,19 @@ class PriceClass:
             "finish_within_minutes": self.finish_within_minutes,
             "offered": self.offered,
         }
+        if self.time_of_use:
+            document["time_of_use"] = True
+        return document
 
 
 @dataclass(frozen=True)
 class PriceBookDocument:
-    """A parsed, checked price book. Prices are per tera-operation (10^12 operations)."""
+    """A parsed, checked price book. Prices are per tera-operation (10^12 operations).
+
+    What a document may leave out: `minimum_charge`, the least that a month with usage costs; `free_tera_operations`, free
+    in every month; `commitment_days`, how long each commitment binds; `missed_guarantee`, the share of its price that is
+    credited for guaranteed work that was missed.
+    """
 
     version: int
     currency: Currency
@@ -75,6 +86,10 @@ class PriceBookDocument:
     classes: dict[str, PriceClass]
     commitments: dict[str, Decimal]
     tariff: Tariff
+    minimum_charge: Decimal = Decimal(0)
+    free_tera_operations: Decimal = Decimal(0)
+    commitment_days: Mapping[str, int] = field(default_factory=dict)
+    missed_guarantee: Decimal = Decimal(1)
 
     def unit_price(self, processor_class: str, precision: str) -> Decimal:
         """Price of one tera-operation. Raises NotPriced, never answers 0."""
@@ -113,7 +128,7 @@ class PriceBookDocument:
 
     def to_json(self) -> dict[str, Any]:
         """The whole document with decimals as texts; `book_from_json` gives back an equal book."""
-        return {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
             "currency": self.currency.to_json(),
@@ -129,6 +144,15 @@ class PriceBookDocument:
             "commitments": {name: decimal_text(factor) for name, factor in self.commitments.items()},
             "tariff": self.tariff.to_json(),
         }
+        if self.minimum_charge:
+            document["minimum_charge"] = decimal_text(self.minimum_charge)
+        if self.free_tera_operations:
+            document["free_tera_operations"] = decimal_text(self.free_tera_operations)
+        if self.commitment_days:
+            document["commitment_days"] = dict(self.commitment_days)
+        if self.missed_guarantee != 1:
+            document["missed_guarantee"] = decimal_text(self.missed_guarantee)
+        return document
 
     @cached_property
     def digest(self) -> str:

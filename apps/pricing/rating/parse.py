@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from datetime import date
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -25,6 +26,9 @@ _CLASS_KEYS = {
     "title", "promise", "surcharge", "discount", "unused", "off_peak_only", "start_within_minutes",
     "finish_within_minutes", "offered",
 }  # fmt: skip
+_MAY = {"minimum_charge", "free_tera_operations", "commitment_days", "missed_guarantee"}
+_MOST_MONEY = Decimal(10) ** 9
+_MOST_FACTOR = Decimal(1000)
 
 
 def book_from_text(text: str | bytes) -> PriceBookDocument:
@@ -39,7 +43,7 @@ def book_from_text(text: str | bytes) -> PriceBookDocument:
 def book_from_json(document: Any) -> PriceBookDocument:
     """Check and read a document. Raises BookError that lists every problem at once."""
     reader = _Reader()
-    reader.keys(document, _KEYS, "the document")
+    reader.keys(document, _KEYS, "the document", _MAY)
     reader.stop_if_broken()
     if document["format"] != FORMAT:
         reader.problems.append(f"format is {document['format']!r}, this program reads {FORMAT!r}")
@@ -59,9 +63,13 @@ def book_from_json(document: Any) -> PriceBookDocument:
         floor=reader.factor(document["floor"], "floor", at_most=Decimal(1)),
         classes=reader.table(document["classes"], "classes", lambda value, where: _price_class(reader, value, where)),
         commitments=reader.table(
-            document["commitments"], "commitments", lambda value, where: reader.factor(value, where, Decimal(1))
+            document["commitments"], "commitments", lambda value, where: reader.price_factor(value, where, Decimal(1))
         ),
         tariff=_tariff(reader, document["tariff"]),
+        minimum_charge=_money(reader, document, "minimum_charge"),
+        free_tera_operations=_money(reader, document, "free_tera_operations"),
+        commitment_days=_commitment_days(reader, document),
+        missed_guarantee=reader.factor(document.get("missed_guarantee", "1"), "missed_guarantee", Decimal(1)),
     )
     reader.stop_if_broken()
     _check_whole(reader, book)
@@ -79,11 +87,11 @@ class _Reader:
         if self.problems:
             raise BookError(self.problems)
 
-    def keys(self, value: Any, wanted: set[str], where: str) -> bool:
+    def keys(self, value: Any, wanted: set[str], where: str, may: AbstractSet[str] = frozenset()) -> bool:
         if not isinstance(value, dict):
             self.problems.append(f"{where} is not an object")
             return False
-        missing, unknown = sorted(wanted - value.keys()), sorted(map(str, value.keys() - wanted))
+        missing, unknown = sorted(wanted - value.keys()), sorted(map(str, value.keys() - wanted - may))
         if missing:
             self.problems.append(f"{where} lacks {', '.join(missing)}")
         if unknown:
@@ -114,13 +122,24 @@ class _Reader:
             self.problems.append(f"{where}: {error}")
             return None
 
-    def factor(self, value: Any, where: str, at_most: Decimal | None = None, at_least: Decimal = Decimal(0)) -> Decimal:
+    def factor(
+        self, value: Any, where: str, at_most: Decimal = _MOST_FACTOR, at_least: Decimal = Decimal(0)
+    ) -> Decimal:
         number = self.decimal(value, where, FACTOR_PLACES)
         if number is None:
             return Decimal(1)
-        if number < at_least or (at_most is not None and number > at_most):
-            span = f"from {at_least} to {at_most}" if at_most is not None else f"of at least {at_least}"
+        if not at_least <= number <= at_most:
+            span = f"from {at_least} to {at_most}" if at_most != _MOST_FACTOR else f"of at least {at_least}"
             self.problems.append(f"{where} is {number}, not a factor {span}")
+            return Decimal(1)
+        return number
+
+    def price_factor(self, value: Any, where: str, at_most: Decimal) -> Decimal:
+        """A factor that may make a price smaller, but never 0."""
+        number = self.factor(value, where, at_most)
+        if number == 0:
+            self.problems.append(f"{where} is 0; nothing is sold for nothing, give a factor above 0")
+            return Decimal(1)
         return number
 
     def table(self, value: Any, where: str, read: Callable[[Any, str], T]) -> dict[str, T]:
@@ -148,14 +167,34 @@ def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:
         number = reader.decimal(item, where, PRICE_PLACES)
         if number is not None and number <= 0:
             reader.problems.append(f"{where} is {number}; leave out what is not for sale, nothing is priced at 0")
+        if number is not None and number > _MOST_MONEY:
+            reader.problems.append(f"{where} is {number}; a tera-operation costs at most {_MOST_MONEY:,}")
         return number if number is not None else Decimal(1)
 
     return reader.table(value, "prices", lambda item, where: reader.table(item, where, price))
 
 
+def _money(reader: _Reader, document: dict[str, Any], key: str) -> Decimal:
+    """An optional amount of at least 0; 0 when it is left out."""
+    number = reader.decimal(document.get(key, "0"), key, PRICE_PLACES)
+    if number is None:
+        return Decimal(0)
+    if not 0 <= number <= _MOST_MONEY:
+        reader.problems.append(f"{key} is {number}, not from 0 to {_MOST_MONEY:,}")
+    return number
+
+
+def _commitment_days(reader: _Reader, document: dict[str, Any]) -> dict[str, int]:
+    if "commitment_days" not in document:
+        return {}
+    return reader.table(
+        document["commitment_days"], "commitment_days", lambda value, where: reader.integer(value, where, 1, 3660)
+    )
+
+
 def _price_class(reader: _Reader, value: Any, where: str) -> PriceClass:
     one = Decimal(1)
-    if not reader.keys(value, _CLASS_KEYS, where):
+    if not reader.keys(value, _CLASS_KEYS, where, {"time_of_use"}):
         return PriceClass(
             "?", "?", "?", one, one, Decimal(0),
             off_peak_only=False, start_within_minutes=None, finish_within_minutes=None, offered=False,
@@ -169,12 +208,13 @@ def _price_class(reader: _Reader, value: Any, where: str) -> PriceClass:
         title=reader.text(value["title"], f"{where}.title", 60),
         promise=reader.text(value["promise"], f"{where}.promise"),
         surcharge=reader.factor(value["surcharge"], f"{where}.surcharge", at_least=one),
-        discount=reader.factor(value["discount"], f"{where}.discount", one),
+        discount=reader.price_factor(value["discount"], f"{where}.discount", one),
         unused=reader.factor(value["unused"], f"{where}.unused", one),
         off_peak_only=reader.boolean(value["off_peak_only"], f"{where}.off_peak_only"),
         start_within_minutes=minutes("start_within_minutes"),
         finish_within_minutes=minutes("finish_within_minutes"),
         offered=reader.boolean(value["offered"], f"{where}.offered"),
+        time_of_use=reader.boolean(value.get("time_of_use", False), f"{where}.time_of_use"),
     )
 
 
@@ -204,9 +244,10 @@ def _periods(reader: _Reader, value: Any) -> tuple[Period, ...]:
         Period(
             reader.text(item["name"], f"tariff.periods[{index}].name", 40),
             reader.boolean(item["off_peak"], f"tariff.periods[{index}].off_peak"),
+            reader.price_factor(item.get("factor", "1"), f"tariff.periods[{index}].factor", _MOST_FACTOR),
         )
         for index, item in enumerate(value)
-        if reader.keys(item, {"name", "off_peak"}, f"tariff.periods[{index}]")
+        if reader.keys(item, {"name", "off_peak"}, f"tariff.periods[{index}]", {"factor"})
     )
 
 
@@ -243,9 +284,19 @@ def _check_whole(reader: _Reader, book: PriceBookDocument) -> None:
             reader.problems.append(f"minimum_operations_per_cycle lacks {processor_class}")
     if book.commitments.get(NO_COMMITMENT) != 1:
         reader.problems.append('commitments must hold "none": "1"')
+    for name in book.commitment_days:
+        if name not in book.commitments or name == NO_COMMITMENT:
+            reader.problems.append(f"commitment_days.{name} is not one of the commitments")
+    _check_classes(reader, book)
+    _check_hours(reader, book)
+
+
+def _check_classes(reader: _Reader, book: PriceBookDocument) -> None:
     least = min(book.commitments.values(), default=Decimal(1))
+    hours = min((period.factor for period in book.tariff.periods), default=Decimal(1))
     for item in book.classes.values():
-        cheapest = max(multiply(multiply(item.surcharge, item.discount), least), book.floor)
+        discount = min(item.discount, hours) if item.time_of_use else item.discount
+        cheapest = max(multiply(multiply(item.surcharge, discount), least), book.floor)
         if item.unused > cheapest:
             reader.problems.append(
                 f"classes.{item.name}.unused is {item.unused}, more than the {cheapest} that using it may cost; what is not "
@@ -253,6 +304,16 @@ def _check_whole(reader: _Reader, book: PriceBookDocument) -> None:
             )
     if not any(item.offered for item in book.classes.values()):
         reader.problems.append("no class is offered")
+
+
+def _check_hours(reader: _Reader, book: PriceBookDocument) -> None:
+    names = [period.name for period in book.tariff.periods]
+    if len(set(names)) != len(names):
+        reader.problems.append("tariff.periods has two periods of one name")
+    if any(period.factor != 1 for period in book.tariff.periods) and not any(
+        item.time_of_use for item in book.classes.values()
+    ):
+        reader.problems.append("tariff.periods has a factor, but no class has time_of_use, so nothing would follow it")
     if any(item.off_peak_only for item in book.classes.values()):
         used = {index for matrix in (book.tariff.weekday, book.tariff.weekend) for row in matrix for index in row}
         if not any(book.tariff.periods[index].off_peak for index in used):

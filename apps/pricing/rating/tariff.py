@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from apps.pricing.rating.errors import RatingError
+from apps.pricing.rating.decimals import decimal_text
+from apps.pricing.rating.errors import NotPriced, RatingError
 
 Interval = tuple[datetime, datetime]
 Matrix = tuple[tuple[int, ...], ...]
@@ -24,10 +26,20 @@ _LONGEST = timedelta(days=400)
 
 @dataclass(frozen=True)
 class Period:
-    """A kind of hour."""
+    """A kind of hour. `factor` is what an hour of it costs against the list price, in classes whose price follows hours."""
 
     name: str
     off_peak: bool
+    factor: Decimal = Decimal(1)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"name": self.name, "off_peak": self.off_peak}
+        if self.factor != 1:
+            document["factor"] = decimal_text(self.factor)
+        return document
+
+
+Span = tuple[Period, datetime, datetime]
 
 
 @dataclass(frozen=True, order=True)
@@ -68,28 +80,48 @@ class Tariff:
         """Whether the instant lies in an off-peak hour."""
         return self.period_at(instant).off_peak
 
-    def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
-        """The parts of [start, end) that are off-peak (or that are not), in UTC, merged, in order."""
+    def period(self, name: str) -> Period:
+        """The period by name. Raises NotPriced."""
+        for item in self.periods:
+            if item.name == name:
+                return item
+        known = ", ".join(item.name for item in self.periods)
+        raise NotPriced(f"the tariff has no period {name!r} (it has {known})")
+
+    def spans(self, start: datetime, end: datetime) -> list[Span]:
+        """[start, end) cut where the period changes: (period, from, to) in UTC, in order, without a gap."""
         _check_span(start, end)
-        found: list[Interval] = []
+        found: list[Span] = []
         left = start.astimezone(UTC)
         stop = end.astimezone(UTC)
         while left < stop:
             mark = left.replace(minute=left.minute - left.minute % 15, second=0, microsecond=0)
             right = min(mark + _STEP, stop)
-            if self.is_off_peak(left) == off_peak:
-                if found and found[-1][1] == left:
-                    found[-1] = (found[-1][0], right)
-                else:
-                    found.append((left, right))
+            period = self.period_at(left)
+            if found and found[-1][0] is period:
+                found[-1] = (period, found[-1][1], right)
+            else:
+                found.append((period, left, right))
             left = right
         return found
+
+    def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
+        """The parts of [start, end) that are off-peak (or that are not), in UTC, merged, in order."""
+        return merge([(left, right) for period, left, right in self.spans(start, end) if period.off_peak == off_peak])
+
+    def dearest(self, start: datetime, end: datetime) -> datetime:
+        """The first instant of [start, end) at which an hour costs the most."""
+        spans = self.spans(start, end)
+        if not spans:
+            raise RatingError("A window that ends before it begins cannot be priced.")
+        most = max(period.factor for period, _, _ in spans)
+        return next(left for period, left, _ in spans if period.factor == most)
 
     def to_json(self) -> dict[str, Any]:
         """The document form; `parse.book_from_json` reads it back."""
         return {
             "zone": self.zone,
-            "periods": [{"name": period.name, "off_peak": period.off_peak} for period in self.periods],
+            "periods": [period.to_json() for period in self.periods],
             "weekday": [list(row) for row in self.weekday],
             "weekend": [list(row) for row in self.weekend],
             "holidays": [{"day": item.day.isoformat(), "name": item.name} for item in self.holidays],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.pricing.rating import Counts, NotPriced, Rating, RatingError, Terms, rate
-from apps.pricing.rating.pipeline import LARGER, PER_TERA, TIMES
+from apps.pricing.rating.terms import LARGER, PER_TERA, PLUS, SMALLER, TIMES
 from tests.pricing.rating.books import book
 
 BOOK = book()
@@ -57,6 +57,14 @@ def test_the_parts_of_a_contract_sum_to_the_whole(counts: Counts, parts: list[in
     assert sum(map(Fraction, pieces)) == Fraction(whole.amount)
 
 
+def _computed(left: Fraction, right: Fraction) -> dict[str, Fraction]:
+    """What each operation of a step makes of its two sides, in fractions."""
+    return {
+        TIMES: left * right, PER_TERA: left * right / 10**12, LARGER: max(left, right), SMALLER: min(left, right),
+        PLUS: left + right,
+    }  # fmt: skip
+
+
 @given(counts, executions, terms, st.booleans())
 def test_every_step_follows_from_its_input_and_factor(
     counts: Counts, executions: int, terms: Terms, unused: bool
@@ -64,7 +72,7 @@ def test_every_step_follows_from_its_input_and_factor(
     rating = rate(book=BOOK, counts=counts, executions=executions, terms=terms, unused=unused)
     for step in rating.steps:
         left, right = Fraction(step.input), Fraction(step.factor)
-        expected = {TIMES: left * right, PER_TERA: left * right / 10**12, LARGER: max(left, right)}[step.operation]
+        expected = _computed(left, right)[step.operation]
         assert Fraction(step.result) == expected
         assert step.rule.endswith(".")
     assert rating.steps[-1].result == rating.amount

@@ -1,0 +1,207 @@
+"""The forms of a contract (G11) and what belongs to a month: thin words around the one rating function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+
+from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument
+from apps.pricing.rating.decimals import CONTEXT, TERA, digest_of, exact_sum, multiply, subtract
+from apps.pricing.rating.errors import NotPriced, RatingError
+from apps.pricing.rating.pipeline import bound_period, rate
+from apps.pricing.rating.terms import QUOTA, Counts, Rating, Terms
+
+
+@dataclass(frozen=True)
+class TariffPart:
+    """`executions` whose first cycle lies in [start, end), hours of one period."""
+
+    period: str
+    start: datetime
+    end: datetime
+    executions: int
+
+
+def rate_quota(*, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False) -> Rating:
+    """A raw quota of so many billed operations, for any program; `terms.form` is "quota".
+
+    What a program draws from it is `rate` of that program with the same terms: its billed operations count against the
+    quota. `unused` prices the rest that was not drawn.
+    """
+    if terms.form != QUOTA:
+        raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
+    return rate(book=book, counts=Counts(operations, 0), executions=1, terms=terms, unused=unused)
+
+
+def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
+    """The whole volume of a contract with a schedule (forms spread and interval), all of it used: what is held."""
+    if terms.schedule is None:
+        raise RatingError(f"A contract of the form {terms.form} needs its schedule.")
+    return rate(book=book, counts=counts, executions=terms.schedule.executions, terms=terms)
+
+
+def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
+    """(least, most) that the contracted volume of `rating` can come to: nothing of it used, all of it used."""
+    plain = {"book": book, "counts": rating.counts, "executions": rating.executions}
+    terms = replace(rating.terms, served="")
+    return rate(**plain, terms=terms, unused=True), rate(**plain, terms=terms)
+
+
+def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
+    """What used work would have cost as it was bought: in its class, by its bound hours, at its worst case. Its amount
+    minus the rating's own is what class served, cheaper hours and measuring took off."""
+    terms = replace(rating.terms, served="")
+    return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
+
+
+def tariff_bound(book: PriceBookDocument, klass: str, start: datetime, end: datetime) -> datetime | None:
+    """The instant in [start, end) that binds a contract's tariff: the first off-peak one where the class keeps to those,
+    the first of the dearest hours where its price follows the hours, else the start. None: there is no off-peak hour."""
+    price_class = book.price_class(klass)
+    if price_class.off_peak_only:
+        off_peak = book.tariff.intervals(start, end)
+        return off_peak[0][0] if off_peak else None
+    return book.tariff.dearest(start, end) if price_class.time_of_use else start.astimezone(UTC)
+
+
+def tariff_parts(
+    book: PriceBookDocument, *, start: datetime, seconds: Fraction, executions: int
+) -> tuple[TariffPart, ...]:
+    """Cut a lease between its executions where the period of the tariff changes.
+
+    Execution k has its first cycle at start + k * `seconds` of device time, exactly; it belongs to the hour of that
+    cycle and is never split.
+    """
+    if executions < 1 or seconds < 0:
+        raise RatingError("A lease has at least one execution, and none takes less than 0 seconds.")
+    start = start.astimezone(UTC)
+    last = start + timedelta(microseconds=int((executions - 1) * seconds * 10**6) + 1)
+    found: list[TariffPart] = []
+    done = 0
+    for period, left, right in book.tariff.spans(start, last):
+        before = (
+            executions if right == last or not seconds else min(executions, ceil(_seconds(right - start) / seconds))
+        )
+        if before > done:
+            found.append(TariffPart(period.name, left, right, before - done))
+        done = before
+    return tuple(found)
+
+
+def rate_lease(
+    *,
+    book: PriceBookDocument,
+    counts: Counts,
+    executions: int,
+    terms: Terms,
+    start: datetime,
+    seconds: Fraction,
+    measured: Counts | None = None,
+) -> Rating:
+    """What one lease used: executions that begin at `start` and follow each other every `seconds` of device time.
+
+    Where the class follows the hours, each execution costs what the hour of its first cycle costs, never more than the
+    bound one. `measured`: the lease's total counts, taken into account when the terms say so.
+    """
+    by_lease = [measured] if terms.measured and measured is not None else None
+    periods: dict[str, int] | None = None
+    if by_lease is None and bound_period(book, terms) is not None:
+        periods = {}
+        for part in tariff_parts(book, start=start, seconds=seconds, executions=executions):
+            periods[part.period] = periods.get(part.period, 0) + part.executions
+    return rate(book=book, counts=counts, executions=executions, terms=terms, measured=by_lease, periods=periods)
+
+
+def group_key(rating: Rating) -> str:
+    """Ratings with the same key can stand on one line: same program counts, book, terms and kind."""
+    return digest_of([
+        rating.book_digest, rating.counts.to_json(), rating.terms.to_json(), rating.unused, rating.missed,
+        rating.measured is None, rating.periods is None,
+    ])  # fmt: skip
+
+
+def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
+    """One rating of everything together; its amount is the sum of theirs, to the last digit, or RatingError."""
+    if not ratings or len({group_key(item) for item in ratings}) != 1:
+        raise RatingError("Only ratings of one program under the same terms make one line.")
+    first = ratings[0]
+    periods: dict[str, int] | None = None
+    if first.periods is not None:
+        periods = {}
+        for item in ratings:
+            for name, count in (item.periods or {}).items():
+                periods[name] = periods.get(name, 0) + count
+    whole = rate(
+        book=book, counts=first.counts, executions=sum(item.executions for item in ratings), terms=first.terms,
+        unused=first.unused, missed=first.missed, periods=periods,
+        measured=None if first.measured is None else [one for item in ratings for one in item.measured or ()],
+    )  # fmt: skip
+    apart = exact_sum(item.amount for item in ratings)
+    if whole.amount != apart:
+        raise RatingError(f"Rated together {whole.amount}, rated apart {apart}; nothing can be invoiced by this.")
+    return whole
+
+
+@dataclass(frozen=True)
+class FreeShare:
+    """What of the rating at `index` is free: so many operations, worth `amount` (positive)."""
+
+    index: int
+    operations: int
+    amount: Decimal
+
+
+def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
+    """The month's free operations, given to its used work in order; `taken` of them are gone already.
+
+    Only used work counts. The worth of an operation is the price at which it was rated, part by part, exactly.
+    """
+    left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
+    found: list[FreeShare] = []
+    for index, rating in enumerate(ratings):
+        if left <= 0:
+            break
+        if rating.unused or rating.missed:
+            continue
+        operations, worth = 0, Decimal(0)
+        for size, amount in _parts(rating):
+            free = min(size, left)
+            worth = exact_sum([worth, multiply(CONTEXT.divide(amount, Decimal(size)), free)])
+            operations, left = operations + free, left - free
+        found.append(FreeShare(index, operations, worth))
+    return found
+
+
+def minimum_topup(book: PriceBookDocument, net: Decimal) -> Decimal:
+    """What is missing to the book's minimum charge for a month whose usage came to `net`."""
+    return max(subtract(book.minimum_charge, net), Decimal(0))
+
+
+def commitment_for(book: PriceBookDocument, days: int) -> str:
+    """The commitment with the lowest factor among those that bind for at most `days` days; "none" when there is none."""
+    fitting = [name for name, length in book.commitment_days.items() if length <= days]
+    return min(fitting, key=lambda name: (book.commitments[name], name), default=NO_COMMITMENT)
+
+
+def commitment_factor(book: PriceBookDocument, name: str) -> Decimal:
+    """The factor of a commitment that somebody may enter. Raises NotPriced."""
+    if name == NO_COMMITMENT:
+        raise NotPriced("'none' is not a commitment")
+    return book.commitment(name)
+
+
+def _parts(rating: Rating) -> Iterator[tuple[int, Decimal]]:
+    """(billed operations, amount) of every part with one price."""
+    if rating.periods is None:
+        yield rating.billed_operations, rating.amount
+        return
+    for name, count in sorted(rating.periods.items()):
+        yield rating.billed_operations // rating.executions * count, rating.step(f"amount:{name}").result
+
+
+def _seconds(span: timedelta) -> Fraction:
+    return Fraction((span.days * 86_400 + span.seconds) * 10**6 + span.microseconds, 10**6)

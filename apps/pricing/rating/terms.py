@@ -1,0 +1,279 @@
+"""What goes into a price and what comes out of it: counts, agreed terms, steps, the rating. Plain data with one JSON each.
+
+A field that was added later is absent in JSON while it has its default, so documents of any age keep their digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from apps.pricing.rating.book import NO_COMMITMENT
+from apps.pricing.rating.decimals import CONTEXT, TERA, decimal_text, multiply
+from apps.pricing.rating.errors import RatingError
+
+EXECUTION, QUOTA, SPREAD, INTERVAL = "execution", "quota", "spread", "interval"
+FORMS = (EXECUTION, QUOTA, SPREAD, INTERVAL)
+
+TIMES = "times"
+PER_TERA = "times-per-tera"
+LARGER = "larger"
+SMALLER = "smaller"
+PLUS = "plus"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one execution takes, from the compiled program: operations, and the cycles it keeps the device to itself
+    (the program's initiation interval)."""
+
+    operations: int
+    cycles: int
+
+    def to_json(self) -> dict[str, int]:
+        return {"operations": self.operations, "cycles": self.cycles}
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> Counts:
+        return Counts(operations=int(document["operations"]), cycles=int(document["cycles"]))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`each` executions in every one of `intervals` consecutive intervals of `every` seconds (G11)."""
+
+    each: int
+    every: Fraction
+    intervals: int
+
+    @property
+    def executions(self) -> int:
+        """The whole volume."""
+        return self.each * self.intervals
+
+    @staticmethod
+    def between(*, each: int, every: Fraction, start: datetime, end: datetime) -> Schedule:
+        """As many whole intervals as fit into [start, end). Raises RatingError when none does."""
+        if each < 1 or every <= 0:
+            raise RatingError("An interval needs at least one execution and a length of more than 0 seconds.")
+        span = end.astimezone(UTC) - start.astimezone(UTC)
+        microseconds = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
+        intervals = int(Fraction(microseconds, 10**6) / every)
+        if intervals < 1:
+            raise RatingError(f"No whole interval of {every} s fits into the period; make the period longer.")
+        return Schedule(each, every, intervals)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"each": self.each, "every": str(self.every), "intervals": self.intervals}
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> Schedule:
+        return Schedule(int(document["each"]), Fraction(document["every"]), int(document["intervals"]))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was agreed: where, how precise, which class, which commitment, in which form.
+
+    `instant` binds the tariff; a class that is off-peak only, or whose price follows the hours, needs it.
+    `discounts` are further factors (name -> factor, above 0 and at most 1) that compete with the class's own discount.
+    `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`: data-dependent programs
+    are charged what they were measured to use, at most the worst case (else always the worst, G13). `served` is the
+    class that the work got when that was less than what was bought.
+    """
+
+    processor_class: str
+    precision: str
+    klass: str
+    commitment: str = NO_COMMITMENT
+    instant: datetime | None = None
+    discounts: Mapping[str, Decimal] = field(default_factory=dict)
+    form: str = EXECUTION
+    schedule: Schedule | None = None
+    measured: bool = False
+    served: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "processor_class": self.processor_class,
+            "precision": self.precision,
+            "klass": self.klass,
+            "commitment": self.commitment,
+            "instant": None if self.instant is None else self.instant.astimezone(UTC).isoformat(),
+            "discounts": {name: decimal_text(factor) for name, factor in sorted(self.discounts.items())},
+        }
+        if self.form != EXECUTION:
+            document["form"] = self.form
+        if self.schedule is not None:
+            document["schedule"] = self.schedule.to_json()
+        if self.measured:
+            document["measured"] = True
+        if self.served:
+            document["served"] = self.served
+        return document
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> Terms:
+        schedule = document.get("schedule")
+        return Terms(
+            processor_class=document["processor_class"],
+            precision=document["precision"],
+            klass=document["klass"],
+            commitment=document["commitment"],
+            instant=None if document["instant"] is None else datetime.fromisoformat(document["instant"]),
+            discounts={name: Decimal(factor) for name, factor in document["discounts"].items()},
+            form=document.get("form", EXECUTION),
+            schedule=None if schedule is None else Schedule.from_json(schedule),
+            measured=bool(document.get("measured", False)),
+            served=document.get("served", ""),
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a price. `operation` says how `input` and `factor` make `result`: `times`, `times-per-tera` (divided
+    by 10^12), `larger` or `smaller` (of the two), `plus`."""
+
+    name: str
+    title: str
+    operation: str
+    input: Decimal
+    factor: Decimal
+    result: Decimal
+    unit: str
+    rule: str
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "operation": self.operation,
+            "input": decimal_text(self.input),
+            "factor": decimal_text(self.factor),
+            "result": decimal_text(self.result),
+            "unit": self.unit,
+            "rule": self.rule,
+        }
+
+    @staticmethod
+    def from_json(document: dict[str, str]) -> Step:
+        return Step(
+            name=document["name"],
+            title=document["title"],
+            operation=document["operation"],
+            input=Decimal(document["input"]),
+            factor=Decimal(document["factor"]),
+            result=Decimal(document["result"]),
+            unit=document["unit"],
+            rule=document["rule"],
+        )
+
+
+_COMPUTED = {TIMES: multiply, PER_TERA: lambda left, right: CONTEXT.scaleb(multiply(left, right), -TERA), LARGER: max,
+             SMALLER: min, PLUS: CONTEXT.add}  # fmt: skip
+
+
+def step_of(
+    name: str, title: str, operation: str, value: Decimal | int, factor: Decimal | int, unit: str, rule: str
+) -> Step:
+    """A step with its result computed: the one place where an amount comes from."""
+    left, right = Decimal(value), Decimal(factor)
+    return Step(name, title, operation, left, right, _COMPUTED[operation](left, right), unit, rule)
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A price and why: everything that went in, every step, and the exact amount.
+
+    `measured`: total counts of each lease, for terms that charge what was measured. `periods`: executions by the period
+    of the tariff in which they ran; None: all by the bound instant. `missed`: the amount is a credit for work that was
+    guaranteed and not done in time.
+    """
+
+    book_version: int
+    book_digest: str
+    counts: Counts
+    executions: int
+    terms: Terms
+    unused: bool
+    steps: tuple[Step, ...]
+    amount: Decimal
+    currency: str
+    missed: bool = False
+    measured: tuple[Counts, ...] | None = None
+    periods: Mapping[str, int] | None = None
+
+    @property
+    def billed_operations(self) -> int:
+        """The operations that the price was multiplied with."""
+        return int(self.step("billed").result)
+
+    @property
+    def counted_operations(self) -> int:
+        """The operations that the program counts, all executions together."""
+        return self.counts.operations * self.executions
+
+    @property
+    def list_amount(self) -> Decimal:
+        """The price before surcharge and discounts."""
+        return self.step("list").result
+
+    def step(self, name: str) -> Step:
+        """The step by name. Raises KeyError."""
+        for item in self.steps:
+            if item.name == name:
+                return item
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "book_version": self.book_version,
+            "book_digest": self.book_digest,
+            "counts": self.counts.to_json(),
+            "executions": self.executions,
+            "terms": self.terms.to_json(),
+            "unused": self.unused,
+            "steps": [item.to_json() for item in self.steps],
+            "amount": decimal_text(self.amount),
+            "currency": self.currency,
+        }
+        if self.missed:
+            document["missed"] = True
+        if self.measured is not None:
+            document["measured"] = [item.to_json() for item in self.measured]
+        if self.periods is not None:
+            document["periods"] = dict(sorted(self.periods.items()))
+        return document
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> Rating:
+        return Rating(
+            book_version=document["book_version"],
+            book_digest=document["book_digest"],
+            counts=Counts.from_json(document["counts"]),
+            executions=document["executions"],
+            terms=Terms.from_json(document["terms"]),
+            unused=document["unused"],
+            steps=tuple(Step.from_json(item) for item in document["steps"]),
+            amount=Decimal(document["amount"]),
+            currency=document["currency"],
+            missed=bool(document.get("missed", False)),
+            measured=measured_of(document),
+            periods=periods_of(document),
+        )
+
+
+def measured_of(document: dict[str, Any]) -> tuple[Counts, ...] | None:
+    """A rating document's measured counts."""
+    found = document.get("measured")
+    return None if found is None else tuple(Counts.from_json(item) for item in found)
+
+
+def periods_of(document: dict[str, Any]) -> dict[str, int] | None:
+    """A rating document's executions by period."""
+    found = document.get("periods")
+    return None if found is None else {name: int(count) for name, count in found.items()}
