@@ -80,7 +80,7 @@ def description_check(contract: Contract, program: Program) -> None:
 def lines_of(contract: Contract) -> list[Line]:
     """The contract's programs in the order of its lines."""
     rows = contract.lines.select_related("program__model_version__model").order_by("number")
-    return [Line(row.program, row.executions, row.left) for row in rows]
+    return [Line(row.program, row.executions or row.taken, row.left) for row in rows]
 
 
 def line_of(contract: Contract, program: Program) -> Line:

@@ -1,4 +1,4 @@
-"""Quotes and the contracts that they become. A quote never changes; of a contract only what is left of it does."""
+"""Quotes, the contracts that they become, and commitments. A quote never changes; of a contract only what is left does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 
 from apps.accounts.models import Organisation
@@ -18,11 +20,71 @@ def _amount() -> models.DecimalField[Any, Any]:
     return models.DecimalField(max_digits=72, decimal_places=40)
 
 
+class FormName(models.TextChoices):
+    """How a volume is sold (G11): so many executions; so many tera-operations of any program; executions in equal parts
+    over a long period; exactly so many executions in every interval."""
+
+    EXECUTION = "execution", "Per execution"
+    QUOTA = "quota", "Raw quota"
+    SPREAD = "spread", "Spread over a period"
+    INTERVAL = "interval", "Granular interval"
+
+
+class Commitment(models.Model):
+    """An organisation's promise to spend at least `minimum` in every month, for a factor on its prices. Never changed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="commitments")
+    kind = models.CharField(max_length=40)  # as the price book names it: month, year, three_years
+    period = DateTimeRangeField()
+    minimum = _amount()
+    currency = models.CharField(max_length=3)
+    factor = models.DecimalField(max_digits=5, decimal_places=4)
+    book_digest = models.CharField(max_length=64)
+    accepted_at = models.DateTimeField()
+    accepted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-accepted_at"]
+        constraints = [
+            ExclusionConstraint(
+                name="commitment_one_in_force",
+                expressions=[("organisation", RangeOperators.EQUAL), ("period", RangeOperators.OVERLAPS)],
+            ),
+            models.CheckConstraint(
+                condition=models.Q(minimum__gt=0, factor__gt=0, factor__lte=1), name="commitment_is_something"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    period__isempty=False, period__lower_inc=True, period__upper_inc=False,
+                    period__lower_inf=False, period__upper_inf=False,
+                ),
+                name="commitment_half_open",
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"commitment {self.kind} of {self.minimum} {self.currency}"
+
+    @property
+    def starts_at(self) -> datetime:
+        """First instant of its first month."""
+        lower: datetime = self.period.lower
+        return lower
+
+    @property
+    def ends_at(self) -> datetime:
+        """First instant at which it no longer holds."""
+        upper: datetime = self.period.upper
+        return upper
+
+
 class QuoteState(models.TextChoices):
     """An open quote may have passed its validity; ask `is_valid`."""
 
     OPEN = "open", "Open"
     ACCEPTED = "accepted", "Accepted"
+    WITHDRAWN = "withdrawn", "Withdrawn"
 
 
 class Quote(models.Model):
@@ -33,6 +95,8 @@ class Quote(models.Model):
     plan_id = models.UUIDField(null=True, db_index=True)
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="+")
     klass = models.CharField(max_length=20)
+    form = models.CharField(max_length=10, choices=FormName, default=FormName.EXECUTION)
+    amends = models.ForeignKey("sales.Contract", on_delete=models.PROTECT, null=True, related_name="amendments")
     document = models.JSONField()
     digest = models.CharField(max_length=64)
     expected = _amount()
@@ -41,7 +105,7 @@ class Quote(models.Model):
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     valid_until = models.DateTimeField()
-    share_token = models.CharField(max_length=64, unique=True)
+    share_token = models.CharField(max_length=64, unique=True, null=True)  # null: the link was revoked
     state = models.CharField(max_length=10, choices=QuoteState, default=QuoteState.OPEN)
 
     class Meta:
@@ -77,6 +141,8 @@ class Contract(models.Model):
     plan_id = models.UUIDField(null=True, db_index=True)
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="contracts")
     klass = models.CharField(max_length=20)
+    form = models.CharField(max_length=10, choices=FormName, default=FormName.EXECUTION)
+    commitment = models.ForeignKey(Commitment, on_delete=models.PROTECT, null=True, related_name="contracts")
     terms = models.JSONField()
     terms_digest = models.CharField(max_length=64)
     reservation_id = models.UUIDField()
@@ -109,15 +175,20 @@ class Contract(models.Model):
 
 
 class ContractLine(models.Model):
-    """A program of a contract: how many executions were bought, promised to jobs, and used."""
+    """A program of a contract: how many executions were bought, promised to jobs, and used.
+
+    Under a quota nothing is bought of a program: its line comes with its first job, `executions` is null, and `facts`
+    holds what the program counted then.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     contract = models.ForeignKey(Contract, on_delete=models.PROTECT, related_name="lines")
     number = models.PositiveSmallIntegerField()
     program = models.ForeignKey(Program, on_delete=models.PROTECT, related_name="contract_lines")
     program_digest = models.CharField(max_length=64)
-    executions = models.BigIntegerField()
+    executions = models.BigIntegerField(null=True)
     taken = models.BigIntegerField(default=0)
+    facts = models.JSONField(null=True)
 
     organisation_path: ClassVar[str] = "contract__organisation"
 
@@ -127,7 +198,8 @@ class ContractLine(models.Model):
             models.UniqueConstraint(fields=["contract", "number"], name="contractline_number_once"),
             models.UniqueConstraint(fields=["contract", "program_digest"], name="contractline_program_once"),
             models.CheckConstraint(
-                condition=models.Q(executions__gt=0, taken__gte=0, taken__lte=models.F("executions")),
+                condition=models.Q(executions__gt=0, taken__gte=0, taken__lte=models.F("executions"))
+                | models.Q(executions__isnull=True, taken__gte=0, facts__isnull=False),
                 name="contractline_within_volume",
             ),
         ]
@@ -137,5 +209,32 @@ class ContractLine(models.Model):
 
     @property
     def left(self) -> int:
-        """Executions that no job has taken yet."""
-        return self.executions - self.taken
+        """Executions that were bought and that no job has taken yet; a quota's line has bought none."""
+        return (self.executions or self.taken) - self.taken
+
+
+class ContractQuota(models.Model):
+    """The operations that a quota contract bought, and those promised to jobs: never more than were bought."""
+
+    contract = models.OneToOneField(Contract, on_delete=models.PROTECT, primary_key=True, related_name="quota")
+    precision = models.CharField(max_length=10)
+    operations = models.DecimalField(max_digits=40, decimal_places=0)
+    taken = models.DecimalField(max_digits=40, decimal_places=0, default=0)
+
+    organisation_path: ClassVar[str] = "contract__organisation"
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(operations__gt=0, taken__gte=0, taken__lte=models.F("operations")),
+                name="contractquota_within_volume",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operations} operations in {self.precision}"
+
+    @property
+    def left(self) -> int:
+        """Operations that no job has been promised yet."""
+        return int(self.operations) - int(self.taken)
