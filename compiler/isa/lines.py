@@ -51,15 +51,20 @@ def _cut(nest: Nest, start: int, count: int) -> _Cut:
     return _Cut(tuple(steps), moved, left, start if nest else 0)
 
 
-def common(stream: Stream, g0: int, rows: Range, inner: Range) -> Common:
-    """The common form of a piece, at its own address."""
+def _cuts(stream: Stream, g0: int, rows: Range, inner: Range) -> tuple[int, _Cut, _Cut, tuple[Guard, ...]]:
+    """Address of a piece, what is left of its rows and of its inner loops, and of its guards."""
     first = _cut(stream.g0, g0 if stream.g0 else 0, 1)
     second, third = _cut(stream.g1, *rows), _cut(stream.g2, *inner)
     guards: tuple[Guard, ...] = ()
     if stream.guards:
         steps = first.steps + second.steps + third.steps
         guards = _needed(stream, steps, (second.left, third.left))
-    base = stream.base + first.moved + second.moved + third.moved
+    return stream.base + first.moved + second.moved + third.moved, second, third, guards
+
+
+def common(stream: Stream, g0: int, rows: Range, inner: Range) -> Common:
+    """The common form of a piece, at its own address."""
+    base, second, third, guards = _cuts(stream, g0, rows, inner)
     made = Stream(stream.dtype, base, (), second.left, third.left, guards, stream.fill)
     return Common(made, (second.start, rows[1]), (third.start, inner[1]))
 
@@ -89,9 +94,23 @@ def placed(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int) 
 
 def lines(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int, kind: str) -> Touched:
     """What ``flow.touched(flow.runs(...))`` finds for the piece. The arrays of rows (or points) are not to be changed."""
-    form, line = placed(stream, g0, rows, inner, line_bytes)
-    found = lines_of(form, line_bytes, kind)
+    base, second, third, guards = _cuts(stream, g0, rows, inner)
+    line, phase = divmod(base, line_bytes)
+    found = _found(
+        stream.dtype, phase, second.left, third.left, guards, second.start, rows[1], third.start, inner[1],
+        line_bytes, kind,
+    )  # fmt: skip
     return Touched(found.lines + line, found.first, found.last)
+
+
+@lru_cache(maxsize=KEPT)
+def _found(
+    dtype: str, phase: int, g1: Nest, g2: Nest, guards: tuple[Guard, ...], first: int, rows: int, second: int, inner: int,
+    line_bytes: int, kind: str,
+) -> Touched:  # fmt: skip
+    """``lines_of`` by plain values: what is known already is found without making a form of it."""
+    form = Common(Stream(dtype, phase, (), g1, g2, guards), (first, rows), (second, inner))
+    return lines_of(form, line_bytes, kind)
 
 
 @lru_cache(maxsize=KEPT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.isa.instruction import Flag, Instruction, Op
-from compiler.isa.table import time
 from compiler.schedule import place as pl
 from compiler.schedule.chains import Step
 from compiler.schedule.forms import Form, extras, load_beats, weights
@@ -89,7 +88,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
 
 
 def _beats(i: Instruction, tiler: Tiler) -> int:
-    return time(tiler.target, tiler.space.pool, i).beats
+    return tiler.space.timings.of(i).beats
 
 
 def _link_cycles(f: Form, tiler: Tiler) -> int:

@@ -12,7 +12,6 @@ from compiler.ir.access import Access
 from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Stream
-from compiler.isa.table import time
 from compiler.schedule import place as pl
 from compiler.schedule.legalise import args_of
 from compiler.schedule.readers import loop_strides
@@ -190,7 +189,7 @@ def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
     operand = f.node.operands[f.roles.stationary]
     if not _packs(operand, tiler):
         load = Instruction(Op.LOADW, a=_stationary(f, tiler), count1=depth, count2=columns)
-        return time(tiler.target, tiler.space.pool, load).beats
+        return tiler.space.timings.of(load).beats
     unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
     return max(-(-size // unit.bytes_per_cycle), -(-size // (tiler.target.line_bytes * unit.ports["a"])))
 

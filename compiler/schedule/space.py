@@ -6,6 +6,7 @@ Every buffer has whole lines of its own; line numbers of the space are what haza
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from compiler.isa.flow import Touched
 from compiler.isa.lines import lines
 from compiler.isa.tables import Pool
 from compiler.schedule import place as pl
+from compiler.schedule.timings import Timings
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
@@ -50,6 +52,12 @@ class Space:
     _streams: dict[int, pl.Stream] = field(default_factory=dict)
     _references: dict[pl.Stream, int] = field(default_factory=dict)
     _covered: dict[tuple[int, Pieces, str], Touched] = field(default_factory=dict)
+    _inside: dict[int, isa.Stream] = field(default_factory=dict)  # streams at their places in their buffers
+
+    @cached_property
+    def timings(self) -> Timings:
+        """Cycles of instructions over the pool."""
+        return Timings(self.machine, self.pool)
 
     def buffer(self, name: str, kind: str, size: int, data: np.ndarray[Any, Any] | None = None) -> Buffer:
         """Add a buffer of ``size`` bytes, rounded up to whole lines."""
@@ -97,7 +105,9 @@ class Space:
 
     def _cover(self, s: pl.Stream, reference: int, pieces: Pieces, kind: str, buffer: Buffer) -> Touched:
         line = self.machine.line_bytes
-        inside = replace(self.pool.streams[reference - 1], base=s.offset)
+        inside = self._inside.get(reference)
+        if inside is None:
+            inside = self._inside[reference] = replace(self.pool.streams[reference - 1], base=s.offset)
         inner = pieces[2]
         if s.free:  # data decides where along these: all that it could name
             anywhere = tuple(isa.Loop(count, stride) for count, stride in s.free)

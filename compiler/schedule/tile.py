@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from compiler.isa.flow import ROWS, WHOLE
-from compiler.isa.table import TABLE, accesses, pace, time
+from compiler.isa.table import TABLE, accesses, pace
 
 if TYPE_CHECKING:
     from compiler.isa.instruction import Instruction
@@ -72,7 +72,7 @@ def make(
 ) -> Tile:
     """The tile of an instruction. ``inputs``: operand field (or ``index0`` ...) -> the value that it reads."""
     spec = TABLE[instruction.opcode]  # type: ignore[index]
-    timing = time(space.machine, space.pool, instruction)
+    timing = space.timings.of(instruction)
     named: list[Input] = []
     writes = EMPTY
     for a in accesses(space.pool, instruction):

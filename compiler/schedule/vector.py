@@ -10,7 +10,6 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.access import Access
 from compiler.isa.instruction import Instruction, Op
-from compiler.isa.table import time
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
 from compiler.schedule import walks
@@ -52,7 +51,7 @@ def _cut(walk: walks.Walk, order: list[int], tiler: Tiler) -> list[Instruction]:
 
 
 def _beats(instructions: list[Instruction], tiler: Tiler) -> int:
-    return sum(time(tiler.target, tiler.space.pool, i).beats for i in instructions)
+    return sum(tiler.space.timings.of(i).beats for i in instructions)
 
 
 def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
@@ -91,7 +90,7 @@ def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
         return None
     whole = _whole(walks.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler)
     count = min(whole.count1, _size(node, whole.count1, whole.count2, tiler))
-    beats = time(target, tiler.space.pool, whole._replace(count1=count)).beats
+    beats = tiler.space.timings.of(whole._replace(count1=count)).beats
     return beats * -(-whole.count1 // count) // target.vector.instances + target.vector.latency
 
 

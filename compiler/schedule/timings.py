@@ -1,0 +1,69 @@
+"""Cycles of instructions, worked out once for all tiles of one operation.
+
+Line touches depend on where a range begins only through the loops that it cuts: tiles that begin at the same point of a
+row take the same time.
+"""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+from typing import TYPE_CHECKING
+
+from compiler.isa.geometry import simplify
+from compiler.isa.instruction import Op
+from compiler.isa.stream import Nest, Stream, points
+from compiler.isa.table import TABLE, Timing, time
+
+if TYPE_CHECKING:
+    from compiler.isa.instruction import Instruction
+    from compiler.isa.machine import Machine
+    from compiler.isa.tables import Pool
+
+Periods = tuple[int, int, int, int]  # by number of a range; the first is of operands that no range selects
+
+
+class Timings:
+    """``time`` of instructions over one pool of tables, remembered."""
+
+    def __init__(self, machine: Machine, pool: Pool) -> None:
+        self._machine, self._pool = machine, pool
+        self._periods: dict[tuple[int, ...], Periods] = {}
+        self._found: dict[tuple[int, ...], Timing] = {}
+
+    def of(self, i: Instruction) -> Timing:
+        """What ``compiler.isa.table.time`` says of the instruction."""
+        if i.gather:  # data says where it goes
+            return time(self._machine, self._pool, i)
+        kind = (i.opcode, i.a, i.b, i.c, i.d, i.out)
+        periods = self._periods.get(kind)
+        if periods is None:
+            periods = self._periods[kind] = self._repeats(i)
+        key = (
+            *kind, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3,
+            i.start1 % periods[1], i.start2 % periods[2], i.start3 % periods[3],
+        )  # fmt: skip
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = time(self._machine, self._pool, i)
+        return found
+
+    def _repeats(self, i: Instruction) -> Periods:
+        found = [1, 1, 1, 1]
+        for operand in TABLE[Op(i.opcode)].operands:
+            reference = getattr(i, operand.field)
+            if reference:
+                rows, inner = _of(self._pool.streams[reference - 1])
+                found[operand.rows] = lcm(found[operand.rows], rows)
+                found[operand.inner] = lcm(found[operand.inner], inner)
+        return found[0], found[1], found[2], found[3]
+
+
+def _of(stream: Stream) -> tuple[int, int]:
+    """After how many rows, and inner points, the touches of a piece of the stream are the same again."""
+    both = _period(stream.g1 + stream.g2)
+    return lcm(_period(stream.g1), both // gcd(both, points(stream.g2))), _period(stream.g2)
+
+
+def _period(nest: Nest) -> int:
+    """Points of the loops inside the outermost one: a whole step of that moves a piece and cuts it alike."""
+    return points(simplify(nest)[1:])

@@ -1,0 +1,36 @@
+"""Cycles that are remembered are those that the instruction table gives."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler import targets
+from compiler.isa.instruction import Instruction, Op
+from compiler.isa.stream import Loop, Nest, Stream, points
+from compiler.isa.table import time
+from compiler.isa.tables import Pool
+from compiler.schedule.timings import Timings
+
+LPU = targets.load("lpu")
+
+
+@st.composite
+def nests(draw: st.DrawFn) -> Nest:
+    loops = st.tuples(st.integers(1, 9), st.sampled_from((0, 1, 2, 9, 60, 320, 640, 700, -1)))
+    return tuple(Loop(*loop) for loop in draw(st.lists(loops, min_size=1, max_size=3)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(a=st.tuples(nests(), nests()), out=st.tuples(nests(), nests()), data=st.data())
+def test_pieces_that_a_whole_row_lies_between_take_the_same_time(a, out, data):
+    pool = Pool()
+    references = [pool.stream(Stream("i8", 0, (), g1, g2)) for g1, g2 in (a, out)]
+    timings = Timings(LPU, pool)
+    most = [min(points(x), points(y)) for x, y in zip(a, out, strict=True)]
+    counts = [data.draw(st.integers(1, n)) for n in most]
+    for _ in range(8):
+        starts = [data.draw(st.integers(0, n - count)) for n, count in zip(most, counts, strict=True)]
+        i = Instruction(
+            Op.MOVE, a=references[0], out=references[1],
+            start1=starts[0], count1=counts[0], start2=starts[1], count2=counts[1],
+        )  # fmt: skip
+        assert timings.of(i) == time(LPU, pool, i)
