@@ -22,6 +22,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY, Scope
 from apps.billing import selectors, services
 from apps.billing.drafting import document_of_draft, invoice_draft
+from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.models import Invoice
 from apps.ledger.models import UsageRow
@@ -32,6 +33,7 @@ from apps.pricing.rating.decimals import decimal_of
 from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
+router.add_router("", exporting_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 

@@ -30,6 +30,7 @@ ROUTES = [
     page("/portal"),
     page("/portal/settings", "GET", "POST", roles=MONEY),
     page("/portal/ledger"),
+    page("/portal/focus.csv"),
     page("/invoices"),
     page("/invoices/issue", "POST", roles=MONEY),
     page("/invoices/draft"),
@@ -45,6 +46,7 @@ ROUTES = [
         "POST /invoices/{uuid:pk}/paid", scope=Scope.ADMIN, make=_invoice, body={"amount": "1.00", "reference": "x"}
     ),
     operation("GET /usage"),
+    operation("GET /usage/focus"),
     operation("GET /spend-cap"),
     operation("PUT /spend-cap", roles=MONEY, scope=Scope.BILLING, body={"amount": "10.00"}),
     operation("GET /ledger"),
