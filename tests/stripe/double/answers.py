@@ -53,7 +53,7 @@ def _plain(schema: Schema, value: Any, place: str) -> list[str]:
     return []
 
 
-def made(name: str, **values: Any) -> dict[str, Any]:
+def made(name: str, /, **values: Any) -> dict[str, Any]:
     """An object of a named schema: what is required and not given gets the plainest value that fits."""
     schema = schema_of(name)
     found = {key: _plainest(schema["properties"][key]) for key in schema.get("required", ()) if key not in values}

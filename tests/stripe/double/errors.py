@@ -9,7 +9,15 @@ class Refused(Exception):
     """A refusal in Stripe's shape. `is_saved` says whether an idempotency key remembers it."""
 
     def __init__(
-        self, status: int, kind: str, message: str, *, code: str = "", param: str = "", is_saved: bool = True, **more: Any
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        *,
+        code: str = "",
+        param: str = "",
+        is_saved: bool = True,
+        **more: Any,
     ) -> None:
         super().__init__(message)
         self.status, self.is_saved = status, is_saved

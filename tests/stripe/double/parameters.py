@@ -37,7 +37,9 @@ def _any(options: list[Schema], value: Any, name: str) -> Any:
             refusals.append(refusal)
     shapes = {dict: "object", list: "array"}
     wanted = shapes.get(type(value), "")
-    for option, refusal in zip(sorted(options, key=lambda one: 0 if one.get("enum") == [""] else 1), refusals, strict=True):
+    for option, refusal in zip(
+        sorted(options, key=lambda one: 0 if one.get("enum") == [""] else 1), refusals, strict=True
+    ):
         if option.get("type") == wanted:
             raise refusal
     raise refusals[-1]

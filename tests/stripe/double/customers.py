@@ -1,0 +1,76 @@
+"""Customers and their cards."""
+
+from __future__ import annotations
+
+from tests.stripe.double.answers import made
+from tests.stripe.double.errors import Refused, invalid
+from tests.stripe.double.store import Store, Thing
+
+# Stripe's test cards: brand, last four, and why a charge of them is declined.
+CARDS = {
+    "pm_card_visa": ("visa", "4242", ""),
+    "pm_card_mastercard": ("mastercard", "4444", ""),
+    "pm_card_chargeCustomerFail": ("visa", "0341", "generic_decline"),
+    "pm_card_createDispute": ("visa", "0259", ""),
+}
+REFUSED_CARDS = {"pm_card_chargeDeclined": "generic_decline"}
+
+
+def customer_create(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/customers"""
+    settings = {"custom_fields": None, "default_payment_method": None, "footer": None, "rendering_options": None}
+    customer = made(
+        "customer", created=store.now(), email=given.get("email"), name=given.get("name"), balance=given.get("balance", 0),
+        metadata=given.get("metadata") or {}, invoice_settings={**settings, **given.get("invoice_settings", {})},
+    )  # fmt: skip
+    store.add("cus", customer)
+    store.tell("customer.created", customer)
+    return customer
+
+
+def customer_update(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/customers/{customer}"""
+    customer = store.get("customer", path["customer"])
+    chosen = given.get("invoice_settings", {}).get("default_payment_method")
+    if chosen:
+        if store.get("payment_method", chosen)["customer"] != customer["id"]:
+            raise invalid("The customer does not have a payment method with that ID.", code="resource_missing")
+        customer["invoice_settings"]["default_payment_method"] = chosen
+    for name in ("email", "name"):
+        customer[name] = given.get(name, customer[name])
+    customer["metadata"] |= given.get("metadata") or {}
+    store.tell("customer.updated", customer)
+    return customer
+
+
+def customer_get(store: Store, given: Thing, path: Thing) -> Thing:
+    """GET /v1/customers/{customer}"""
+    return store.get("customer", path["customer"])
+
+
+def method_attach(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/payment_methods/{payment_method}/attach: a test card becomes a method of the customer."""
+    name, customer = path["payment_method"], store.get("customer", given.get("customer", ""))
+    if name in REFUSED_CARDS:
+        raise Refused(
+            402, "card_error", "Your card was declined.", code="card_declined", decline_code=REFUSED_CARDS[name]
+        )
+    if name not in CARDS:
+        raise invalid(f"No such PaymentMethod: '{name}'", code="resource_missing", param="payment_method", status=404)
+    brand, last4, _ = CARDS[name]
+    card = {"brand": brand, "last4": last4, "exp_month": 12, "exp_year": 2034, "funding": "credit"}
+    method = made("payment_method", created=store.now(), type="card", card=card, customer=customer["id"])
+    store.add("pm", method)
+    store.tell("payment_method.attached", method)
+    return method
+
+
+def method_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/customers/{customer}/payment_methods"""
+    store.get("customer", path["customer"])
+    return [one for one in store.all("payment_method") if one["customer"] == path["customer"]]
+
+
+def decline_of(method: Thing) -> str:
+    """Why a charge of this card is declined; empty when it is not."""
+    return next((why for _, last4, why in CARDS.values() if last4 == method["card"]["last4"]), "")

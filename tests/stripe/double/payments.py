@@ -1,0 +1,78 @@
+"""Payment intents, charges and refunds."""
+
+from __future__ import annotations
+
+from tests.stripe.double.answers import made
+from tests.stripe.double.customers import decline_of
+from tests.stripe.double.errors import Refused, invalid
+from tests.stripe.double.store import Store, Thing
+
+
+def charge(store: Store, invoice: Thing, method: Thing) -> None:
+    """Take an invoice's money from a card. Raises Refused (402) for one that declines, and keeps the attempt."""
+    why, amount = decline_of(method), invoice["amount_remaining"]
+    shared = {
+        "amount": amount,
+        "currency": invoice["currency"],
+        "created": store.now(),
+        "customer": invoice["customer"],
+    }
+    intent = made("payment_intent", **shared, status="requires_payment_method" if why else "succeeded")
+    intent |= {"amount_received": 0 if why else amount, "payment_method": method["id"]}
+    store.add("pi", intent)
+    taken = made(
+        "charge", **shared, payment_intent=intent["id"], payment_method=method["id"], paid=not why, captured=not why,
+        status="failed" if why else "succeeded", amount_captured=0 if why else amount,
+        failure_code="card_declined" if why else None, failure_message="Your card was declined." if why else None,
+    )  # fmt: skip
+    intent["latest_charge"] = store.add("ch", taken)["id"]
+    payment = made(
+        "invoice_payment", amount_paid=None if why else amount, amount_requested=amount, created=store.now(),
+        currency=invoice["currency"], invoice=invoice["id"], is_default=True, status="open" if why else "paid",
+        payment={"type": "payment_intent", "payment_intent": intent["id"]},
+    )  # fmt: skip
+    store.add("inpay", payment)
+    store.tell("payment_intent.payment_failed" if why else "payment_intent.succeeded", intent)
+    if why:
+        raise Refused(
+            402, "card_error", "Your card was declined.", code="card_declined", decline_code=why, charge=taken["id"]
+        )
+
+
+def intent_get(store: Store, given: Thing, path: Thing) -> Thing:
+    """GET /v1/payment_intents/{intent}"""
+    return store.get("payment_intent", path["intent"])
+
+
+def payment_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/invoice_payments"""
+    found = store.all("invoice_payment")
+    for name in ("invoice", "status"):
+        found = [one for one in found if name not in given or one[name] == given[name]]
+    intent = given.get("payment", {}).get("payment_intent")
+    return [one for one in found if intent is None or one["payment"]["payment_intent"] == intent]
+
+
+def refund_create(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/refunds: up to what was taken and not given back."""
+    intent = store.get("payment_intent", given.get("payment_intent", ""))
+    taken = store.get("charge", intent["latest_charge"])
+    left = taken["amount_captured"] - taken["amount_refunded"]
+    amount = given.get("amount", left)
+    if amount <= 0 or amount > left:
+        raise invalid(f"Refund amount ({amount}) is greater than unrefunded amount on charge ({left})", param="amount")
+    refund = made(
+        "refund", amount=amount, created=store.now(), currency=taken["currency"], status="succeeded",
+        charge=taken["id"], payment_intent=intent["id"], reason=given.get("reason"), metadata=given.get("metadata") or {},
+    )  # fmt: skip
+    taken["amount_refunded"] += amount
+    taken["refunded"] = taken["amount_refunded"] == taken["amount"]
+    store.add("re", refund)
+    store.tell("refund.created", refund)
+    return refund
+
+
+def refund_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/refunds"""
+    wanted = {name: given[name] for name in ("charge", "payment_intent") if name in given}
+    return [one for one in store.all("refund") if all(one[name] == value for name, value in wanted.items())]
