@@ -1,0 +1,108 @@
+"""An invoice reaches Stripe once and whole, whatever fails on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+import stripe
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.billing.stripe import gateway
+from apps.billing.stripe.amounts import amount_of, minor_of
+from apps.billing.stripe.gateway import Broken, Uncertain, called, client_make
+from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
+from tests.stripe.double.description import version
+from tests.stripe.double.server import running
+from tests.stripe.double.store import Fault, Store
+
+STEPS = (
+    ("POST", "/v1/invoices"),
+    ("POST", "/v1/invoiceitems"),
+    ("POST", "/v1/invoices/*/finalize"),
+    ("GET", "/v1/invoices*"),
+)
+KINDS = ("429", "500", "500-after", "timeout-after")
+
+
+def _order(client: stripe.StripeClient, *amounts: int) -> Order:
+    customer = client.v1.customers.create({"email": "a@example.com"})
+    items = tuple(Item(f"line {number}", amount) for number, amount in enumerate(amounts, 1))
+    return Order(
+        "5d6f", "T-2026-000001", customer.id, "EUR", datetime.now(UTC) + timedelta(days=14), sum(amounts), items
+    )
+
+
+def _until_done(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
+    for _ in range(40):
+        try:
+            return invoice_push(client, order)
+        except Broken:
+            order = replace(order, version=order.version + 1)
+        except Uncertain:
+            continue
+    raise AssertionError("it never came through")
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    faults=st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(KINDS), st.integers(1, 6)), max_size=6),
+    amounts=st.lists(st.integers(-50, 900), min_size=1, max_size=5).filter(lambda found: sum(found) > 0),
+)
+def test_whatever_fails_the_sums_are_equal(faults: list[tuple[tuple[str, str], str, int]], amounts: list[int]) -> None:
+    store = Store()
+    with running(store) as url, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gateway, "PAUSES", (0.0,) * 4)
+        client = client_make(api_key="sk_test_double", base=url, timeout=5)
+        order = _order(client, *amounts)
+        store.faults = [Fault(*step, kind, times) for step, kind, times in faults]
+        pushed = _until_done(client, order)
+        store.faults = []
+        assert (pushed.status, pushed.total) == ("open", sum(amounts))
+        assert [one["total"] for one in store.all("invoice")] == [sum(amounts)]
+        assert sorted(one["amount"] for one in store.all("invoiceitem")) == sorted(amounts)
+        assert invoice_push(client, order).id == pushed.id
+    assert store.unfit == []
+
+
+def test_another_total_stops_before_anything_is_final() -> None:
+    store = Store()
+    with running(store) as url:
+        client = client_make(api_key="sk_test_double", base=url)
+        order = _order(client, 563)
+        with pytest.raises(TotalDiffers, match="is 564 EUR"):
+            invoice_push(client, replace(order, total=564))
+    assert [one["status"] for one in store.all("invoice")] == ["draft"]
+
+
+def test_slowing_down_is_obeyed_and_does_not_last_for_ever() -> None:
+    pauses: list[float] = []
+
+    def busy() -> None:
+        raise stripe.RateLimitError("Too many requests")
+
+    with pytest.raises(Uncertain):
+        called(busy, sleep=pauses.append)
+    assert pauses == [0.5, 1.0, 2.0, 4.0]
+
+
+def test_what_is_sent_is_what_the_description_says() -> None:
+    assert version() == gateway.API_VERSION
+
+
+@pytest.mark.parametrize(
+    ("amount", "exponent", "minor"),
+    [("5.63", 2, 563), ("1200", 0, 1200), ("1.230", 3, 1230), ("-0.02", 2, -2), ("999999999999.99", 2, 99999999999999)],
+)
+def test_amounts_in_smallest_units_and_back(amount: str, exponent: int, minor: int) -> None:
+    assert minor_of(Decimal(amount), exponent=exponent) == minor
+    assert amount_of(minor, exponent=exponent) == Decimal(amount)
+
+
+@pytest.mark.parametrize(("amount", "exponent"), [("5.631", 2), ("0.5", 0), ("1.234", 3)])
+def test_what_cannot_be_sent_exactly_is_refused(amount: str, exponent: int) -> None:
+    with pytest.raises(ValueError, match="places"):
+        minor_of(Decimal(amount), exponent=exponent)
