@@ -31,7 +31,7 @@ class PaymentProvider(Protocol):
         ...
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
-        """The reference to store for money that came in. Raises Problem when it does not settle the invoice."""
+        """The reference to store for money that came in. Raises Problem when it cannot be recorded so."""
         ...
 
 
@@ -41,7 +41,7 @@ class BankTransfer:
     name = "bank-transfer"
 
     def instructions(self, invoice: Invoice) -> Instructions:
-        amount = amount_text(invoice.due, exponent=invoice.document["currency"]["exponent"])
+        amount = amount_text(invoice.open, exponent=invoice.exponent)
         return Instructions(
             title="Pay by bank transfer",
             text=f"Transfer {amount} {invoice.currency} by {invoice.due_at:%d %B %Y} and give the number as reference.",
@@ -49,12 +49,11 @@ class BankTransfer:
         )
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
-        if amount != invoice.due:
-            due = amount_text(invoice.due, exponent=invoice.document["currency"]["exponent"])
-            came = amount_text(amount, exponent=invoice.document["currency"]["exponent"])
+        unit = Decimal(1).scaleb(-invoice.exponent)
+        if amount <= 0 or amount % unit:
             raise Problem(
-                409, "Another amount", f"Invoice {invoice.number} is about {due} {invoice.currency}, not {came}; enter "
-                "what arrived, and settle the difference with the customer first.", kind="payment-amount",
+                422, "No such amount", f"Enter what arrived for invoice {invoice.number}: more than 0, in whole {unit}.",
+                kind="payment-amount",
             )  # fmt: skip
         if not reference.strip():
             raise Problem(

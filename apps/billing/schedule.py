@@ -11,4 +11,9 @@ SCHEDULE = {
         "schedule": 2.0,
         "options": {"queue": "default", "expires": 2},
     },
+    "dunning": {
+        "task": "apps.billing.tasks.dunning",
+        "schedule": 3600.0,
+        "options": {"queue": "default", "expires": 3600},
+    },
 }

@@ -15,7 +15,7 @@ from django.db.models import Count, Max, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from apps.accounts.models import Organisation
-from apps.billing.models import Invoice, InvoicedUsage
+from apps.billing.models import WAITING, Invoice, InvoicedUsage
 from apps.ledger.models import Cap, UsageRow
 from apps.ledger.selectors import Reconciliation, cap_of, month_of, reconcile, spending
 from apps.pricing.rating import exact_sum
@@ -153,7 +153,7 @@ def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
 
 def invoices_unpaid() -> QuerySet[Invoice]:
     """Every invoice that waits for money, the oldest first; for administrators."""
-    return Invoice.objects.filter(state="issued").select_related("organisation").order_by("due_at")
+    return Invoice.objects.filter(state__in=WAITING).select_related("organisation").order_by("due_at")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.billing import outbox
-from apps.billing.services import invoices_issue_month
+from apps.billing.services import dunning_run, invoices_issue_month
 
 
 @shared_task(name="apps.billing.tasks.month_invoices", queue="default")
@@ -17,3 +17,9 @@ def month_invoices() -> int:
 def outbox_deliver() -> int:
     """Hand on what money has to tell others."""
     return outbox.outbox_deliver(now=timezone.now())
+
+
+@shared_task(name="apps.billing.tasks.dunning", queue="default")
+def dunning() -> int:
+    """Remind of what is overdue, by the schedule of the settings."""
+    return dunning_run(now=timezone.now())

@@ -114,6 +114,7 @@ def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = _document_context(invoice.document) | {
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),
+        "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{invoice.pk}",
         "books": sorted({line["rating"]["book_version"] for line in invoice.document["lines"]}),
     }
@@ -207,7 +208,7 @@ def payments(request: HttpRequest) -> HttpResponse:
         except Problem as problem:
             refusal = problem
         else:
-            messages.success(request, f"Invoice {invoice.number} is paid.")
+            messages.success(request, f"The payment of invoice {invoice.number} is recorded.")
             return redirect("billing:payments")
     context = {"invoices": selectors.invoices_unpaid(), "refusal": refusal, "now": timezone.now()}
     return render(request, "billing/payments.html", context, status=refusal.status if refusal else 200)

@@ -92,18 +92,6 @@ def test_the_books_follow_an_invoice_and_its_payment(cast: Cast, market: Market)
     assert chain_verify(cast.organisation.id).intact
 
 
-def test_only_the_whole_amount_settles_an_invoice_and_only_once(cast: Cast, market: Market) -> None:
-    run(sold(cast, market, executions=MILLION), MILLION)
-    invoice = _issue(cast)
-    with pytest.raises(Problem, match=r"is about 5\.63 EUR"):
-        invoice_mark_paid(invoice_id=invoice.id, amount=Decimal("5.62"), reference="x", actor=cast.admin, now=LATER)
-    with pytest.raises(Problem, match="Enter the reference"):
-        invoice_mark_paid(invoice_id=invoice.id, amount=invoice.due, reference=" ", actor=cast.admin, now=LATER)
-    invoice_mark_paid(invoice_id=invoice.id, amount=invoice.due, reference="x", actor=cast.admin, now=LATER)
-    with pytest.raises(Problem, match="is paid"):
-        invoice_mark_paid(invoice_id=invoice.id, amount=invoice.due, reference="x", actor=cast.admin, now=LATER)
-
-
 def test_what_is_unused_is_a_named_line_that_explains_the_difference(cast: Cast, market: Market) -> None:
     contract = sold(cast, market, executions=MILLION)
     run(contract, 250_000)

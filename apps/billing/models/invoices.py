@@ -14,8 +14,17 @@ from apps.ledger.models import UsageRow
 from apps.sales.models import Contract
 
 
-def _amount() -> models.DecimalField[Any, Any]:
-    return models.DecimalField(max_digits=72, decimal_places=40)
+def amount_field(**options: Any) -> models.DecimalField[Any, Any]:
+    """An exact amount, as the ledger keeps it."""
+    return models.DecimalField(max_digits=72, decimal_places=40, **options)
+
+
+class TaxScheme(models.TextChoices):
+    """Why the tax rate is what it is; anything but the standard is said in words on the invoice."""
+
+    STANDARD = "standard", "Standard: the rate below"
+    REVERSE_CHARGE = "reverse_charge", "Reverse charge: the customer owes the tax"
+    EXEMPT = "exempt", "Exempt: no tax applies"
 
 
 class BillingProfile(models.Model):
@@ -27,12 +36,19 @@ class BillingProfile(models.Model):
     legal_name = models.CharField(max_length=200, blank=True)
     address = models.TextField(blank=True)
     tax_id = models.CharField(max_length=40, blank=True)
+    tax_scheme = models.CharField(max_length=16, choices=TaxScheme, default=TaxScheme.STANDARD)
     tax_rate = models.DecimalField(max_digits=5, decimal_places=4, default=Decimal(0))
     payment_days = models.PositiveSmallIntegerField(default=14)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=models.Q(tax_rate__gte=0, tax_rate__lt=1), name="profile_tax_rate_share")
+            models.CheckConstraint(condition=models.Q(tax_rate__gte=0, tax_rate__lt=1), name="profile_tax_rate_share"),
+            models.CheckConstraint(
+                condition=models.Q(tax_scheme="standard")
+                | models.Q(tax_scheme="exempt", tax_rate=0)
+                | (models.Q(tax_scheme="reverse_charge", tax_rate=0) & ~models.Q(tax_id="")),
+                name="profile_tax_scheme_fits",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -50,16 +66,24 @@ class InvoiceCounter(models.Model):
 
 
 class InvoiceState(models.TextChoices):
-    """Issued: to be paid. Paid: paid, or nothing was to pay."""
+    """What is asked of the customer: of the first three something is still to be paid, the others are settled."""
 
     ISSUED = "issued", "Issued"
+    OVERDUE = "overdue", "Overdue"
+    COLLECTION = "collection", "In collection"
     PAID = "paid", "Paid"
+    VOID = "void", "Void"
+    WRITTEN_OFF = "written_off", "Written off"
+
+
+WAITING = (InvoiceState.ISSUED, InvoiceState.OVERDUE, InvoiceState.COLLECTION)
 
 
 class Invoice(models.Model):
     """What an organisation is asked to pay for [period_start, period_end): net exact, rounded once into `payable`.
 
-    net + carried_in == payable + correction + carried_out, to the last digit. `due` is payable plus tax.
+    net + carried_in == payable + correction + carried_out, to the last digit. `due` is payable plus tax; `open` is what of
+    it is still to be paid: due minus the settlements, which the database checks.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -69,17 +93,19 @@ class Invoice(models.Model):
     period_start = models.DateTimeField()
     period_end = models.DateTimeField()
     currency = models.CharField(max_length=3)
-    net = _amount()
-    carried_in = _amount()
-    carried_out = _amount()
-    correction = _amount()
-    payable = _amount()
-    tax = _amount()
-    due = _amount()
+    net = amount_field()
+    carried_in = amount_field()
+    carried_out = amount_field()
+    correction = amount_field()
+    payable = amount_field()
+    tax = amount_field()
+    due = amount_field()
+    open = amount_field(default=0)
     document = models.JSONField()
     digest = models.CharField(max_length=64)
     provider = models.CharField(max_length=30)
-    state = models.CharField(max_length=10, choices=InvoiceState, default=InvoiceState.ISSUED)
+    state = models.CharField(max_length=12, choices=InvoiceState, default=InvoiceState.ISSUED)
+    reminders = models.PositiveSmallIntegerField(default=0)
     issued_at = models.DateTimeField()
     issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     due_at = models.DateTimeField()
@@ -94,9 +120,15 @@ class Invoice(models.Model):
                 condition=models.Q(period_end__gt=models.F("period_start")), name="invoice_period_half_open"
             ),
             models.CheckConstraint(
-                condition=models.Q(state="issued", paid_at__isnull=True)
-                | models.Q(state="paid", paid_at__isnull=False),
+                condition=models.Q(state__in=WAITING, paid_at__isnull=True)
+                | models.Q(state="paid", paid_at__isnull=False)
+                | models.Q(state__in=["void", "written_off"], paid_at__isnull=True),
                 name="invoice_paid_with_its_state",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(open__gte=0, open__lte=models.F("due"))
+                & (models.Q(open=0) | models.Q(state__in=WAITING)),
+                name="invoice_open_within_due",
             ),
             models.CheckConstraint(
                 condition=models.Q(
@@ -109,6 +141,16 @@ class Invoice(models.Model):
     def __str__(self) -> str:
         return self.number
 
+    @property
+    def is_waiting(self) -> bool:
+        """Something of it is still to be paid."""
+        return self.state in WAITING
+
+    @property
+    def exponent(self) -> int:
+        """Places of the currency's smallest unit."""
+        return int(self.document["currency"]["exponent"])
+
 
 class InvoiceLine(models.Model):
     """One line: all usage of one program under one contract in the period, or what is charged for unused volume."""
@@ -119,8 +161,8 @@ class InvoiceLine(models.Model):
     kind = models.CharField(max_length=12)
     contract = models.ForeignKey(Contract, on_delete=models.PROTECT, related_name="invoice_lines")
     quantity = models.DecimalField(max_digits=40, decimal_places=0)
-    amount = _amount()
-    share = _amount()
+    amount = amount_field()
+    share = amount_field()
 
     organisation_path: ClassVar[str] = "invoice__organisation"
 

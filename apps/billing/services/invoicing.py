@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.db import transaction
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -20,7 +21,8 @@ from apps.billing.models import (
     InvoiceLine,
     InvoiceState,
 )
-from apps.billing.payments import DEFAULT_PROVIDER, provider_of
+from apps.billing.payments import DEFAULT_PROVIDER
+from apps.billing.services.settling import balance_use, tell
 from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import month_of
@@ -48,7 +50,11 @@ def invoice_issue(
             kind="nothing-to-invoice",
         )  # fmt: skip
     invoice = _store(draft, actor=actor, now=now)
+    failpoint("invoice.stored")
     _post(invoice, draft, now=now)
+    failpoint("invoice.posted")
+    balance_use(invoice, now=now)
+    tell(invoice, "invoice.issued", now=now)
     audit_record(
         action="invoice.issue", subject=f"invoice {invoice.number}", actor=actor, organisation=organisation, now=now,
         detail={"digest": invoice.digest, "net": decimal_text(draft.net), "due": decimal_text(draft.due)},
@@ -70,34 +76,6 @@ def invoices_issue_month(*, now: datetime) -> int:
         else:
             issued += 1
     return issued
-
-
-@transaction.atomic
-def invoice_mark_paid(
-    *, invoice_id: UUID, amount: Decimal, reference: str, actor: User | None, now: datetime
-) -> Invoice:
-    """Record that the money of an invoice arrived. Raises Problem when it is paid, or when the amount is another."""
-    invoice = Invoice.objects.select_for_update(no_key=True).get(pk=invoice_id)
-    if invoice.state == InvoiceState.PAID:
-        raise Problem(409, "Paid already", f"Invoice {invoice.number} is paid.", kind="invoice-paid")
-    invoice.payment_reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
-    invoice.state, invoice.paid_at = InvoiceState.PAID, now
-    invoice.save(update_fields=["state", "paid_at", "payment_reference"])
-    transaction_post(
-        organisation_id=invoice.organisation_id,
-        kind="payment",
-        idempotency_key=f"invoice:{invoice.id}:paid",
-        subject=f"invoice {invoice.number}",
-        currency=invoice.currency,
-        amounts={AccountKind.BANK: invoice.due, AccountKind.RECEIVABLE: invoice.due.copy_negate()},
-        detail={"reference": invoice.payment_reference},
-        now=now,
-    )
-    audit_record(
-        action="invoice.paid", subject=f"invoice {invoice.number}", actor=actor, organisation=invoice.organisation,
-        now=now, detail={"amount": decimal_text(amount), "reference": invoice.payment_reference},
-    )  # fmt: skip
-    return invoice
 
 
 @transaction.atomic
@@ -159,6 +137,7 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
         payable=draft.rounded.payable,
         tax=draft.tax,
         due=draft.due,
+        open=draft.due,
         document=document,
         digest=digest_of(document),
         provider=DEFAULT_PROVIDER,

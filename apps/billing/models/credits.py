@@ -1,0 +1,71 @@
+"""Credit notes: what is taken back of issued invoices, which themselves never change. Rows are only added."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.billing.models.invoices import Invoice, InvoiceLine, amount_field
+
+
+class CreditNoteCounter(models.Model):
+    """The last number given in a year; numbers have no gap."""
+
+    year = models.PositiveSmallIntegerField(primary_key=True)
+    last = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.year}: {self.last}"
+
+
+class CreditNote(models.Model):
+    """What is taken back of an issued invoice, which itself never changes. net + tax == total, all in whole minor units."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_notes")
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="credit_notes")
+    number = models.CharField(max_length=20, unique=True)
+    currency = models.CharField(max_length=3)
+    net = amount_field()
+    tax = amount_field()
+    total = amount_field()
+    reason = models.CharField(max_length=300)
+    document = models.JSONField()
+    digest = models.CharField(max_length=64)
+    issued_at = models.DateTimeField()
+    issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-issued_at"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(total=models.F("net") + models.F("tax")), name="creditnote_sum"),
+            models.CheckConstraint(condition=models.Q(total__gte=0, tax__gte=0), name="creditnote_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return self.number
+
+
+class CreditNoteLine(models.Model):
+    """What is taken back of one line: `share` of the rounded total, `amount` of the exact one. Line 0 is what the invoice
+    carried in."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    credit_note = models.ForeignKey(CreditNote, on_delete=models.PROTECT, related_name="lines")
+    line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, null=True, related_name="credited")
+    number = models.PositiveIntegerField()
+    share = amount_field()
+    amount = amount_field()
+
+    organisation_path: ClassVar[str] = "credit_note__organisation"
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["credit_note", "number"], name="creditnoteline_once")]
+
+    def __str__(self) -> str:
+        return f"{self.number}. {self.share}"

@@ -1,0 +1,21 @@
+"""What changes invoices and what settles them."""
+
+from apps.billing.services.crediting import credit_note_issue, invoice_void
+from apps.billing.services.dunning import dunning_run, invoice_collect, payment_failed
+from apps.billing.services.invoicing import cap_change, invoice_issue, invoices_issue_month, profile_set
+from apps.billing.services.paying import invoice_mark_paid, invoice_write_off, payment_record
+
+__all__ = [
+    "cap_change",
+    "credit_note_issue",
+    "dunning_run",
+    "invoice_collect",
+    "invoice_issue",
+    "invoice_mark_paid",
+    "invoice_void",
+    "invoice_write_off",
+    "invoices_issue_month",
+    "payment_failed",
+    "payment_record",
+    "profile_set",
+]

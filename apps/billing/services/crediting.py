@@ -1,0 +1,232 @@
+"""Credit notes: an issued invoice never changes, what was wrong is taken back by a paper of its own and a reversal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.db.models import Sum
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.billing.models import (
+    CreditNote,
+    CreditNoteCounter,
+    CreditNoteLine,
+    Invoice,
+    InvoiceLine,
+    InvoiceState,
+    SettlementKind,
+)
+from apps.billing.outbox import outbox_write
+from apps.billing.services.settling import invoice_lock, settle, tell
+from apps.ledger.models import AccountKind
+from apps.ledger.posting import transaction_post
+from apps.pricing.rating import decimal_text, digest_of, exact_sum
+from apps.pricing.rating.decimals import subtract
+from apps.sales.documents import stamp
+
+FORMAT = "takt-credit-note/1"
+CARRIED = 0  # the number of what the invoice carried in
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is taken back of one line: `share` in minor units, `amount` exact (the same, but for the last part)."""
+
+    number: int
+    line: InvoiceLine | None
+    title: str
+    share: Decimal
+    amount: Decimal
+
+
+@transaction.atomic
+def credit_note_issue(
+    *, invoice_id: UUID, parts: Mapping[int, Decimal] | None = None, reason: str, actor: User | None, now: datetime
+) -> CreditNote:
+    """Take back the rest of an invoice, or `parts` of it (line number -> amount before tax, at most what is left).
+
+    A line that is taken back whole is reversed to its last digit; its tax follows, so that all parts together give the
+    invoice's tax. What was open is settled, the rest is the customer's balance. Raises Problem.
+    """
+    invoice = invoice_lock(invoice_id)
+    return _issue(invoice, parts, reason, actor, now, final=InvoiceState.PAID)
+
+
+@transaction.atomic
+def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
+    """Take an unpaid invoice back whole, by a credit note. Raises Problem when something of it was settled."""
+    invoice = invoice_lock(invoice_id)
+    if not invoice.is_waiting or invoice.open != invoice.due:
+        raise Problem(
+            409,
+            "Not voided",
+            f"Something of invoice {invoice.number} is settled; issue a credit note.",
+            kind="invoice-settled",
+        )
+    _issue(invoice, None, reason, actor, now, final=InvoiceState.VOID)
+    tell(invoice, "invoice.voided", now=now)
+    return invoice
+
+
+def _issue(
+    invoice: Invoice,
+    asked: Mapping[int, Decimal] | None,
+    reason: str,
+    actor: User | None,
+    now: datetime,
+    *,
+    final: InvoiceState,
+) -> CreditNote:
+    if not reason.strip():
+        raise Problem(422, "Reason missing", "Say on the credit note why it is issued.", kind="credit-note")
+    if invoice.state == InvoiceState.WRITTEN_OFF:
+        raise Problem(409, "Written off", f"Invoice {invoice.number} is written off already.", kind="credit-note")
+    parts = _parts(invoice, asked)
+    note = _store(invoice, parts, reason.strip()[:300], actor, now)
+    settled = min(invoice.open, note.total)
+    _post(note, invoice, parts, settled, now)
+    if settled:
+        settle(invoice, settled, SettlementKind.CREDIT_NOTE, now=now, credit_note=note, final=final)
+    outbox_write(
+        organisation_id=invoice.organisation_id, topic="credit_note.issued", now=now,
+        payload={
+            "credit_note": str(note.id), "invoice": str(invoice.id), "number": note.number,
+            "total": decimal_text(note.total), "currency": note.currency,
+        },
+    )  # fmt: skip
+    audit_record(
+        action="credit_note.issue", subject=f"credit note {note.number}", actor=actor, now=now,
+        organisation=invoice.organisation, detail={"invoice": invoice.number, "total": decimal_text(note.total)},
+    )  # fmt: skip
+    return note
+
+
+def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
+    lines: dict[int, InvoiceLine | None] = {line.number: line for line in invoice.lines.all()}
+    if invoice.carried_in:
+        lines[CARRIED] = None
+    wanted: Iterable[int] = lines if asked is None else asked
+    found = [_part(invoice, number, lines, None if asked is None else asked[number]) for number in sorted(wanted)]
+    found = [part for part in found if part.share or part.amount]
+    if not found or exact_sum(part.share for part in found) <= 0:
+        raise Problem(
+            409, "Nothing is left", f"Nothing of invoice {invoice.number} is left to credit.", kind="credit-note"
+        )
+    return found
+
+
+def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None], amount: Decimal | None) -> Part:
+    """One part; None for all that is left of the line."""
+    if number not in lines:
+        raise Problem(422, "No such line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
+    line = lines[number]
+    share, exact = (
+        (line.share, line.amount) if line else (Decimal(invoice.document["carried_in_share"]), invoice.carried_in)
+    )
+    earlier = CreditNoteLine.objects.filter(credit_note__invoice=invoice, number=number)
+    before = earlier.aggregate(share=Sum("share"), amount=Sum("amount"))
+    left = subtract(share, before["share"] or Decimal(0))
+    amount = left if amount is None else amount
+    unit = Decimal(1).scaleb(-invoice.exponent)
+    if not 0 <= amount <= left or amount % unit:
+        raise Problem(
+            422, "Not possible", f"Of line {number} of invoice {invoice.number} at most {decimal_text(left)} "
+            f"{invoice.currency} is left to credit, in whole {decimal_text(unit)}.", kind="credit-note",
+        )  # fmt: skip
+    title = _title(invoice, number) if line else "Carried from the invoice before"
+    whole = amount == left and not (left == 0 and earlier.exists())
+    return Part(number, line, title, amount, subtract(exact, before["amount"] or Decimal(0)) if whole else amount)
+
+
+def _title(invoice: Invoice, number: int) -> str:
+    line = invoice.document["lines"][number - 1]
+    name = f"{line['program']['model']} on {line['program']['target']}, {line['rating']['terms']['klass']}"
+    return f"{name} (unused)" if line["kind"] == "unused" else name
+
+
+def _tax(invoice: Invoice, net: Decimal) -> Decimal:
+    """The tax of all that is credited so far, less what was credited before: whole invoices give their whole tax."""
+    before = invoice.credit_notes.aggregate(net=Sum("net"), tax=Sum("tax"))
+    taken, done = exact_sum([before["net"] or Decimal(0), net]), before["tax"] or Decimal(0)
+    if taken == invoice.payable:
+        return subtract(invoice.tax, done)
+    unit = Decimal(1).scaleb(-invoice.exponent)
+    rate = Decimal(invoice.document["tax_rate"])
+    return max(subtract(min((taken * rate).quantize(unit, rounding=ROUND_HALF_EVEN), invoice.tax), done), Decimal(0))
+
+
+def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None, now: datetime) -> CreditNote:
+    net = exact_sum(part.share for part in parts)
+    tax = _tax(invoice, net)
+    note_id, number = uuid4(), _number(now)
+    document = {
+        "format": FORMAT,
+        "id": str(note_id),
+        "number": number,
+        "issued_at": stamp(now),
+        "invoice": {"id": str(invoice.id), "number": invoice.number, "digest": invoice.digest},
+        "organisation": invoice.document["organisation"],
+        "addressee": invoice.document["addressee"],
+        "currency": invoice.document["currency"],
+        "reason": reason,
+        "lines": [
+            {
+                "number": part.number, "title": part.title, "share": decimal_text(part.share),
+                "amount": decimal_text(part.amount),
+            }
+            for part in parts
+        ],
+        "net": decimal_text(net),
+        "tax_rate": invoice.document["tax_rate"],
+        "tax": decimal_text(tax),
+        "total": decimal_text(exact_sum([net, tax])),
+    }  # fmt: skip
+    note = CreditNote.objects.create(
+        id=note_id, organisation_id=invoice.organisation_id, invoice=invoice, number=number, currency=invoice.currency,
+        net=net, tax=tax, total=exact_sum([net, tax]), reason=reason, document=document, digest=digest_of(document),
+        issued_at=now, issued_by=actor,
+    )  # fmt: skip
+    CreditNoteLine.objects.bulk_create(
+        CreditNoteLine(credit_note=note, line=part.line, number=part.number, share=part.share, amount=part.amount)
+        for part in parts
+    )
+    return note
+
+
+def _post(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, now: datetime) -> None:
+    """The reversal: income comes back exactly, what rounding had moved of it too."""
+    unused = exact_sum(part.amount for part in parts if part.line is not None and part.line.kind == "unused")
+    exact = exact_sum(part.amount for part in parts)
+    transaction_post(
+        organisation_id=note.organisation_id,
+        kind="credit-note",
+        idempotency_key=f"credit-note:{note.id}",
+        subject=f"credit note {note.number}",
+        currency=note.currency,
+        amounts={
+            AccountKind.REVENUE: subtract(exact, unused),
+            AccountKind.BREAKAGE: unused,
+            AccountKind.ROUNDING: subtract(note.net, exact),
+            AccountKind.TAX: note.tax,
+            AccountKind.RECEIVABLE: settled.copy_negate(),
+            AccountKind.PREPAID: subtract(settled, note.total),
+        },
+        detail={"digest": note.digest, "invoice": invoice.number},
+        now=now,
+    )
+
+
+def _number(now: datetime) -> str:
+    year = now.astimezone(UTC).year
+    CreditNoteCounter.objects.bulk_create([CreditNoteCounter(year=year)], ignore_conflicts=True)
+    counter = CreditNoteCounter.objects.select_for_update().get(year=year)
+    counter.last += 1
+    counter.save(update_fields=["last"])
+    return f"C-{year}-{counter.last:06d}"

@@ -1,0 +1,118 @@
+"""Money that comes in, and debts that are given up."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.billing.models import Invoice, InvoiceState, Payment, SettlementKind
+from apps.billing.outbox import outbox_write
+from apps.billing.payments import provider_of
+from apps.billing.services.settling import invoice_lock, settle, tell
+from apps.ledger.models import AccountKind
+from apps.ledger.posting import chain_lock, transaction_post
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import subtract
+
+
+@transaction.atomic
+def invoice_mark_paid(
+    *, invoice_id: UUID, amount: Decimal, reference: str, actor: User | None, now: datetime
+) -> Invoice:
+    """Record money that arrived for an invoice: less than is open leaves the rest open, more goes to the balance.
+
+    The same reference twice is one payment. Raises Problem when nothing is open, or the provider refuses the receipt.
+    """
+    invoice = invoice_lock(invoice_id)
+    reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
+    key = f"payment:{invoice.provider}:{invoice.id}:{reference}"
+    known = Payment.objects.filter(organisation_id=invoice.organisation_id, idempotency_key=key).first()
+    if known is not None and known.amount == amount:
+        return invoice
+    if not invoice.is_waiting:
+        word = invoice.get_state_display().lower()
+        raise Problem(409, "Nothing is open", f"Invoice {invoice.number} is {word}.", kind="invoice-settled")
+    invoice.payment_reference = reference
+    invoice.save(update_fields=["payment_reference"])
+    payment_record(
+        organisation=invoice.organisation, invoice=invoice, amount=amount, currency=invoice.currency,
+        provider=invoice.provider, reference=reference, idempotency_key=key, actor=actor, now=now,
+    )  # fmt: skip
+    return invoice
+
+
+@transaction.atomic
+def payment_record(
+    *,
+    organisation: Organisation,
+    invoice: Invoice | None = None,
+    amount: Decimal,
+    currency: str,
+    provider: str,
+    reference: str,
+    idempotency_key: str,
+    actor: User | None,
+    now: datetime,
+) -> Payment:
+    """Money in: it settles the (locked) invoice, what is beyond it, or without one, is the customer's balance.
+
+    The same key with the same amount is the payment that exists; with another it is a conflict (409).
+    """
+    chain_lock(organisation.id)
+    known = Payment.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
+    if known is not None:
+        if (known.amount, known.currency) != (amount, currency):
+            detail = f"The reference {reference!r} already stands for {decimal_text(known.amount)} {known.currency}."
+            raise Problem(409, "Recorded already", detail, kind="payment-conflict")
+        return known
+    payment = Payment.objects.create(
+        organisation=organisation, amount=amount, currency=currency, provider=provider, reference=reference,
+        idempotency_key=idempotency_key, at=now, recorded_by=actor,
+    )  # fmt: skip
+    settles = min(amount, invoice.open) if invoice else Decimal(0)
+    subject = f"invoice {invoice.number}" if invoice else f"payment {reference}"
+    transaction_post(
+        organisation_id=organisation.id, kind="payment", idempotency_key=f"payment:{payment.id}", subject=subject,
+        currency=currency, detail={"reference": reference, "provider": provider}, now=now,
+        amounts={
+            AccountKind.BANK: amount,
+            AccountKind.RECEIVABLE: settles.copy_negate(),
+            AccountKind.PREPAID: subtract(settles, amount),
+        },
+    )  # fmt: skip
+    if invoice is not None and settles:
+        settle(invoice, settles, SettlementKind.PAYMENT, now=now, payment=payment)
+    said = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
+    outbox_write(organisation_id=organisation.id, topic="payment.received", payload=said, now=now)
+    audit_record(action="payment.record", subject=subject, actor=actor, organisation=organisation, now=now, detail=said)
+    return payment
+
+
+@transaction.atomic
+def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
+    """Give up what is open of an invoice: receivable becomes bad debt. Raises Problem when nothing is open."""
+    invoice = invoice_lock(invoice_id)
+    if not invoice.is_waiting or not reason.strip():
+        raise Problem(
+            409, "Not written off", f"Only an invoice with something open is written off, with a reason; {invoice.number} "
+            f"is {invoice.get_state_display().lower()}.", kind="invoice-settled",
+        )  # fmt: skip
+    amount = invoice.open
+    transaction_post(
+        organisation_id=invoice.organisation_id, kind="write-off", idempotency_key=f"invoice:{invoice.id}:write-off",
+        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reason": reason.strip()[:300]}, now=now,
+        amounts={AccountKind.BAD_DEBT: amount, AccountKind.RECEIVABLE: amount.copy_negate()},
+    )  # fmt: skip
+    settle(invoice, amount, SettlementKind.WRITE_OFF, now=now, final=InvoiceState.WRITTEN_OFF)
+    tell(invoice, "invoice.written_off", now=now)
+    audit_record(
+        action="invoice.write_off", subject=f"invoice {invoice.number}", actor=actor, now=now,
+        organisation=invoice.organisation, detail={"amount": decimal_text(amount), "reason": reason.strip()[:300]},
+    )  # fmt: skip
+    return invoice

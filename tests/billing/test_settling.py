@@ -1,0 +1,196 @@
+"""What is open of invoices: payments in parts and beyond, credit notes, void, write-off, reminders; the books agree."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from apps.accounts.problems import Problem
+from apps.billing.models import BillingProfile, CreditNote, DunningStep, Invoice, Payment, Settlement
+from apps.billing.selectors import reconcile_all
+from apps.billing.services import (
+    credit_note_issue,
+    dunning_run,
+    invoice_collect,
+    invoice_issue,
+    invoice_mark_paid,
+    invoice_void,
+    invoice_write_off,
+    payment_failed,
+    payment_record,
+)
+from apps.ledger.models import OutboxRow
+from apps.ledger.selectors import balances, chain_verify
+from apps.pricing.rating import digest_of, exact_sum
+from tests.cast import Cast
+from tests.ledger.money import balance
+from tests.sales.market import NOW, Market
+from tests.sales.test_contracts import run, sold
+
+pytestmark = pytest.mark.django_db
+MILLION = 10**6  # executions of the market's program cost 5.632 EUR
+LATER = NOW + timedelta(minutes=5)
+
+
+def _invoice(cast: Cast, market: Market, *, tax: str = "0", lines: int = 1) -> Invoice:
+    """An invoice over `lines` contracts of 5.632 EUR each."""
+    profile, _ = BillingProfile.objects.get_or_create(organisation=cast.organisation)
+    profile.tax_rate = Decimal(tax)
+    profile.save()
+    for _ in range(lines):
+        run(sold(cast, market, executions=MILLION), MILLION)
+    now = LATER + timedelta(minutes=Invoice.objects.count())
+    return invoice_issue(organisation=cast.organisation, actor=None, now=now)
+
+
+def _pay(cast: Cast, invoice: Invoice, amount: str, reference: str) -> Invoice:
+    return invoice_mark_paid(
+        invoice_id=invoice.id, amount=Decimal(amount), reference=reference, actor=cast.admin, now=LATER
+    )
+
+
+def _kind(cast: Cast, kind: str) -> Decimal:
+    return balance(balances(cast.organisation.id), kind)
+
+
+def _books_agree(cast: Cast) -> None:
+    """Receivable is what is open, every account together nothing, and the deferred checks of the database hold."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    assert _kind(cast, "receivable") == exact_sum(Invoice.objects.values_list("open", flat=True))
+    assert exact_sum(balances(cast.organisation.id).values()) == 0
+    assert _kind(cast, "prepaid") <= 0
+
+
+def test_parts_settle_and_what_is_beyond_is_taken_by_the_next_invoice(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market)
+    assert _pay(cast, invoice, "2.00", "a").state == "issued"
+    assert _pay(cast, invoice, "2.00", "a").open == Decimal("3.63"), "the same reference is the same payment"
+    paid = _pay(cast, invoice, "10.00", "b")
+    assert (paid.state, paid.open, _kind(cast, "prepaid")) == ("paid", 0, Decimal("-6.37"))
+    with pytest.raises(Problem, match="is paid"):
+        _pay(cast, invoice, "1.00", "c")
+    following = _invoice(cast, market)
+    assert (following.state, following.open, _kind(cast, "prepaid")) == ("paid", 0, Decimal("-0.74"))
+    _books_agree(cast)
+
+
+def test_one_key_is_one_payment(cast: Cast, market: Market) -> None:
+    _invoice(cast, market)
+    given: dict[str, Any] = {
+        "organisation": cast.organisation, "currency": "EUR", "provider": "bank-transfer", "reference": "r",
+        "idempotency_key": "k", "actor": None, "now": LATER,
+    }  # fmt: skip
+    assert payment_record(amount=Decimal(3), **given) == payment_record(amount=Decimal(3), **given)
+    with pytest.raises(Problem, match="already stands for"):
+        payment_record(amount=Decimal(4), **given)
+    assert Payment.objects.count() == 1
+
+
+def test_a_whole_credit_note_reverses_an_invoice_to_the_last_digit(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market, tax="0.19", lines=3)
+    assert (invoice.payable, invoice.tax) == (Decimal("16.90"), Decimal("3.21"))
+    first = credit_note_issue(invoice_id=invoice.id, parts={1: Decimal("1.01")}, reason="slow", actor=None, now=LATER)
+    rest = credit_note_issue(invoice_id=invoice.id, reason="wrong", actor=None, now=LATER)
+    assert [first.number, rest.number] == ["C-2026-000001", "C-2026-000002"]
+    assert (exact_sum([first.net, rest.net]), exact_sum([first.tax, rest.tax])) == (invoice.payable, invoice.tax)
+    assert digest_of(rest.document) == rest.digest
+    assert all(_kind(cast, kind) == 0 for kind in ("revenue", "tax", "rounding", "receivable", "accrued"))
+    with pytest.raises(Problem, match="Nothing of invoice"):
+        credit_note_issue(invoice_id=invoice.id, reason="again", actor=None, now=LATER)
+    _books_agree(cast)
+
+
+def test_a_credit_note_on_a_paid_invoice_is_the_customers_balance(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market)
+    _pay(cast, invoice, "5.63", "a")
+    credit_note_issue(invoice_id=invoice.id, parts={1: Decimal("2.00")}, reason="late", actor=None, now=LATER)
+    assert _kind(cast, "prepaid") == Decimal("-2")
+    for amount in ("3.64", "-1", "0.001"):
+        with pytest.raises(Problem, match=r"at most 3\.63"):
+            credit_note_issue(invoice_id=invoice.id, parts={1: Decimal(amount)}, reason="x", actor=None, now=LATER)
+    _books_agree(cast)
+
+
+def test_void_and_write_off_end_an_invoice(cast: Cast, market: Market) -> None:
+    first, second = _invoice(cast, market), _invoice(cast, market)
+    assert invoice_void(invoice_id=first.id, reason="wrong address", actor=None, now=LATER).state == "void"
+    assert CreditNote.objects.get().total == first.due
+    _pay(cast, second, "1.00", "a")
+    with pytest.raises(Problem, match="is settled"):
+        invoice_void(invoice_id=second.id, reason="x", actor=None, now=LATER)
+    written = invoice_write_off(invoice_id=second.id, reason="insolvent", actor=cast.admin, now=LATER)
+    assert (written.state, written.open, _kind(cast, "bad_debt")) == ("written_off", 0, Decimal("4.63"))
+    with pytest.raises(Problem, match="written off"):
+        credit_note_issue(invoice_id=second.id, reason="x", actor=None, now=LATER)
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []
+    assert chain_verify(cast.organisation.id).intact
+
+
+def test_reminders_come_one_by_one_and_stop_when_paid(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market)
+    due = invoice.due_at
+    assert dunning_run(now=due) == 0
+    assert [dunning_run(now=due + timedelta(days=day)) for day in (1, 2, 3, 3, 40, 41, 47, 60)] == [
+        1, 0, 1, 0, 1, 0, 0, 1,
+    ]  # fmt: skip
+    assert list(DunningStep.objects.values_list("level", flat=True)) == [1, 2, 3]
+    assert OutboxRow.objects.filter(topic="invoice.reminder").count() == 3
+    assert invoice_collect(invoice_id=invoice.id, actor=cast.admin, now=due + timedelta(days=70)).state == "collection"
+    assert _pay(cast, invoice, "5.63", "a").state == "paid"
+    assert dunning_run(now=due + timedelta(days=99)) == 0
+
+
+def test_a_failed_collection_is_overdue_at_once(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market)
+    assert payment_failed(invoice_id=invoice.id, reason="card declined", now=LATER).state == "overdue"
+    with pytest.raises(Problem, match="after its last reminder"):
+        invoice_collect(invoice_id=invoice.id, actor=cast.admin, now=LATER)
+
+
+def test_the_database_refuses_an_open_sum_that_nothing_explains(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market)
+    _books_agree(cast)
+    with transaction.atomic():
+        Invoice.objects.filter(pk=invoice.pk).update(open=Decimal(1))
+        with pytest.raises(IntegrityError, match="is not what is due"):
+            _books_agree(cast)
+        transaction.set_rollback(True)
+    _pay(cast, invoice, "1.00", "a")
+    with pytest.raises(IntegrityError, match="only ever added"), transaction.atomic():
+        Settlement.objects.update(amount=2)
+    with pytest.raises(IntegrityError, match="profile_tax_scheme_fits"), transaction.atomic():
+        BillingProfile.objects.update(tax_scheme="reverse_charge")
+
+
+def test_whatever_is_paid_and_credited_in_any_order_the_books_agree(cast: Cast, market: Market) -> None:
+    dice = random.Random(2026)
+    for number in range(6):
+        invoice = _invoice(cast, market, tax=dice.choice(["0", "0.19", "0.077"]), lines=dice.randrange(1, 4))
+        for step in range(4):
+            cents = Decimal(dice.randrange(1, 900)).scaleb(-2)
+            try:
+                if dice.random() < 0.5:
+                    _pay(cast, invoice, str(cents), f"{number}.{step}")
+                else:
+                    line = dice.randrange(1, 4)
+                    credit_note_issue(invoice_id=invoice.id, parts={line: cents}, reason="x", actor=None, now=LATER)
+            except Problem:
+                continue
+            finally:
+                _books_agree(cast)
+    for invoice in Invoice.objects.all():
+        try:
+            credit_note_issue(invoice_id=invoice.id, reason="all of it", actor=None, now=LATER)
+        except Problem:
+            continue
+    _books_agree(cast)
+    assert [_kind(cast, kind) for kind in ("revenue", "rounding", "tax", "receivable")] == [0, 0, 0, 0]
+    assert _kind(cast, "prepaid") == exact_sum(Payment.objects.values_list("amount", flat=True)).copy_negate()
