@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
+from django.db.backends.postgresql.operations import DatabaseOperations
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
@@ -32,6 +33,17 @@ def _own_media(tmp_path: Path, settings: SettingsWrapper) -> Iterator[None]:
     settings.MEDIA_ROOT = str(tmp_path / "media")
     yield
     cache.clear()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _emptying() -> None:
+    """Tests that commit are cleaned up after by emptying tables, which the ledger's refuse; only a superuser may still."""
+    empty = DatabaseOperations.execute_sql_flush
+
+    def as_superuser(self: DatabaseOperations, sql_list: Sequence[str]) -> None:
+        empty(self, ["SET LOCAL session_replication_role = replica", *sql_list])
+
+    DatabaseOperations.execute_sql_flush = as_superuser  # type: ignore[method-assign]
 
 
 @pytest.fixture

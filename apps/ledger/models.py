@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from django.db import models
 
-from apps.accounts.models import Organisation
+from apps.accounts.models import ApiToken, Organisation
+from apps.registry.models import Project
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:
@@ -30,6 +31,12 @@ class AccountKind(models.TextChoices):
     ROUNDING = "rounding", "Rounding: what the one rounding of an invoice moved"
     BREAKAGE = "breakage", "Breakage: charged for what was reserved and not used"
     BANK = "bank", "Bank: paid"
+    PREPAID = "prepaid", "Prepaid: paid or credited beyond what was due"
+    CREDIT = "credit", "Credit: granted and not yet used"
+    PROMOTION = "promotion", "Promotion: what credits and free tiers cost us"
+    REFUND = "refund", "Refund: given back to the customer"
+    DISPUTED = "disputed", "Disputed: withdrawn while a dispute is open"
+    BAD_DEBT = "bad_debt", "Bad debt: invoiced and given up"
 
 
 class Account(models.Model):
@@ -87,33 +94,64 @@ class Transaction(models.Model):
         return f"{self.sequence} {self.kind}"
 
 
+class ChainRoot(models.Model):
+    """The chain's head at the end of a day (UTC), written down once the day is over: what is published and proven."""
+
+    id = models.BigAutoField(primary_key=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="chain_roots")
+    day = models.DateField()
+    sequence = models.BigIntegerField()
+    hash = models.CharField(max_length=64)
+    stored_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-day"]
+        constraints = [models.UniqueConstraint(fields=["organisation", "day"], name="chainroot_once_a_day")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.hash[:12]}"
+
+
 class Entry(models.Model):
-    """One side of a transaction; never zero."""
+    """One side of a transaction; never zero.
+
+    `number` counts the account's entries and `balance` is its sum up to this one. A trigger writes both, so that a
+    balance is one look into an index however long the history is, and a changed entry no longer fits its neighbours.
+    """
 
     id = models.BigAutoField(primary_key=True)
     transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="entries")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="entries")
     amount = _amount()
+    number = models.BigIntegerField(default=0)
+    balance = _amount(default=0)
 
     organisation_path: ClassVar[str] = "transaction__organisation"
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=~models.Q(amount=0), name="entry_not_zero")]
+        constraints = [
+            models.CheckConstraint(condition=~models.Q(amount=0), name="entry_not_zero"),
+            models.UniqueConstraint(fields=["account", "number"], include=["balance"], name="entry_number_once"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.account_id} {self.amount}"
 
 
 class HoldState(models.TextChoices):
-    """Pending may post and release; the other two are final."""
+    """Pending may post; posted in full, released (voided) and expired (timed out) are final."""
 
     PENDING = "pending", "Pending"
     POSTED = "posted", "Posted"
     RELEASED = "released", "Released"
+    EXPIRED = "expired", "Expired"
 
 
 class Hold(models.Model):
-    """The most that a contract may cost, set aside when it is accepted; what is used is posted against it."""
+    """The most that a contract may cost, set aside when it is accepted; what is used is posted against it.
+
+    `token` is the key that accepted it. At `expires_at` what is left is given back, whatever became of the contract.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="holds")
@@ -123,7 +161,9 @@ class Hold(models.Model):
     currency = models.CharField(max_length=3)
     state = models.CharField(max_length=10, choices=HoldState, default=HoldState.PENDING)
     idempotency_key = models.CharField(max_length=160)
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="holds")
     created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -134,18 +174,47 @@ class Hold(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(state="pending", closed_at__isnull=True)
-                | models.Q(state__in=["posted", "released"], closed_at__isnull=False),
+                | models.Q(state__in=["posted", "released", "expired"], closed_at__isnull=False),
                 name="hold_closed_with_its_state",
             ),
         ]
-        indexes = [models.Index(fields=["organisation", "state"], name="hold_open")]
+        indexes = [
+            models.Index(fields=["organisation", "state"], name="hold_open"),
+            models.Index(fields=["expires_at"], name="hold_expiring", condition=models.Q(state="pending")),
+        ]
 
     def __str__(self) -> str:
         return f"{self.state} {self.amount} {self.currency}"
 
 
+class HoldShare(models.Model):
+    """How much of a hold is a project's, so that the project's own cap holds too."""
+
+    id = models.BigAutoField(primary_key=True)
+    hold = models.ForeignKey(Hold, on_delete=models.PROTECT, related_name="shares")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    amount = _amount()
+    posted = _amount(default=0)
+
+    organisation_path: ClassVar[str] = "hold__organisation"
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["hold", "project"], name="holdshare_once"),
+            models.CheckConstraint(
+                condition=models.Q(amount__gt=0, posted__gte=0, posted__lte=models.F("amount")), name="holdshare_within"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project_id} {self.amount}"
+
+
 class UsageRow(models.Model):
-    """What one lease used and what it costs: one row per lease, for ever unique by its key. Never changed."""
+    """What one lease used and what it costs: one row per lease, for ever unique by its key. Never changed.
+
+    Its transaction's detail carries the digest of the row, or of all rows when it posted many at once.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="usage_rows")
@@ -159,6 +228,7 @@ class UsageRow(models.Model):
     billed_operations = models.DecimalField(max_digits=40, decimal_places=0)
     program_digest = models.CharField(max_length=64)
     project_id = models.UUIDField(null=True)
+    token_id = models.UUIDField(null=True)
     model_name = models.CharField(max_length=200)
     klass = models.CharField(max_length=20)
     rating = models.JSONField()
@@ -167,7 +237,7 @@ class UsageRow(models.Model):
     occurred_from = models.DateTimeField()
     occurred_to = models.DateTimeField()
     created_at = models.DateTimeField()
-    transaction = models.OneToOneField(Transaction, on_delete=models.PROTECT, related_name="usage")
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="usages")
 
     class Meta:
         ordering = ["occurred_from", "id"]
@@ -184,19 +254,67 @@ class UsageRow(models.Model):
         return f"{self.quantity} x {self.model_name}: {self.amount} {self.currency}"
 
 
-class Cap(models.Model):
-    """The most that an organisation may spend in a calendar month (UTC): used so far plus everything on hold."""
+class Spend(models.Model):
+    """What was used in a calendar month (UTC) by project and by the key that accepted the contract.
 
-    organisation = models.OneToOneField(Organisation, on_delete=models.PROTECT, primary_key=True, related_name="cap")
+    A trigger adds every usage row to it, so that caps are judged without reading a month of rows; reconciliation sums
+    the rows and compares.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
+    month = models.DateField()
+    currency = models.CharField(max_length=3)
+    project_id = models.UUIDField(null=True)
+    token_id = models.UUIDField(null=True)
+    amount = _amount()
+    rows = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organisation", "month", "currency", "project_id", "token_id"],
+                nulls_distinct=False,
+                name="spend_once",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.month:%Y-%m} {self.amount} {self.currency}"
+
+
+class Cap(models.Model):
+    """The most that an organisation, one of its projects, or one of its keys may spend in a calendar month (UTC):
+    used so far plus everything on hold."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="caps")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, related_name="+")
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="+")
     amount = _amount()
     currency = models.CharField(max_length=3)
     set_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(amount__gte=0), name="cap_not_negative")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(amount__gte=0), name="cap_not_negative"),
+            models.CheckConstraint(
+                condition=models.Q(project__isnull=True) | models.Q(token__isnull=True), name="cap_one_scope"
+            ),
+            models.UniqueConstraint(
+                fields=["organisation", "project", "token"], nulls_distinct=False, name="cap_once_a_scope"
+            ),
+        ]
 
     def __str__(self) -> str:
-        return f"{self.amount} {self.currency} a month"
+        return f"{self.scope}: {self.amount} {self.currency} a month"
+
+    @property
+    def scope(self) -> str:
+        """`organisation`, `project` or `token`."""
+        if self.project_id is not None:
+            return "project"
+        return "organisation" if self.token_id is None else "token"
 
 
 class OutboxRow(models.Model):

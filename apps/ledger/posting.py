@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,15 +11,20 @@ from uuid import UUID
 from django.db import connection
 from django.db import transaction as database
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
+from apps.ledger.identity import identity
 from apps.ledger.models import Account, AccountKind, Chain, Entry, OutboxRow, Transaction
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
     """The organisation's chain head, locked until the transaction ends; made when it is the first."""
-    Chain.objects.bulk_create([Chain(organisation_id=organisation_id)], ignore_conflicts=True)
-    return Chain.objects.select_for_update().get(organisation_id=organisation_id)
+    chain = Chain.objects.select_for_update().filter(organisation_id=organisation_id).first()
+    if chain is None:
+        Chain.objects.bulk_create([Chain(organisation_id=organisation_id)], ignore_conflicts=True)
+        chain = Chain.objects.select_for_update().get(organisation_id=organisation_id)
+    return chain
 
 
 def transaction_post(
@@ -32,23 +37,25 @@ def transaction_post(
     amounts: Mapping[AccountKind, Decimal],
     detail: dict[str, Any],
     now: datetime,
+    chain: Chain | None = None,
 ) -> tuple[Transaction, bool]:
     """Post entries that sum to zero; zero amounts are left out. Returns the transaction and whether it is new.
 
     The same key with the same content is the transaction that exists; with another content it is a conflict (409).
-    Raises ValueError for entries that do not balance.
+    Raises ValueError for entries that do not balance. `chain` is the organisation's, when the caller has just locked it.
     """
     if not connection.in_atomic_block:
         raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
     moved = {account: amount for account, amount in amounts.items() if amount != 0}
     if exact_sum(moved.values()) != 0 or len(moved) < 2:
         raise ValueError(f"{kind} {subject} does not balance: {moved}")
-    chain = chain_lock(organisation_id)
+    chain = chain or chain_lock(organisation_id)
     content = _content(kind, idempotency_key, subject, currency, moved, detail)
     known = _known(organisation_id, idempotency_key, content)
     if known is not None:
         return known, False
     posted = Transaction.objects.create(
+        id=identity(organisation_id, "transaction", idempotency_key),
         organisation_id=organisation_id,
         sequence=chain.sequence + 1,
         kind=kind,
@@ -59,6 +66,7 @@ def transaction_post(
         previous_hash=chain.hash,
         hash=hash_of(chain.hash, organisation_id, chain.sequence + 1, now, content),
     )
+    failpoint("ledger.transaction")
     _chain(chain, posted, currency, moved)
     return posted, True
 
@@ -75,18 +83,23 @@ def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any])
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
     """What follows from a new transaction: its entries, the chain's new head, and word for others in the outbox."""
     organisation_id = posted.organisation_id
+    accounts = _accounts(organisation_id, moved, currency)
     Entry.objects.bulk_create(
-        Entry(transaction=posted, account=_account(organisation_id, account, currency), amount=amount)
-        for account, amount in sorted(moved.items())
+        Entry(transaction=posted, account=accounts[account], amount=amount) for account, amount in sorted(moved.items())
     )
+    failpoint("ledger.entries")
     chain.sequence, chain.hash = posted.sequence, posted.hash
     chain.save(update_fields=["sequence", "hash"])
     OutboxRow.objects.create(
         organisation_id=organisation_id,
         topic=f"ledger.{posted.kind}",
-        payload={"transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject},
+        payload={
+            "transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject,
+            **({"rows": posted.detail["count"]} if "count" in posted.detail else {}),
+        },
         created_at=posted.at,
-    )
+    )  # fmt: skip
+    failpoint("ledger.outbox")
 
 
 def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, content: dict[str, Any]) -> str:
@@ -115,16 +128,30 @@ def _content(
 
 
 def _content_of(posted: Transaction) -> dict[str, Any]:
-    entries = posted.entries.all()
     return {
         "kind": posted.kind,
         "key": posted.idempotency_key,
         "subject": posted.subject,
         "detail": posted.detail,
-        "entries": {f"{one.account.kind} {one.account.currency}": decimal_text(one.amount) for one in entries},
+        "entries": entries_text(posted),
     }
 
 
-def _account(organisation_id: UUID, kind: AccountKind, currency: str) -> Account:
-    account, _ = Account.objects.get_or_create(organisation_id=organisation_id, kind=kind, currency=currency)
-    return account
+def entries_text(posted: Transaction) -> dict[str, str]:
+    """A transaction's entries as its hash is over them: "<account> <currency>" -> amount."""
+    return {f"{kind} {currency}": decimal_text(amount) for (kind, currency), amount in entries_of(posted).items()}
+
+
+def entries_of(posted: Transaction) -> dict[tuple[str, str], Decimal]:
+    """(account kind, currency) -> amount of a transaction."""
+    return {(one.account.kind, one.account.currency): one.amount for one in posted.entries.all()}
+
+
+def _accounts(organisation_id: UUID, kinds: Iterable[AccountKind], currency: str) -> dict[str, Account]:
+    """The organisation's accounts in that currency, those that are missing made. Called under the chain's lock."""
+    rows = Account.objects.filter(organisation_id=organisation_id, currency=currency, kind__in=list(kinds))
+    found = {account.kind: account for account in rows}
+    for kind in kinds:
+        if kind not in found:
+            found[kind] = Account.objects.create(organisation_id=organisation_id, kind=kind, currency=currency)
+    return found

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db import connection
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
 from apps.ledger.models import Account, AccountKind, Cap, Chain, Entry, Hold, HoldState, Transaction, UsageRow
 from apps.ledger.posting import hash_again
@@ -72,22 +73,58 @@ def month_of(now: datetime) -> tuple[datetime, datetime]:
     return start, (start + timedelta(days=32)).replace(day=1)
 
 
-def spending(*, organisation_id: UUID, currency: str, now: datetime) -> Spending:
-    """Used this month and still on hold. One statement each for holds and usage, holds first: a posting moves money
-    from the hold to usage, so read in this order it can be counted twice for a moment but never missed."""
-    start, end = month_of(now)
-    open_holds = Hold.objects.filter(organisation_id=organisation_id, currency=currency, state=HoldState.PENDING)
-    held = open_holds.aggregate(sum=Sum(F("amount") - F("posted")))["sum"]
-    rows = UsageRow.objects.filter(
-        organisation_id=organisation_id, currency=currency, created_at__gte=start, created_at__lt=end
+_SPENT = """
+SELECT
+    (SELECT coalesce(sum(amount), 0) FROM ledger_spend WHERE organisation_id = %(organisation)s
+        AND currency = %(currency)s AND month = %(month)s
+        AND (%(project)s::uuid IS NULL OR project_id = %(project)s)
+        AND (%(token)s::uuid IS NULL OR token_id = %(token)s)),
+    (SELECT coalesce(sum(CASE WHEN %(project)s::uuid IS NULL THEN hold.amount - hold.posted
+            ELSE share.amount - share.posted END), 0)
+        FROM ledger_hold AS hold
+        LEFT JOIN ledger_holdshare AS share ON share.hold_id = hold.id AND share.project_id = %(project)s
+        WHERE hold.organisation_id = %(organisation)s AND hold.currency = %(currency)s AND hold.state = 'pending'
+        AND (%(token)s::uuid IS NULL OR hold.token_id = %(token)s))
+"""
+
+
+def spending(
+    *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
+) -> Spending:
+    """Used this month and still on hold: by the organisation, for one of its projects, or through one API token.
+
+    One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all.
+    """
+    start, _ = month_of(now)
+    values = {
+        "organisation": organisation_id, "currency": currency, "month": start.date(), "project": project_id,
+        "token": token_id,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_SPENT, values)
+        used, held = cursor.fetchone()
+    return Spending(used=used, held=held, currency=currency)
+
+
+def cap_of(organisation_id: UUID, *, project_id: UUID | None = None, token_id: UUID | None = None) -> Cap | None:
+    """The cap of the organisation, or of one of its projects or API tokens, if it has set one."""
+    return Cap.objects.filter(organisation_id=organisation_id, project_id=project_id, token_id=token_id).first()
+
+
+def caps_of(organisation_id: UUID) -> list[Cap]:
+    """Every cap of the organisation: its own first, then projects and API tokens by name."""
+    rows = Cap.objects.filter(organisation_id=organisation_id).select_related("project", "token")
+    order = ["organisation", "project", "token"]
+    return sorted(rows, key=lambda cap: (order.index(cap.scope), str(cap.project or cap.token or ""), str(cap.id)))
+
+
+def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decimal:
+    """An account's balance: what its last entry says, however many there are; 0 without entries."""
+    entries = Entry.objects.filter(
+        account__organisation_id=organisation_id, account__kind=kind, account__currency=currency
     )
-    used = rows.aggregate(sum=Sum("amount"))["sum"]
-    return Spending(used=used or Decimal(0), held=held or Decimal(0), currency=currency)
-
-
-def cap_of(organisation_id: UUID) -> Cap | None:
-    """The organisation's cap, if it has set one."""
-    return Cap.objects.filter(organisation_id=organisation_id).first()
+    last = entries.order_by("-number").values_list("balance", flat=True).first()
+    return last or Decimal(0)
 
 
 def hold_of(contract_id: UUID) -> Hold | None:
@@ -101,9 +138,10 @@ def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:
 
 
 def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
-    """(account kind, currency) -> sum of its entries; every account of the organisation."""
-    rows = Account.objects.filter(organisation_id=organisation_id).annotate(sum=Sum("entries__amount"))
-    return {(row.kind, row.currency): row.sum or Decimal(0) for row in rows}
+    """(account kind, currency) -> what its last entry says; every account of the organisation."""
+    last = Entry.objects.filter(account=OuterRef("pk")).order_by("-number").values("balance")[:1]
+    rows = Account.objects.filter(organisation_id=organisation_id).annotate(last=Subquery(last))
+    return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}
 
 
 def chain_verify(organisation_id: UUID) -> ChainReport:
@@ -151,8 +189,10 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
         if rating.executions != row.quantity or rating.counted_operations != row.operations:
             differences.append(f"usage {row.idempotency_key}: counted and rated quantities differ")
     entries = Entry.objects.filter(transaction__organisation_id=organisation_id)
-    income = Q(account__kind__in=[AccountKind.REVENUE, AccountKind.BREAKAGE])
-    posted = (entries.filter(income).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)).copy_negate()
+    income = Q(transaction__kind="usage") & Q(account__kind__in=[AccountKind.REVENUE, AccountKind.BREAKAGE])
+    # Credit notes take income back by postings of their own; what usage posted stays what it was.
+    posted_by_usage = entries.filter(income, transaction__kind__startswith="usage")
+    posted = (posted_by_usage.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)).copy_negate()
     held_balance = entries.filter(account__kind=AccountKind.HELD).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
     open_holds = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
     held_open = open_holds.aggregate(sum=Sum(F("amount") - F("posted")))["sum"] or Decimal(0)

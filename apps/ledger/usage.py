@@ -1,12 +1,16 @@
-"""What was used, as the ledger records it: plain data, and the digest that tells a repetition from a conflict."""
+"""What was used, as the ledger records it: plain data, and the digests that tell a repetition from a conflict."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from apps.ledger.identity import identity
 from apps.pricing.rating import Rating, digest_of
 
 
@@ -15,7 +19,7 @@ class Usage:
     """What a lease (None: a contract's unused rest) used, and its price.
 
     The rating's executions of the program took `operations` and `cycles` in all, from `occurred_from` to `occurred_to` of
-    device time. The key is unique in the organisation for ever.
+    device time. The key is unique in the organisation for ever. `token_id` is the API token that asked for the work.
     """
 
     organisation_id: UUID
@@ -30,41 +34,66 @@ class Usage:
     rating: Rating
     occurred_from: datetime
     occurred_to: datetime
+    token_id: UUID | None = None
 
-    @property
+    @cached_property
+    def rating_json(self) -> dict[str, Any]:
+        """The rating as it is stored."""
+        return self.rating.to_json()
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over everything that it says."""
-        return digest_of(
-            {
-                "contract": str(self.contract_id), "lease": str(self.lease_id), "quantity": self.rating.executions,
-                "operations": self.operations, "cycles": self.cycles, "program": self.program_digest,
-                "project": str(self.project_id), "model": self.model_name, "rating": self.rating.to_json(),
-                "from": stamp(self.occurred_from), "to": stamp(self.occurred_to),
-            }
-        )  # fmt: skip
+        return digest_of(payload_of(self.columns_told()))
+
+    def columns_told(self) -> dict[str, Any]:
+        """The columns of its row that its digest is over."""
+        return {
+            "contract_id": self.contract_id,
+            "lease_id": self.lease_id,
+            "quantity": self.rating.executions,
+            "operations": self.operations,
+            "cycles": self.cycles,
+            "program_digest": self.program_digest,
+            "project_id": self.project_id,
+            "token_id": self.token_id,
+            "model_name": self.model_name,
+            "rating": self.rating_json,
+            "occurred_from": self.occurred_from,
+            "occurred_to": self.occurred_to,
+        }
 
     def columns(self) -> dict[str, Any]:
         """The columns of its row."""
         return {
+            **self.columns_told(),
+            "id": identity(self.organisation_id, "usage", self.idempotency_key),
             "organisation_id": self.organisation_id,
-            "contract_id": self.contract_id,
-            "lease_id": self.lease_id,
             "idempotency_key": self.idempotency_key,
             "payload_digest": self.digest,
-            "quantity": self.rating.executions,
-            "operations": self.operations,
-            "cycles": self.cycles,
             "billed_operations": self.rating.billed_operations,
-            "program_digest": self.program_digest,
-            "project_id": self.project_id,
-            "model_name": self.model_name,
             "klass": self.rating.terms.klass,
-            "rating": self.rating.to_json(),
             "amount": self.rating.amount,
             "currency": self.rating.currency,
-            "occurred_from": self.occurred_from,
-            "occurred_to": self.occurred_to,
         }
+
+
+def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
+    """What a usage row's digest is over, from its columns; a key that did not ask for it is left out."""
+    told = {
+        "contract": str(columns["contract_id"]), "lease": str(columns["lease_id"]),
+        "quantity": int(columns["quantity"]), "operations": int(columns["operations"]),
+        "cycles": int(columns["cycles"]), "program": columns["program_digest"],
+        "project": str(columns["project_id"]), "model": columns["model_name"], "rating": columns["rating"],
+        "from": stamp(columns["occurred_from"]), "to": stamp(columns["occurred_to"]),
+    }  # fmt: skip
+    return told if columns["token_id"] is None else {**told, "token": str(columns["token_id"])}
+
+
+def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
+    """SHA-256 over the lines "<key> <payload digest>", sorted: what a transaction of many rows commits to."""
+    lines = "".join(f"{key} {digest}\n" for key, digest in sorted(rows))
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def stamp(instant: datetime) -> str:

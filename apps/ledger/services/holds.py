@@ -1,0 +1,128 @@
+"""Holds, in two phases: the worst case is set aside, what is used is posted against it, the rest is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation
+from apps.accounts.problems import Problem
+from apps.ledger.identity import identity
+from apps.ledger.models import AccountKind, Hold, HoldShare, HoldState
+from apps.ledger.posting import transaction_post
+from apps.ledger.services.caps import cap_check
+from apps.pricing.rating import exact_sum
+from apps.pricing.rating.decimals import subtract
+
+HOLD_GRACE = timedelta(days=7)  # after a contract's end: what is still in flight has that long to be posted
+
+
+@transaction.atomic
+def hold_place(
+    *,
+    organisation_id: UUID,
+    contract_id: UUID,
+    amount: Decimal,
+    currency: str,
+    idempotency_key: str,
+    now: datetime,
+    project_id: UUID | None = None,
+    shares: Mapping[UUID, Decimal] | None = None,
+    token_id: UUID | None = None,
+    expires_at: datetime | None = None,
+) -> Hold:
+    """Set aside the most that a contract may cost. Raises CapReached; the same key and content again is a no-op.
+
+    The amount belongs to `project_id`, or is divided by `shares` (project -> amount); the caps of these projects and of
+    the API token that accepts are kept beside the organisation's. At `expires_at` what is left is given back.
+    """
+    parts = _parts(amount, project_id, shares)
+    # Holds of one organisation are placed one after another, or two could each see room under the cap.
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
+    known = Hold.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
+    if known is not None:
+        stands_for = (known.contract_id, known.amount, known.currency, known.token_id, known.expires_at)
+        if stands_for != (contract_id, amount, currency, token_id, expires_at) or _shares_of(known) != parts:
+            raise Problem(409, "Key used twice", f"The key {idempotency_key!r} already stands for another hold.")
+        return known
+    cap_check(
+        organisation_id=organisation_id, amount=amount, currency=currency, now=now, shares=parts, token_id=token_id
+    )
+    hold = Hold.objects.create(
+        id=identity(organisation_id, "hold", idempotency_key),
+        organisation_id=organisation_id,
+        contract_id=contract_id,
+        amount=amount,
+        currency=currency,
+        idempotency_key=idempotency_key,
+        token_id=token_id,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    HoldShare.objects.bulk_create(HoldShare(hold=hold, project_id=key, amount=part) for key, part in parts.items())
+    _move(hold, "place", amount, now)
+    return hold
+
+
+def _parts(amount: Decimal, project_id: UUID | None, shares: Mapping[UUID, Decimal] | None) -> dict[UUID, Decimal]:
+    """The amount by project. Raises ValueError when the shares are not the amount."""
+    if shares:
+        if project_id is not None or exact_sum(shares.values()) != amount:
+            raise ValueError(f"shares {dict(shares)} of a hold must sum to {amount}")
+        return {key: part for key, part in sorted(shares.items()) if part}
+    return {} if project_id is None else {project_id: amount}
+
+
+def _shares_of(hold: Hold) -> dict[UUID, Decimal]:
+    return dict(hold.shares.order_by("project_id").values_list("project_id", "amount"))
+
+
+@transaction.atomic
+def hold_release(*, contract_id: UUID, now: datetime) -> Hold:
+    """Void what a contract's hold has left: give it back. Safe to repeat."""
+    hold = Hold.objects.select_for_update().get(contract_id=contract_id)
+    return _close(hold, HoldState.RELEASED, now)
+
+
+def holds_expire_due(*, now: datetime, limit: int = 200) -> int:
+    """Give back what is left of holds whose time is over, one transaction each; returns how many."""
+    due = Hold.objects.filter(state=HoldState.PENDING, expires_at__lte=now).order_by("expires_at")
+    return sum(_expire(hold_id, now) for hold_id in list(due.values_list("pk", flat=True)[:limit]))
+
+
+@transaction.atomic
+def _expire(hold_id: UUID, now: datetime) -> bool:
+    """False when somebody closed it, or is posting to it, at this moment."""
+    hold = Hold.objects.select_for_update(skip_locked=True).filter(pk=hold_id, state=HoldState.PENDING).first()
+    if hold is None:
+        return False
+    _close(hold, HoldState.EXPIRED, now)
+    return True
+
+
+def _close(hold: Hold, state: HoldState, now: datetime) -> Hold:
+    if hold.state != HoldState.PENDING:
+        return hold
+    hold.state, hold.closed_at = state, now
+    hold.save(update_fields=["state", "closed_at"])
+    verb = "release" if state == HoldState.RELEASED else "expire"
+    _move(hold, verb, subtract(hold.posted, hold.amount), now)
+    return hold
+
+
+def _move(hold: Hold, verb: str, amount: Decimal, now: datetime) -> None:
+    """Post that `amount` went from the wallet to what is held, or (negative) back."""
+    transaction_post(
+        organisation_id=hold.organisation_id,
+        kind=f"hold.{verb}",
+        idempotency_key=f"hold:{hold.id}:{verb}",
+        subject=f"contract {hold.contract_id}",
+        currency=hold.currency,
+        amounts={AccountKind.HELD: amount, AccountKind.WALLET: amount.copy_negate()},
+        detail={"hold": str(hold.id)},
+        now=now,
+    )
