@@ -63,7 +63,16 @@ class Handler:
 
 
 # The table of handlers. A room adds a line; the function is imported when the first row comes.
-HANDLERS: tuple[Handler, ...] = ()
+HANDLERS: tuple[Handler, ...] = (
+    Handler(
+        "webhooks",
+        (
+            "ledger.usage", "ledger.hold.", "contract.", "invoice.", "payment.", "refund.", "dispute.", "credit_note.",
+            "credit.", "guarantee.", "budget.",
+        ),
+        "apps.billing.webhooks.services.outbox_handle",
+    ),
+)  # fmt: skip
 
 
 def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], now: datetime) -> OutboxRow:
@@ -158,7 +167,8 @@ def _failed(work: OutboxWork, error: Exception, now: datetime) -> None:
 
 def pause_after(attempts: int, *, first: timedelta = FIRST_PAUSE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
     """5 s, 10 s, 20 s, ... up to six hours: 24 attempts in about three days."""
-    return min(first * 2 ** min(attempts - 1, 40), longest)
+    pause: timedelta = first * (1 << min(attempts - 1, 20))
+    return min(pause, longest)
 
 
 @transaction.atomic
@@ -168,6 +178,8 @@ def _work_try(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
         handler=handler.name, row__organisation_id=organisation_id, done_at=None, dead_at=None
     ).order_by("row_id")
     first = lane.values_list("id", flat=True).first()
+    if first is None:
+        return False
     work = lane.select_for_update(skip_locked=True, of=("self",)).select_related("row").filter(pk=first).first()
     # A pause longer than the longest comes from a clock that was set back: it is over.
     if work is None or now < work.next_at <= now + LONGEST_PAUSE:

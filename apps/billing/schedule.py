@@ -16,4 +16,9 @@ SCHEDULE = {
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600},
     },
+    "webhooks-send": {
+        "task": "apps.billing.tasks.webhooks_send",
+        "schedule": 3.0,
+        "options": {"queue": "default", "expires": 3},
+    },
 }

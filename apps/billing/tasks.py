@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from apps.billing import outbox
 from apps.billing.services import dunning_run, invoices_issue_month
+from apps.billing.webhooks.services import deliveries_send
 
 
 @shared_task(name="apps.billing.tasks.month_invoices", queue="default")
@@ -23,3 +24,9 @@ def outbox_deliver() -> int:
 def dunning() -> int:
     """Remind of what is overdue, by the schedule of the settings."""
     return dunning_run(now=timezone.now())
+
+
+@shared_task(name="apps.billing.tasks.webhooks_send", queue="default")
+def webhooks_send() -> int:
+    """Send the messages to customers' addresses that are due."""
+    return deliveries_send(now=timezone.now())

@@ -13,6 +13,7 @@ from apps.billing.models.invoices import (
 )
 from apps.billing.models.outbox import OutboxWork
 from apps.billing.models.payments import DunningStep, Payment, Settlement, SettlementKind
+from apps.billing.models.webhooks import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 
 __all__ = [
     "WAITING",
@@ -31,4 +32,7 @@ __all__ = [
     "Settlement",
     "SettlementKind",
     "TaxScheme",
+    "WebhookAttempt",
+    "WebhookDelivery",
+    "WebhookEndpoint",
 ]

@@ -52,3 +52,6 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 
 # When set, /metrics asks for it as a bearer token.
 METRICS_TOKEN = env.text("METRICS_TOKEN", "none")
+
+# Webhooks go to public addresses over https alone; a test, or an installation within one network, may allow others.
+WEBHOOK_PRIVATE_ADDRESSES = env.flag("WEBHOOK_PRIVATE_ADDRESSES", default=False)

@@ -1,0 +1,1 @@
+"""Signed messages to customers' own addresses."""
