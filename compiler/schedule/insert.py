@@ -202,13 +202,13 @@ class Insertion:
             offset += p.beats[use]
         return at
 
-    def _fit(self, number: int, step: int, plane: int, at: int) -> Place | None:
-        """The place of a step on a plane, no write of it in the way of another."""
+    def _fit(self, number: int, step: int, plane: int, at: int, before: int = NEVER) -> Place | None:
+        """The place of a step on a plane, no write of it in the way of another; None if it does not begin ``before``."""
         p = self.p
         block = p.blocks[number][step]
         loadable = max(0, self.earliest[p.chains[number][step].load])
         while True:
-            place = self.planes[plane].fit(block, at, loadable)
+            place = self.planes[plane].fit(block, at, loadable, before)
             if place is None:
                 return None
             offset, moved = place.start, 0
@@ -225,7 +225,7 @@ class Insertion:
         best: Place | None = None
         where = 0
         for plane in range(len(self.planes)):
-            place = self._fit(number, 0, plane, at)
+            place = self._fit(number, 0, plane, at, NEVER if best is None else best.start)
             if place is not None and (best is None or place.start < best.start):
                 best, where = place, plane
                 if place.start == at:  # no other begins earlier

@@ -71,9 +71,10 @@ class Plane:
         track.take(at, beats)
         self.taken.append((track, at, beats))
 
-    def fit(self, block: Block, ready: int, loadable: int) -> Place | None:
-        """The earliest place: operands are there at ``ready``, weights can be fetched from ``loadable`` on."""
-        fresh = self._fresh(block, ready, loadable)
+    def fit(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
+        """The earliest place: operands are there at ``ready``, weights can be fetched from ``loadable`` on. None where none
+        is found, or none that begins ``before`` a cycle."""
+        fresh = self._fresh(block, ready, loadable, before)
         held = self.held.get(block.weights)
         if held is None:
             return fresh
@@ -91,12 +92,12 @@ class Plane:
             return None
         return Place(start, None, held.slot)
 
-    def _fresh(self, block: Block, ready: int, loadable: int) -> Place | None:
+    def _fresh(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
         lead = block.load + block.latency
         at = max(ready, loadable + lead)
         for _ in range(TRIES):
             start = self.array.find(at, block.beats)
-            if start is None:
+            if start is None or start >= before:
                 return None
             load = self.port.last(start - lead, block.load, loadable)
             if load is None:

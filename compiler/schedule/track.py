@@ -14,12 +14,13 @@ ONCE = 1 << 60  # the period of a schedule that is not repeated
 class Track:
     """Taken spans of one period, sorted."""
 
-    __slots__ = ("ends", "period", "starts")
+    __slots__ = ("_full", "ends", "period", "starts")
 
     def __init__(self, period: int) -> None:
         self.period = period
         self.starts: list[int] = []
         self.ends: list[int] = []
+        self._full: dict[int, tuple[int, int]] = {}  # by beats: cycles at none of which a span of so many can start
 
     def find(self, at: int, beats: int) -> int | None:
         """The first cycle from ``at`` on with ``beats`` free cycles behind it; None when no gap is as long."""
@@ -30,25 +31,26 @@ class Track:
         if x >= ends[-1] and starts[0] + period - x >= beats:  # behind everything: what is placed in order asks for
             return at
         base = at - x
-        i = bisect_right(starts, x) - 1
-        if i >= 0 and ends[i] > x:
-            x = ends[i]
-        n = len(starts)
-        stop = base + 2 * period
-        while True:
-            i += 1
-            if i < n:
+        for _ in range(2):
+            low, high = self._full.get(beats, (x, x))
+            if low <= x < high:
+                x = high
+            else:
+                low = x
+            i = bisect_right(starts, x) - 1
+            if i >= 0 and ends[i] > x:
+                x = ends[i]
+            for i in range(i + 1, len(starts)):
                 if starts[i] - x >= beats:
+                    self._full[beats] = (low, x)
                     return base + x
                 x = ends[i]
-                continue
             if starts[0] + period - x >= beats:
+                self._full[beats] = (low, x)
                 return base + x
-            base += period
-            if base >= stop:
-                return None
-            i = 0
-            x = ends[0]
+            self._full[beats] = (low, period)
+            base, x = base + period, 0
+        return None
 
     def hit(self, at: int, beats: int) -> int | None:
         """Where a taken span begins that meets ``[at, at + beats)``; None when all of it is free."""
@@ -68,12 +70,20 @@ class Track:
 
     def last(self, at: int, beats: int, least: int) -> int | None:
         """The last cycle up to ``at``, not before ``least``, with ``beats`` free cycles behind it."""
-        while at >= least:
-            met = self.hit(at, beats)
-            if met is None:
+        met = self.hit(at, beats)
+        if met is None:
+            return at if at >= least else None
+        base = met - met % self.period
+        i = bisect_right(self.starts, met - base) - 1
+        while True:
+            at = base + self.starts[i] - beats
+            if at < least:
+                return None
+            i -= 1
+            if i < 0:
+                i, base = len(self.starts) - 1, base - self.period
+            if base + self.ends[i] <= at:
                 return at
-            at = met - beats
-        return None
 
     def free(self, at: int, beats: int) -> bool:
         return beats <= self.period and self.hit(at, beats) is None
@@ -120,6 +130,7 @@ class Track:
 
     def give(self, at: int, beats: int) -> None:
         """Give back a span that was taken."""
+        self._full.clear()
         x = at % self.period
         if x + beats > self.period:
             self._cut(x, self.period)

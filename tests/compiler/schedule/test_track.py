@@ -25,7 +25,7 @@ F32 = DType.F32
 @settings(max_examples=200, deadline=None)
 @given(
     period=st.integers(1, 40),
-    asked=st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.booleans()), max_size=25),
+    asked=st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.booleans()), max_size=50),
 )
 def test_a_track_finds_what_a_row_of_cycles_finds(period, asked):
     track, taken, spans = Track(period), np.zeros(period, bool), []
