@@ -1,6 +1,13 @@
 """The facts of the billing room, one module for each kind."""
 
-from apps.billing.models.credits import CreditNote, CreditNoteCounter, CreditNoteLine
+from apps.billing.models.credits import (
+    CreditGrant,
+    CreditNote,
+    CreditNoteCounter,
+    CreditNoteLine,
+    CreditUse,
+    GrantKind,
+)
 from apps.billing.models.invoices import (
     WAITING,
     BillingProfile,
@@ -13,15 +20,27 @@ from apps.billing.models.invoices import (
 )
 from apps.billing.models.outbox import OutboxWork
 from apps.billing.models.payments import DunningStep, Payment, Settlement, SettlementKind
+from apps.billing.models.stripe import (
+    FactKind,
+    PushState,
+    StripeCustomer,
+    StripeEvent,
+    StripeFact,
+    StripePush,
+)
 from apps.billing.models.webhooks import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 
 __all__ = [
     "WAITING",
     "BillingProfile",
+    "CreditGrant",
     "CreditNote",
     "CreditNoteCounter",
     "CreditNoteLine",
+    "CreditUse",
     "DunningStep",
+    "FactKind",
+    "GrantKind",
     "Invoice",
     "InvoiceCounter",
     "InvoiceLine",
@@ -29,8 +48,13 @@ __all__ = [
     "InvoicedUsage",
     "OutboxWork",
     "Payment",
+    "PushState",
     "Settlement",
     "SettlementKind",
+    "StripeCustomer",
+    "StripeEvent",
+    "StripeFact",
+    "StripePush",
     "TaxScheme",
     "WebhookAttempt",
     "WebhookDelivery",

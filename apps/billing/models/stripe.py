@@ -1,0 +1,110 @@
+"""What is known of Stripe's side: who is a customer there, which invoices were brought, what came back."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.billing.models.invoices import Invoice, amount_field
+
+
+class StripeCustomer(models.Model):
+    """An organisation's customer at Stripe; `payment_method` is charged by itself, when there is one."""
+
+    organisation = models.OneToOneField(
+        Organisation, on_delete=models.PROTECT, primary_key=True, related_name="stripe_customer"
+    )
+    customer_id = models.CharField(max_length=80, unique=True)
+    payment_method = models.CharField(max_length=80, blank=True)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.customer_id
+
+
+class PushState(models.TextChoices):
+    """How far an invoice has come at Stripe. A mismatch waits for people."""
+
+    WAITING = "waiting", "To be brought"
+    OPEN = "open", "Open"
+    MISMATCH = "mismatch", "Totals differ"
+    PAID = "paid", "Paid"
+    VOID = "void", "Void"
+    UNCOLLECTIBLE = "uncollectible", "Uncollectible"
+
+
+class StripePush(models.Model):
+    """One invoice on its way to Stripe. Whoever works on it locks this row; `version` is part of every key."""
+
+    invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")
+    stripe_id = models.CharField(max_length=80, blank=True, db_index=True)
+    state = models.CharField(max_length=14, choices=PushState, default=PushState.WAITING)
+    version = models.PositiveIntegerField(default=1)
+    version_at = models.DateTimeField()
+    hosted_url = models.URLField(max_length=500, blank=True)
+    error = models.CharField(max_length=400, blank=True)
+
+    organisation_path: ClassVar[str] = "invoice__organisation"
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=["waiting", "mismatch"]) | ~models.Q(stripe_id=""),
+                name="push_has_its_invoice",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.invoice_id} {self.state}"
+
+
+class StripeEvent(models.Model):
+    """An event as it came, kept before it is handled; deduplicated by its id once it is handled."""
+
+    id = models.CharField(max_length=80, primary_key=True)
+    type = models.CharField(max_length=80)
+    created = models.DateTimeField()
+    payload = models.JSONField()
+    received_at = models.DateTimeField()
+    handled_at = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    error = models.CharField(max_length=400, blank=True)
+
+    class Meta:
+        ordering = ["-created", "-id"]
+        indexes = [models.Index(fields=["created"], name="stripeevent_open", condition=models.Q(handled_at=None))]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
+class FactKind(models.TextChoices):
+    """What happened to money at Stripe."""
+
+    PAID = "paid", "Paid"
+    FAILED = "failed", "Payment failed"
+    REFUNDED = "refunded", "Refunded"
+    DISPUTED = "disputed", "Disputed"
+    DISPUTE_WON = "dispute_won", "Dispute won"
+    DISPUTE_LOST = "dispute_lost", "Dispute lost"
+
+
+class StripeFact(models.Model):
+    """Something that happened to an invoice's money at Stripe: once for each of Stripe's objects. Never changed."""
+
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
+    kind = models.CharField(max_length=14, choices=FactKind)
+    reference = models.CharField(max_length=120)
+    amount = amount_field()
+    at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "invoice__organisation"
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["kind", "reference"], name="stripefact_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.reference}"
