@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import compiler
+from apps.cli.chain import chain_verify
 from apps.cli.diff import price_figures
 from apps.cli.recompile import ModelFile, model_read
 from apps.cli.report import reports, text
@@ -46,11 +47,12 @@ def parser() -> argparse.ArgumentParser:
         description="Compiles the model again and computes every step and amount again. Prints what was checked, or the "
         "first difference. Needs no network.",
     )
-    check.add_argument("document", type=Path, help="the invoice or quote, as JSON")
+    check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
+    check.add_argument("--chain", type=Path, help="the ledger's chain, as JSON: check its hashes and day roots")
     check.add_argument(
         "files",
         type=Path,
-        nargs="+",
+        nargs="*",
         help="the model (or models), the price book (or books), and the ranges.json of calibrated programs, in any order",
     )
     check.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -83,23 +85,29 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    models, books, ranges = _sorted(options.files)
-    document = _json(options.document)
+    if options.document is None and options.chain is None:
+        raise Refused("Name the invoice or quote, or a chain with --chain.")
+    checked: list[str] = []
+    partial: list[str] = []
+    names: list[str] = []
     try:
-        done = verify(document, models=models, books=books, ranges=ranges)
+        if options.chain is not None:
+            checked += chain_verify(_json(options.chain))
+            names.append("chain")
+        if options.document is not None:
+            document = _json(options.document)
+            models, books, ranges = _sorted(options.files)
+            done = verify(document, models=models, books=books, ranges=ranges)
+            checked, partial = [*checked, *done.checked], done.partial
+            names.append(str(document.get("number") or document.get("id", "")))
     except Difference as error:
         result = {"verified": False, "place": error.place, "stated": str(error.stated), "computed": str(error.computed)}
         _print(options.json, result, f"DIFFERENT. {error}.\n")
         return WRONG
-    name = document.get("number") or document.get("id", "")
-    words = "verified" if not done.partial else "verified in part"
-    lines = [*done.checked, *done.partial, f"{words}: {name}"]
-    _print(
-        options.json,
-        {"verified": not done.partial, "checked": done.checked, "partial": done.partial},
-        "\n".join(lines) + "\n",
-    )
-    return PARTLY if done.partial else RIGHT
+    lines = [*checked, *partial, f"{'verified in part' if partial else 'verified'}: {', '.join(names)}"]
+    result = {"verified": not partial, "checked": checked, "partial": partial}
+    _print(options.json, result, "\n".join(lines) + "\n")
+    return PARTLY if partial else RIGHT
 
 
 def _report(options: argparse.Namespace) -> int:

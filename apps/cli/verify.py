@@ -22,6 +22,7 @@ from apps.pricing.rating import (
     rate,
     shares_of,
 )
+from apps.pricing.rating.terms import QUOTA, measured_of, periods_of
 from compiler import Calibration
 
 INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
@@ -104,6 +105,11 @@ def _line_program(
     """The line's counts, from the model itself."""
     program, place = line["program"], f"line {line['number']}"
     counts = line["rating"]["counts"]
+    if program is None:
+        # A raw quota is a number of operations and names no program.
+        _same(f"{place}, form of a line without a program", line["rating"]["terms"].get("form"), QUOTA)
+        done.checked.append(f"{place}: a quota of {counts['operations']:,} operations, for any program")
+        return
     _same(f"{place}, operations of one execution", counts["operations"], program["operations"])
     _same(f"{place}, cycles of one execution", counts["cycles"], program["cycles"])
     model = models.get(program["model_sha256"])
@@ -157,29 +163,39 @@ def _line_price(
         )
     _same("currency", digest_of(currency), digest_of(book.currency.to_json()))
     _same(f"{place}, executions", line["executions"], stated["executions"])
-    rating = _rate(book, stated, stated["executions"])
+    rating = _rate(book, stated)
     _steps(place, stated["steps"], rating.to_json()["steps"])
     _same(f"{place}, amount of the rating", stated["amount"], decimal_text(rating.amount))
     _same(f"{place}, amount", line["amount"], decimal_text(rating.amount))
     _same(f"{place}, everything else about the price", _rest(stated), _rest(rating.to_json()))
     rows = line.get("usage", [])
+    whole = stated.get("measured") is None and stated.get("periods") is None
     for number, row in enumerate(rows, 1):
-        amount = _rate(book, stated, row["executions"]).amount
-        _same(f"{place}, usage row {number}, amount", row["amount"], decimal_text(amount))
+        if whole:  # every lease of such a line has one price; what was measured or ran in several hours has its own
+            amount = _rate(book, stated | {"executions": row["executions"]}).amount
+            _same(f"{place}, usage row {number}, amount", row["amount"], decimal_text(amount))
     if rows:
+        _same(
+            f"{place}, amounts of all usage rows",
+            line["amount"],
+            decimal_text(exact_sum(Decimal(row["amount"]) for row in rows)),
+        )
         _same(f"{place}, executions of all usage rows", line["executions"], sum(row["executions"] for row in rows))
         done.checked.append(f"{place}: {len(rows)} usage rows sum to {line['executions']:,} executions")
     done.checked.append(f"{place}: {len(rating.steps)} steps give {line['amount']} {rating.currency}")
 
 
-def _rate(book: PriceBookDocument, stated: dict[str, Any], executions: int) -> Rating:
+def _rate(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
     try:
         return rate(
             book=book,
             counts=Counts.from_json(stated["counts"]),
-            executions=executions,
+            executions=stated["executions"],
             terms=Terms.from_json(stated["terms"]),
             unused=stated["unused"],
+            missed=bool(stated.get("missed", False)),
+            measured=measured_of(stated),
+            periods=periods_of(stated),
         )
     except RatingError as error:
         raise Unreadable(str(error)) from error

@@ -227,7 +227,9 @@ def test_a_calibrated_program_is_reproduced_from_its_ranges(tmp_path: Path) -> N
     assert recompile(model_read(path), program).digest != made.digest
 
 
-def test_an_invoice_of_a_calibrated_program_asks_for_its_ranges(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invoice_of_a_calibrated_program_asks_for_its_ranges(
+    papers: Papers, capsys: pytest.CaptureFixture[str]
+) -> None:
     changed = copy.deepcopy(papers.invoice)
     program = changed["lines"][0]["program"]
     program["calibration"], program["digest"] = "c" * 64, "d" * 64

@@ -46,9 +46,9 @@ def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> R
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
     """(least, most) that the contracted volume of `rating` can come to: nothing of it used, all of it used."""
-    plain = {"book": book, "counts": rating.counts, "executions": rating.executions}
-    terms = replace(rating.terms, served="")
-    return rate(**plain, terms=terms, unused=True), rate(**plain, terms=terms)
+    terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
+    least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
+    return least, rate(book=book, counts=counts, executions=executions, terms=terms)
 
 
 def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:

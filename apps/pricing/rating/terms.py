@@ -5,7 +5,7 @@ A field that was added later is absent in JSON while it has its default, so docu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -173,8 +173,13 @@ class Step:
         )
 
 
-_COMPUTED = {TIMES: multiply, PER_TERA: lambda left, right: CONTEXT.scaleb(multiply(left, right), -TERA), LARGER: max,
-             SMALLER: min, PLUS: CONTEXT.add}  # fmt: skip
+_COMPUTED: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
+    TIMES: multiply,
+    PER_TERA: lambda left, right: CONTEXT.scaleb(multiply(left, right), -TERA),
+    LARGER: max,
+    SMALLER: min,
+    PLUS: CONTEXT.add,
+}
 
 
 def step_of(
