@@ -10,10 +10,26 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
-from apps.ledger.models import Account, AccountKind, Cap, Chain, Entry, Hold, HoldState, Transaction, UsageRow
-from apps.ledger.posting import hash_again
+from apps.ledger.chain import chain_verify, day_roots
+from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, HoldState, UsageRow
 from apps.pricing.rating import Rating, exact_sum
 from apps.pricing.rating.decimals import subtract
+
+__all__ = [
+    "Reconciliation",
+    "Spending",
+    "balance_of",
+    "balances",
+    "cap_of",
+    "caps_of",
+    "chain_verify",
+    "day_roots",
+    "hold_of",
+    "month_of",
+    "reconcile",
+    "spending",
+    "usage_of",
+]
 
 
 @dataclass(frozen=True)
@@ -28,30 +44,6 @@ class Spending:
     def committed(self) -> Decimal:
         """What counts against the cap."""
         return exact_sum([self.used, self.held])
-
-
-@dataclass(frozen=True)
-class ChainReport:
-    """The state of a chain of transactions. `broken_at` is the first sequence number whose hash does not fit."""
-
-    transactions: int
-    head: str
-    broken_at: int | None
-    reason: str
-
-    @property
-    def intact(self) -> bool:
-        """True when every hash follows from the content and the hash before it."""
-        return self.broken_at is None
-
-
-@dataclass(frozen=True)
-class DayRoot:
-    """The chain's head at the end of a day."""
-
-    day: datetime
-    sequence: int
-    hash: str
 
 
 @dataclass(frozen=True)
@@ -144,35 +136,6 @@ def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
     return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}
 
 
-def chain_verify(organisation_id: UUID) -> ChainReport:
-    """Recompute every hash of an organisation's transactions from their content."""
-    head = Chain.objects.filter(organisation_id=organisation_id).first()
-    rows = Transaction.objects.filter(organisation_id=organisation_id).order_by("sequence")
-    previous, count = "0" * 64, 0
-    for row in rows.prefetch_related("entries__account").iterator(chunk_size=500):
-        count += 1
-        if row.sequence != count:
-            return ChainReport(count, previous, count, f"transaction {count} is missing")
-        if row.previous_hash != previous or row.hash != hash_again(row, previous, count):
-            return ChainReport(count, previous, count, f"transaction {count} does not have its hash")
-        previous = row.hash
-    if ((head.sequence, head.hash) if head else (0, "0" * 64)) != (count, previous):
-        return ChainReport(count, previous, count + 1, "the chain's head names a transaction that is not there")
-    return ChainReport(count, previous, None, "every hash follows from the one before it")
-
-
-def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
-    """The last hash of each of the last days that had transactions, newest first."""
-    since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
-    rows = (
-        Transaction.objects.filter(organisation_id=organisation_id, at__gte=since)
-        .order_by("at__date", "-sequence")
-        .distinct("at__date")
-    )
-    roots = [DayRoot(row.at.astimezone(UTC), row.sequence, row.hash) for row in rows]
-    return sorted(roots, key=lambda root: root.day, reverse=True)
-
-
 def reconcile(organisation_id: UUID) -> Reconciliation:
     """Compare what was metered, what its stored steps say, and what was posted. No difference, or an alarm."""
     differences: list[str] = []
@@ -200,9 +163,41 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
         differences.append(f"metered minus posted is {subtract(exact_sum(metered), posted)}")
     if held_open != held_balance:
         differences.append(f"open holds minus the account held is {subtract(held_open, held_balance)}")
+    differences += _kept_differences(organisation_id)
     chain = chain_verify(organisation_id)
     if not chain.intact:
         differences.append(chain.reason)
     return Reconciliation(
         len(metered), exact_sum(metered), exact_sum(rated), posted, held_open, held_balance, differences
     )
+
+
+_SPEND_DIFFERS = """
+SELECT coalesce(summed.month, kept.month)::text FROM (
+    SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS month, currency, sum(amount) AS amount,
+        count(*) AS rows
+    FROM ledger_usagerow WHERE organisation_id = %(organisation)s GROUP BY 1, 2
+) AS summed FULL JOIN (
+    SELECT month, currency, sum(amount) AS amount, sum(rows) AS rows
+    FROM ledger_spend WHERE organisation_id = %(organisation)s GROUP BY 1, 2
+) AS kept USING (month, currency)
+WHERE (summed.amount, summed.rows) IS DISTINCT FROM (kept.amount, kept.rows) ORDER BY 1
+"""
+_HOLD_DIFFERS = """
+SELECT hold.contract_id::text FROM ledger_hold AS hold LEFT JOIN ledger_usagerow AS used USING (contract_id)
+WHERE hold.organisation_id = %(organisation)s
+GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.amount), 0) ORDER BY 1
+"""
+
+
+def _kept_differences(organisation_id: UUID) -> list[str]:
+    """Where what triggers and holds keep is not the sum of the rows that it was kept from."""
+    found = []
+    for sql, sentence in (
+        (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage"),
+        (_HOLD_DIFFERS, "contract {}: its hold posted another sum than its usage rows say"),
+    ):
+        with connection.cursor() as cursor:
+            cursor.execute(sql, {"organisation": organisation_id})
+            found += [sentence.format(name) for (name,) in cursor.fetchall()]
+    return found

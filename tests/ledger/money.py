@@ -36,8 +36,8 @@ def held(
     )  # fmt: skip
 
 
-def used(hold: Hold, executions: int = 1, *, key: str | None = None, **changes: Any) -> tuple[UsageRow, bool]:
-    """Usage of so many executions posted against a hold."""
+def usage(hold: Hold, executions: int = 1, *, key: str | None = None, **changes: Any) -> Usage:
+    """Usage of so many executions under a hold."""
     priced = rating(executions)
     given: dict[str, Any] = {
         "organisation_id": hold.organisation_id, "contract_id": hold.contract_id, "lease_id": None,
@@ -45,8 +45,13 @@ def used(hold: Hold, executions: int = 1, *, key: str | None = None, **changes: 
         "cycles": COUNTS.cycles * executions, "program_digest": "ab" * 32, "project_id": None,
         "model_name": "squeezenet", "rating": priced, "occurred_from": NOW, "occurred_to": NOW + timedelta(seconds=1),
     }  # fmt: skip
+    return Usage(**{**given, **changes})
+
+
+def used(hold: Hold, executions: int = 1, *, key: str | None = None, **changes: Any) -> tuple[UsageRow, bool]:
+    """That usage, posted."""
     now = changes.pop("now", NOW)
-    return usage_post(Usage(**{**given, **changes}), now=now)
+    return usage_post(usage(hold, executions, key=key, **changes), now=now)
 
 
 def balance(balances: dict[tuple[str, str], Decimal], kind: str) -> Decimal:

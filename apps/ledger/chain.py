@@ -1,0 +1,237 @@
+"""The chain of hashes: checked from its first transaction, down to the row that was changed, and its roots of days."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Max, Prefetch, QuerySet
+from django.db.models.functions import TruncDate
+
+from apps.ledger.identity import identity
+from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
+from apps.ledger.posting import entries_text, hash_again
+from apps.ledger.usage import payload_of, rows_digest, stamp
+from apps.pricing.rating import Rating, canonical_json, digest_of, exact_sum
+
+AT_ONCE = 20  # transactions; one may have a thousand usage rows
+FORMAT = "takt-chain/1"
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """The state of a chain. `broken_at` is the first sequence number that does not fit, `row` the table and id of the
+    row that was changed, as near as it can be told."""
+
+    transactions: int
+    head: str
+    broken_at: int | None
+    reason: str
+    row: str = ""
+
+    @property
+    def intact(self) -> bool:
+        """True when every hash follows from the content and the hash before it."""
+        return self.broken_at is None
+
+
+@dataclass(frozen=True)
+class DayRoot:
+    """The chain's head at the end of a day. `is_stored`: the day is over, and the root was written down."""
+
+    day: datetime
+    sequence: int
+    hash: str
+    is_stored: bool = False
+
+
+class _Broken(Exception):
+    """The first thing that does not fit, and its row."""
+
+    def __init__(self, reason: str, row: object = "") -> None:
+        super().__init__(reason)
+        self.row = f"{row._meta.db_table} {row.pk}" if isinstance(row, Entry | UsageRow | Transaction) else str(row)
+
+
+@dataclass
+class _Walk:
+    """How far a chain has been checked."""
+
+    organisation_id: UUID
+    count: int = 0
+    head: str = "0" * 64
+    rows: int = 0
+    accounts: dict[UUID, tuple[int, Decimal]] = field(default_factory=dict)
+
+    def step(self, posted: Transaction) -> None:
+        """Check one transaction. Raises _Broken."""
+        self.count += 1
+        if posted.sequence != self.count:
+            raise _Broken(f"transaction {self.count} is missing")
+        for entry in posted.entries.all():
+            self._entry(entry)
+        if posted.kind == "usage":
+            self._usages(posted)
+        if posted.previous_hash != self.head or posted.hash != hash_again(posted, self.head, self.count):
+            raise _Broken(f"transaction {self.count} does not have its hash", posted)
+        self.head = posted.hash
+
+    def _entry(self, entry: Entry) -> None:
+        number, balance = self.accounts.get(entry.account_id, (0, Decimal(0)))
+        after = number + 1, exact_sum([balance, entry.amount])
+        if (entry.number, entry.balance) != after:
+            raise _Broken(f"entry {entry.pk} of transaction {self.count} does not fit its account's balance", entry)
+        self.accounts[entry.account_id] = after
+
+    def _usages(self, posted: Transaction) -> None:
+        rows = list(posted.usages.all())
+        self.rows += len(rows)
+        for row in rows:
+            wrong = _difference(row, posted)
+            if wrong:
+                raise _Broken(f"usage row {row.pk} ({row.idempotency_key}): {wrong}", row)
+        if not _commits_to(posted, rows):
+            raise _Broken(
+                f"transaction {self.count} does not commit to its usage rows: one was rewritten, added or removed",
+                rows[0] if len(rows) == 1 else posted,
+            )
+
+
+def _difference(row: UsageRow, posted: Transaction) -> str:
+    """What of a usage row does not follow from what its digest is over; empty when all does."""
+    if digest_of(payload_of(row.__dict__)) != row.payload_digest:
+        return "it does not have its digest"
+    rating = Rating.from_json(row.rating)
+    told = (row.billed_operations, row.klass, row.amount, row.currency, row.organisation_id, row.created_at)
+    follows = (
+        rating.billed_operations, rating.terms.klass, rating.amount, rating.currency, posted.organisation_id, posted.at,
+    )  # fmt: skip
+    if told != follows:
+        return "its columns are not those of its rating and its transaction"
+    known_by_key = "rows" in posted.detail  # older rows have ids by chance
+    if known_by_key and row.pk != identity(row.organisation_id, "usage", row.idempotency_key):
+        return "its id is not that of its key"
+    return ""
+
+
+def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
+    """Whether a transaction's detail names exactly these rows."""
+    if "rows" in posted.detail:
+        digest = rows_digest((row.idempotency_key, row.payload_digest) for row in rows)
+        return bool(posted.detail["rows"] == digest and posted.detail["count"] == len(rows))
+    named = [(f"usage:{row.idempotency_key}", row.payload_digest) for row in rows]
+    return named == [(posted.idempotency_key, posted.detail.get("usage"))]
+
+
+def _transactions(organisation_id: UUID) -> Iterator[Transaction]:
+    entries = Entry.objects.select_related("account").order_by("id")
+    rows = Transaction.objects.filter(organisation_id=organisation_id).order_by("sequence")
+    usages = Prefetch("usages", queryset=UsageRow.objects.order_by("idempotency_key"))
+    return rows.prefetch_related(Prefetch("entries", queryset=entries), usages).iterator(chunk_size=AT_ONCE)
+
+
+def chain_verify(organisation_id: UUID) -> ChainReport:
+    """Recompute every balance, digest and hash of an organisation from the content of its rows (acceptance: a row that
+    was changed behind the database's guards is named)."""
+    head = Chain.objects.filter(organisation_id=organisation_id).first()
+    roots = {root.sequence: root for root in ChainRoot.objects.filter(organisation_id=organisation_id)}
+    walk = _Walk(organisation_id)
+    try:
+        for posted in _transactions(organisation_id):
+            walk.step(posted)
+            root = roots.pop(walk.count, None)
+            if root is not None and root.hash != walk.head:
+                raise _Broken(f"transaction {walk.count} is not the one that the root of {root.day} names", posted)
+        _end(walk, head, roots)
+    except _Broken as broken:
+        return ChainReport(walk.count, walk.head, walk.count, str(broken), broken.row)
+    return ChainReport(walk.count, walk.head, None, "every hash follows from the one before it")
+
+
+def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
+    """Nothing may be left over: the head, the roots and the usage rows all end where the transactions end."""
+    reached = walk.count, walk.head
+    if ((head.sequence, head.hash) if head else (0, "0" * 64)) != reached:
+        walk.count += 1
+        raise _Broken("the chain's head names a transaction that is not there", "ledger_chain")
+    rows = UsageRow.objects.filter(organisation_id=walk.organisation_id)
+    if rows.count() != walk.rows:
+        stray = rows.exclude(transaction__organisation=F("organisation"), transaction__kind="usage").first()
+        name = f"usage row {stray.pk} ({stray.idempotency_key})" if stray else "a usage row"
+        raise _Broken(f"{name} belongs to no transaction of this organisation", stray or "ledger_usagerow")
+    for sequence, root in sorted(roots.items()):
+        walk.count += 1
+        raise _Broken(f"the root of {root.day} names transaction {sequence}, which is not there", "ledger_chainroot")
+
+
+def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
+    """The last transaction of each day (UTC)."""
+    days = (
+        transactions.order_by().annotate(day=TruncDate("at", tzinfo=UTC)).values("day").annotate(last=Max("sequence"))
+    )
+    ends = {row["last"]: row["day"] for row in days}
+    return {ends[one.sequence]: one for one in transactions.filter(sequence__in=ends)}
+
+
+def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
+    """The last hash of each of the last days that had transactions, newest first."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    since = today - timedelta(days=days - 1)
+    ends = _day_ends(Transaction.objects.filter(organisation_id=organisation_id, at__gte=since))
+    stored = {root.day: root for root in ChainRoot.objects.filter(organisation_id=organisation_id, day__gte=since)}
+    roots = [
+        DayRoot(_midnight(day), kept.sequence, kept.hash, is_stored=True)
+        if (kept := stored.get(day))
+        else DayRoot(_midnight(day), last.sequence, last.hash)
+        for day, last in ends.items()
+    ]
+    return sorted(roots, key=lambda root: root.day, reverse=True)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def roots_store(*, now: datetime) -> int:
+    """Write down the roots of days that are over and have none yet; returns how many. Repeatable."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    stored = 0
+    for chain in Chain.objects.filter(sequence__gt=0).order_by("organisation_id"):
+        over = Transaction.objects.filter(organisation_id=chain.organisation_id, at__lt=today)
+        last = ChainRoot.objects.filter(organisation_id=chain.organisation_id).first()
+        ends = _day_ends(over if last is None else over.filter(at__gte=_midnight(last.day) + timedelta(days=1)))
+        made = [
+            ChainRoot(
+                organisation_id=chain.organisation_id, day=day, sequence=one.sequence, hash=one.hash, stored_at=now
+            )
+            for day, one in sorted(ends.items())
+        ]
+        stored += len(ChainRoot.objects.bulk_create(made, ignore_conflicts=True))
+    return stored
+
+
+def chain_json(organisation_id: UUID) -> Iterator[str]:
+    """An organisation's chain as a document, in pieces: what anybody needs to compute every hash again."""
+    yield f'{{"format":"{FORMAT}","organisation":"{organisation_id}","transactions":['
+    mark = ""
+    for posted in _transactions(organisation_id):
+        yield mark + canonical_json(_told(posted))
+        mark = ","
+    roots = ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day")
+    told = [{"day": f"{root.day}", "sequence": root.sequence, "hash": root.hash} for root in roots]
+    yield f'],"roots":{json.dumps(told)}}}\n'
+
+
+def _told(posted: Transaction) -> dict[str, Any]:
+    told = {
+        "sequence": posted.sequence, "kind": posted.kind, "key": posted.idempotency_key, "subject": posted.subject,
+        "detail": posted.detail, "at": stamp(posted.at), "entries": entries_text(posted),
+        "previous": posted.previous_hash, "hash": posted.hash,
+    }  # fmt: skip
+    usages = [[row.idempotency_key, row.payload_digest] for row in posted.usages.all()]
+    return {**told, "usages": usages} if usages else told
