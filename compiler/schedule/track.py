@@ -37,10 +37,10 @@ class Track:
                 x = high
             else:
                 low = x
-            i = bisect_right(starts, x) - 1
-            if i >= 0 and ends[i] > x:
-                x = ends[i]
-            for i in range(i + 1, len(starts)):
+            first = bisect_right(starts, x)
+            if first and ends[first - 1] > x:
+                x = ends[first - 1]
+            for i in range(first, len(starts)):
                 if starts[i] - x >= beats:
                     self._full[beats] = (low, x)
                     return base + x
