@@ -25,6 +25,7 @@ from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.models import Invoice
+from apps.billing.webhooks.api import router as webhooks_router
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import cap_of, chain_verify, day_roots, spending
 from apps.ledger.services import detail_of
@@ -34,6 +35,7 @@ from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
 router.add_router("", exporting_router)
+router.add_router("", webhooks_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from apps.billing import exporting, views
+from apps.billing.webhooks import views as webhooks
 
 app_name = "billing"
 
@@ -11,6 +12,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("portal/settings", views.settings, name="settings"),
     path("portal/ledger", views.ledger, name="ledger"),
     path("portal/focus.csv", exporting.focus_file, name="focus_file"),
+    path("portal/webhooks", webhooks.endpoint_list, name="webhook_list"),
+    path("portal/webhooks/<uuid:pk>", webhooks.endpoint_detail, name="webhook_detail"),
+    path("outbox", webhooks.outbox, name="outbox"),
     path("invoices", views.invoice_list, name="invoice_list"),
     path("invoices/issue", views.invoice_create, name="invoice_create"),
     path("invoices/draft", views.invoice_draft_page, name="invoice_draft"),

@@ -7,8 +7,9 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import MONEY, Scope
-from apps.billing.models import Invoice
+from apps.billing.models import Invoice, WebhookEndpoint
 from apps.billing.services import invoice_issue
+from apps.billing.webhooks.services import endpoint_create, test_message
 from tests.cast import Cast
 from tests.sales.tenancy import a_contract_of
 from tests.sales.test_contracts import run
@@ -26,11 +27,32 @@ def _invoice(cast: Cast) -> dict[str, Any]:
     return {"pk": an_invoice_of(cast).pk}
 
 
+def an_endpoint_of(cast: Cast) -> WebhookEndpoint:
+    """An endpoint that hears of invoices."""
+    return endpoint_create(
+        organisation=cast.organisation, url="https://example.com/hook", topics=["invoices"], actor=cast.billing,
+        now=timezone.now(),
+    )  # fmt: skip
+
+
+def _endpoint(cast: Cast) -> dict[str, Any]:
+    return {"pk": an_endpoint_of(cast).pk}
+
+
+def _delivery(cast: Cast) -> dict[str, Any]:
+    return {"pk": test_message(endpoint=an_endpoint_of(cast), now=timezone.now()).pk}
+
+
+WEBHOOK = {"url": "https://example.com/hook", "topics": ["invoices"]}
+
 ROUTES = [
     page("/portal"),
     page("/portal/settings", "GET", "POST", roles=MONEY),
     page("/portal/ledger"),
     page("/portal/focus.csv"),
+    page("/portal/webhooks", "GET", "POST", roles=MONEY),
+    page("/portal/webhooks/<uuid:pk>", "GET", "POST", roles=MONEY, make=_endpoint),
+    page("/outbox", admin=True),
     page("/invoices"),
     page("/invoices/issue", "POST", roles=MONEY),
     page("/invoices/draft"),
@@ -47,6 +69,12 @@ ROUTES = [
     ),
     operation("GET /usage"),
     operation("GET /usage/focus"),
+    operation("GET /webhooks", roles=MONEY, scope=Scope.BILLING),
+    operation("POST /webhooks", roles=MONEY, scope=Scope.BILLING, body=WEBHOOK),
+    operation("DELETE /webhooks/{uuid:pk}", roles=MONEY, scope=Scope.BILLING, make=_endpoint),
+    operation("GET /webhooks/{uuid:pk}/deliveries", roles=MONEY, scope=Scope.BILLING, make=_endpoint),
+    operation("POST /webhooks/{uuid:pk}/test", roles=MONEY, scope=Scope.BILLING, make=_endpoint, body={}),
+    operation("POST /webhook-deliveries/{uuid:pk}/replay", roles=MONEY, scope=Scope.BILLING, make=_delivery, body={}),
     operation("GET /spend-cap"),
     operation("PUT /spend-cap", roles=MONEY, scope=Scope.BILLING, body={"amount": "10.00"}),
     operation("GET /ledger"),

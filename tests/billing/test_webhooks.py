@@ -8,16 +8,21 @@ import hmac
 import http.server
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.core import mail
 from django.db import transaction
+from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
 from apps.billing.models import WebhookDelivery, WebhookEndpoint
 from apps.billing.outbox import outbox_deliver, outbox_write
 from apps.billing.webhooks import services
@@ -168,3 +173,53 @@ def test_no_message_goes_to_a_private_address(host: str) -> None:
         address_of(host, 443)
     if ":" not in host:
         assert "not a public address" in post(f"https://{host}/", body=b"", headers={}).error
+
+
+@pytest.mark.django_db
+def test_the_secret_is_shown_once_and_a_test_is_sent_from_the_page(
+    cast: Cast, receiver: Receiver, as_user: Callable[[User], Client]
+) -> None:
+    client = as_user(cast.billing)
+    page = client.post("/portal/webhooks", {"url": receiver.url, "topics": ["usage", "invoices"]}).content.decode()
+    endpoint = WebhookEndpoint.objects.get()
+    assert endpoint.secret in unescape(page)
+    assert endpoint.secret not in unescape(client.get("/portal/webhooks").content.decode())
+    address = f"/portal/webhooks/{endpoint.pk}"
+    assert endpoint.secret not in unescape(client.get(address).content.decode())
+    client.post(address, {"action": "test"})
+    services.deliveries_send(now=timezone.now())
+    assert "arrived" in client.get(address).content.decode()
+    client.post(address, {"action": "replay", "delivery": WebhookDelivery.objects.get().pk})
+    services.deliveries_send(now=timezone.now())
+    assert len({headers["webhook-id"] for headers, _ in receiver.seen}) == 1
+    assert len(receiver.seen) == 2
+    for action, is_active in (("off", False), ("on", True)):
+        client.post(address, {"action": action})
+        endpoint.refresh_from_db()
+        assert endpoint.is_active is is_active
+    client.post(address, {"action": "delete"})
+    assert client.get(address).status_code == 404
+    refused = client.post("/portal/webhooks", {"url": "ftp://example.com", "topics": ["usage"]}).content.decode()
+    assert "must begin with https://" in refused
+
+
+@pytest.mark.django_db
+def test_the_way_over_the_api(cast: Cast, receiver: Receiver, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.BILLING)
+    new = {"url": receiver.url, "topics": ["usage"]}
+    key = {"Idempotency-Key": "one"}
+    made = [client.post("/api/v1/webhooks", new, content_type="application/json", headers=key) for _ in range(2)]
+    assert [answer.status_code for answer in made] == [201, 201]
+    assert made[0].json() == made[1].json()
+    endpoint = made[0].json()
+    assert "secret" not in client.get("/api/v1/webhooks").json()["results"][0]
+    sent = client.post(f"/api/v1/webhooks/{endpoint['id']}/test", {}, content_type="application/json")
+    services.deliveries_send(now=timezone.now())
+    ((headers, body),) = receiver.seen
+    assert is_signed(endpoint["secret"], headers, body)
+    (log,) = client.get(f"/api/v1/webhooks/{endpoint['id']}/deliveries").json()["results"]
+    assert (log["id"], log["tries"][0]["status"]) == (sent.json()["id"], 200)
+    client.post(f"/api/v1/webhook-deliveries/{log['id']}/replay", {}, content_type="application/json")
+    assert services.deliveries_send(now=timezone.now()) == 1
+    assert client.delete(f"/api/v1/webhooks/{endpoint['id']}").status_code == 204
+    assert client.get("/api/v1/webhooks").json()["results"] == []

@@ -47,6 +47,7 @@ ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
     Entry("Payments", "credit-card", "billing:payments", "/payments"),
+    Entry("Outbox", "inbox", "billing:outbox", "/outbox"),
 )
 HELP = (Entry("Documents", "book", "docs", "/docs"),)
 
