@@ -17,14 +17,17 @@ from apps.pricing.rating import (
     PriceClass,
     Rating,
     RatingError,
+    Schedule,
     Terms,
     decimal_text,
     exact_sum,
     payable_of,
     rate,
 )
-from apps.sales.facts import ProgramFacts
+from apps.sales.facts import ProgramFacts, facts_of_line
 from apps.sales.limits import Limits, Window, limits_of, tariff_instant
+from apps.sales.models import FormName
+from apps.sales.volumes import PER_EXECUTION, Form, form_check, schedule_of
 from apps.timetable.selectors import WINDOWS_MAX, Slot, reservation_preview
 
 FORMAT = "takt-quote/1"
@@ -38,6 +41,18 @@ class Ask:
     facts: ProgramFacts
     executions: int
     expected: int
+    schedule: Schedule | None = None
+
+
+def ask_of(line: dict[str, Any]) -> Ask:
+    """What was asked, from a stored line."""
+    schedule = line["rating"]["terms"].get("schedule")
+    return Ask(
+        facts_of_line(line),
+        line["executions"],
+        line["expected_executions"],
+        None if schedule is None else Schedule.from_json(schedule),
+    )
 
 
 @dataclass(frozen=True)
@@ -49,9 +64,11 @@ class Line:
     expected: Rating | None
 
     def to_json(self, number: int) -> dict[str, Any]:
+        facts = self.ask.facts
         return {
             "number": number,
-            "program": self.ask.facts.to_json(),
+            "program": None if facts.is_quota else facts.to_json(),
+            **({"quota": _quota_json(facts)} if facts.is_quota else {}),
             "executions": self.ask.executions,
             "expected_executions": self.ask.expected,
             "rating": self.worst.to_json(),
@@ -74,6 +91,7 @@ class Priced:
     duration: Fraction
     setup: Fraction
     limits: Limits
+    form: Form = PER_EXECUTION
 
     @property
     def worst(self) -> Decimal:
@@ -101,7 +119,7 @@ class Priced:
     @property
     def quantum(self) -> Fraction | None:
         """Seconds of one execution, which is never cut; None for several programs, whose work stays in one piece."""
-        if len(self.lines) != 1:
+        if len(self.lines) != 1 or self.form.name in {FormName.QUOTA, FormName.INTERVAL}:
             return None
         return (self.duration - self.setup) / self.lines[0].ask.executions
 
@@ -112,38 +130,88 @@ class Priced:
 
     def preview(self, *, now: datetime) -> list[Slot] | None:
         """The windows that would be taken at this moment; None when there is no room."""
-        if self.limits.not_before >= self.limits.not_after:
+        found: list[Slot] = []
+        for demand in self.demands:
+            slots = self._preview(demand, now=now)
+            if slots is None:
+                return None
+            found += slots
+        return found
+
+    def _preview(self, demand: dict[str, Any], *, now: datetime) -> list[Slot] | None:
+        if demand["not_before"] >= demand["not_after"]:
             return None
         for most in self.windows:
-            found = reservation_preview(**self.demand, windows_max=most, now=now)
+            found = reservation_preview(**demand, windows_max=most, now=now)
             if found is not None:
                 return found
         return None
 
+    @property
+    def demands(self) -> list[dict[str, Any]]:
+        """One demand, or for a contract spread over a period one for each of its equal parts, in its own time."""
+        schedule = self.lines[0].ask.schedule
+        if self.form.name != FormName.SPREAD or schedule is None:
+            return [self.demand]
+        executions, facts = schedule.each, self.lines[0].ask.facts
+        duration = self.setup + (self.duration - self.setup) * executions / self.lines[0].ask.executions
+        step = timedelta(microseconds=int(schedule.every * 10**6))
+        begins = [self.window.start + number * step for number in range(schedule.intervals)]
+        assert facts.digest, "a schedule belongs to a program"
+        return [
+            {**self.demand, "duration": duration, "not_before": max(begin, self.limits.not_before),
+             "not_after": min(begin + step, self.limits.not_after)}
+            for begin in begins
+        ]  # fmt: skip
+
 
 def price_asks(
-    *, asks: Sequence[Ask], book: PriceBookDocument, klass: str, pool: Pool, window: Window, now: datetime
+    *,
+    asks: Sequence[Ask],
+    book: PriceBookDocument,
+    klass: str,
+    pool: Pool,
+    window: Window,
+    now: datetime,
+    form: Form = PER_EXECUTION,
 ) -> Priced:
     """Price what was asked. Raises Problem when it cannot be priced or run, with what to do."""
-    asks = _merged(asks)
+    form_check(form, asks)
+    asks = [_scheduled(form, ask, window) for ask in _merged(asks)]
     for ask in asks:
         _check_fits_pool(ask.facts, pool)
-    duration, setup = duration_of(asks, pool)
+    duration, setup = duration_of(asks, pool, book, form)
     try:
         price_class = book.price_class(klass)
         instant = tariff_instant(book=book, price_class=price_class, window=window)
-        lines = tuple(_line(book, ask, pool, klass, instant) for ask in asks)
+        lines = tuple(_line(book, ask, pool, klass, instant, form) for ask in asks)
     except RatingError as error:
         raise Problem(422, "Not priced", str(error), kind="not-priced") from error
     limits = limits_of(book=book, price_class=price_class, window=window, duration=duration, now=now)
-    return Priced(book, price_class, pool, window, instant, lines, duration, setup, limits)
+    return Priced(book, price_class, pool, window, instant, lines, duration, setup, limits, form)
 
 
-def duration_of(asks: Sequence[Ask], pool: Pool) -> tuple[Fraction, Fraction]:
+def _scheduled(form: Form, ask: Ask, window: Window) -> Ask:
+    schedule = schedule_of(form, ask, window)
+    if schedule is None:
+        return ask
+    return Ask(ask.facts, schedule.executions, schedule.executions, schedule)
+
+
+def duration_of(
+    asks: Sequence[Ask], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
+) -> tuple[Fraction, Fraction]:
     """Seconds of device time for the worst case, and the part of them that comes once (the first result's latency).
 
-    On a host pool it is the measured 95th percentile of one execution, times the executions.
+    On a host pool it is the measured 95th percentile of one execution, times the executions. A quota takes what its
+    operations take at most: none is billed for less than the book's fewest operations per cycle. A granular interval
+    takes all of its time. Raises Problem where that is not known.
     """
+    only = asks[0]
+    if form.name == FormName.QUOTA:
+        return _duration_of_quota(only.facts, pool, book), Fraction(0)
+    if form.name == FormName.INTERVAL and only.schedule is not None:
+        return _duration_of_interval(only.facts, only.schedule, pool), Fraction(0)
     if not pool.is_host:
         setup = max(ask.facts.first_seconds for ask in asks)
         return sum((ask.executions * ask.facts.seconds for ask in asks), setup), setup
@@ -162,6 +230,38 @@ def duration_of(asks: Sequence[Ask], pool: Pool) -> tuple[Fraction, Fraction]:
     return total, Fraction(0)
 
 
+def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument) -> Fraction:
+    minimum = book.minimum_operations_per_cycle.get(pool.processor_class, 0)
+    if pool.is_host or not minimum:
+        raise Problem(
+            422,
+            "No quota here",
+            f"What a quota takes of {pool.name} is not known before its programs are; take a quota on a pool whose price has "
+            "a fewest number of operations per cycle, or a contract per execution.",
+            kind="form",
+        )
+    return Fraction(facts.operations, minimum * facts.clock_hz)
+
+
+def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -> Fraction:
+    if pool.is_host:
+        raise Problem(
+            422, "Not on a host", f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
+            kind="form",
+        )  # fmt: skip
+    needed = facts.first_seconds + schedule.each * facts.seconds
+    if needed > schedule.every:
+        fitting = int((schedule.every - facts.first_seconds) / facts.seconds)
+        raise Problem(
+            422,
+            "Does not fit the interval",
+            f"{schedule.each:,} executions of {facts.model} take {float(needed) * 1000:.6g} ms, the interval has "
+            f"{float(schedule.every) * 1000:.6g} ms; at most {max(fitting, 0):,} fit.",
+            kind="form",
+        )
+    return schedule.every * schedule.intervals
+
+
 def quote_document(
     *, priced: Priced, identity: dict[str, Any], alternatives: list[dict[str, Any]], now: datetime
 ) -> dict[str, Any]:
@@ -176,6 +276,7 @@ def quote_document(
         "book": {"version": book.version, "digest": book.digest},
         "currency": book.currency.to_json(),
         "class": {"name": priced.price_class.name, **priced.price_class.to_json()},
+        **({} if priced.form == PER_EXECUTION else {"form": priced.form.to_json()}),
         "pool": pool_json(priced.pool),
         "window": {"start": stamp(priced.window.start), "end": stamp(priced.window.end)},
         "tariff": {"instant": stamp(priced.instant), "zone": book.tariff.zone},
@@ -202,6 +303,7 @@ def assumptions_of(priced: Priced) -> list[str]:
     ]
     for line in priced.lines:
         facts = line.ask.facts
+        said += [sentence for sentence in [_form_said(priced, line.ask)] if sentence]
         if not facts.exact:
             said.append(
                 f"{facts.model}: its cost depends on the data ({facts.reason}); the proven upper bound is priced."
@@ -216,6 +318,27 @@ def assumptions_of(priced: Priced) -> list[str]:
     return said
 
 
+def _form_said(priced: Priced, ask: Ask) -> str:
+    """What the form of the contract means, in a sentence; nothing for a contract per execution."""
+    schedule = ask.schedule
+    if ask.facts.is_quota:
+        return (
+            f"Any program of the organisation in {ask.facts.precision} on {priced.pool.processor_class} draws its billed "
+            f"operations from {ask.facts.operations:,}; the time is reserved that these take at most."
+        )
+    if schedule is None:
+        return ""
+    if priced.form.name == FormName.SPREAD:
+        return (
+            f"{schedule.each:,} executions run in each of {schedule.intervals:,} parts of {schedule.every} seconds, counted "
+            "from the beginning of the period."
+        )
+    return (
+        f"Exactly {schedule.each:,} executions run in each of {schedule.intervals:,} intervals of {schedule.every} seconds; "
+        f"what of them is not used costs {priced.price_class.unused} of the list price."
+    )
+
+
 def alternatives_of(*, asks: Sequence[Ask], chosen: Priced, now: datetime) -> list[dict[str, Any]]:
     """The other classes on offer for the same work, cheapest first, with the moment at which each would begin."""
     found: list[tuple[Decimal, dict[str, Any]]] = []
@@ -223,7 +346,10 @@ def alternatives_of(*, asks: Sequence[Ask], chosen: Priced, now: datetime) -> li
         if not price_class.offered or name == chosen.price_class.name:
             continue
         try:
-            other = price_asks(asks=asks, book=chosen.book, klass=name, pool=chosen.pool, window=chosen.window, now=now)
+            other = price_asks(
+                asks=asks, book=chosen.book, klass=name, pool=chosen.pool, window=chosen.window, now=now,
+                form=chosen.form,
+            )  # fmt: skip
         except Problem:
             continue
         slots = other.preview(now=now)
@@ -255,8 +381,20 @@ def stamp(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: datetime) -> Line:
-    terms = Terms(pool.processor_class, ask.facts.precision, klass, instant=instant)
+def _quota_json(facts: ProgramFacts) -> dict[str, Any]:
+    """A quota as documents state it; `quota_facts` reads it back."""
+    return {
+        "precision": facts.precision,
+        "operations": facts.operations,
+        "target": facts.target,
+        "clock_hz": facts.clock_hz,
+    }
+
+
+def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: datetime, form: Form) -> Line:
+    terms = Terms(
+        pool.processor_class, ask.facts.precision, klass, instant=instant, form=str(form.name), schedule=ask.schedule
+    )
     counts = ask.facts.counts
     worst = rate(book=book, counts=counts, executions=ask.executions, terms=terms)
     expected: Rating | None = worst
@@ -294,6 +432,8 @@ def _check_runs_on_host(facts: ProgramFacts, pool: Pool) -> None:
 
 
 def _check_fits_pool(facts: ProgramFacts, pool: Pool) -> None:
+    if facts.is_quota:
+        return
     if pool.is_host:
         _check_runs_on_host(facts, pool)
         return

@@ -42,6 +42,11 @@ class ProgramFacts:
         return Counts(operations=self.operations, cycles=self.cycles)
 
     @property
+    def is_quota(self) -> bool:
+        """Operations of any program, not executions of one."""
+        return not self.digest
+
+    @property
     def seconds(self) -> Fraction:
         """Device time of one execution in a stream of them."""
         return Fraction(self.cycles, self.clock_hz)
@@ -86,6 +91,21 @@ def facts_of(program: Program) -> ProgramFacts:
     )
 
 
-def project_uuid(facts: ProgramFacts) -> UUID:
-    """The project that usage of this program is filed under."""
-    return UUID(facts.project_id)
+def quota_facts(quota: dict[str, Any]) -> ProgramFacts:
+    """What stands in a program's place on the line of a quota: its operations, and no cycles of its own."""
+    return ProgramFacts(
+        program_id="", digest="", model=f"any {quota['precision']} program", model_sha256="", project_id="", project="",
+        target=quota["target"], target_digest="", precision=quota["precision"], dims={}, constants={},
+        compiler_version="", operations=int(quota["operations"]), cycles=0, latency_cycles=0,
+        clock_hz=int(quota["clock_hz"]), exact=True, reason="",
+    )  # fmt: skip
+
+
+def facts_of_line(line: dict[str, Any]) -> ProgramFacts:
+    """The facts of a stored line: of its program, or of its quota."""
+    return quota_facts(line["quota"]) if line["program"] is None else ProgramFacts.from_json(line["program"])
+
+
+def project_uuid(facts: ProgramFacts) -> UUID | None:
+    """The project that usage of this program is filed under; a quota's rest belongs to none."""
+    return UUID(facts.project_id) if facts.project_id else None

@@ -15,19 +15,23 @@ from django.db.models import QuerySet, Sum
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.ledger.models import Hold, UsageRow
-from apps.pricing.rating import PriceClass, exact_sum
+from apps.pricing.rating import PriceClass, Terms, exact_sum, rate
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
-from apps.sales.documents import Ask, duration_of
-from apps.sales.facts import ProgramFacts
+from apps.sales.documents import ask_of, duration_of
+from apps.sales.facts import ProgramFacts, facts_of_line
 from apps.sales.limits import Limits, Window, limits_of
-from apps.sales.models import Contract, ContractLine, ContractState, Quote
+from apps.sales.models import Contract, ContractLine, ContractQuota, ContractState, FormName, Quote
+from apps.sales.volumes import Form
 
 
 @dataclass(frozen=True)
 class LineUsage:
-    """One line of a contract: bought, promised to jobs, used, and what that cost against what was quoted."""
+    """One line of a contract: bought, promised to jobs, used, and what that cost against what was quoted.
+
+    `executions`, `taken` and `used` are executions of the program, or operations of any program where `unit` says so.
+    """
 
     number: int
     facts: ProgramFacts
@@ -38,6 +42,7 @@ class LineUsage:
     quoted: Decimal
     actual: Decimal
     quoted_rating: dict[str, Any]
+    unit: str = "executions"
 
     @property
     def unused(self) -> int:
@@ -95,11 +100,18 @@ def quote_shared(token: str) -> Quote | None:
 
 
 def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
-    """The frozen line of a program. Raises Problem when the contract does not hold it."""
+    """The frozen line of a program, or of its contract's quota. Raises Problem when the contract does not hold it.
+
+    A program that draws from a quota has the quota's line with its own facts, frozen at its first job.
+    """
     for line in contract.terms["lines"]:
-        if line["program"]["digest"] == program_digest:
+        if facts_of_line(line).digest == program_digest:
             found: dict[str, Any] = line
             return found
+    if contract.form == FormName.QUOTA:
+        drawn = contract.lines.filter(program_digest=program_digest).first()
+        if drawn is not None:
+            return {**contract.terms["lines"][0], "program": drawn.facts}
     raise Problem(
         409,
         "Not in the contract",
@@ -131,11 +143,16 @@ def contract_allowed(contract: Contract, now: datetime, duration: Fraction | Non
 
 def contract_duration(contract: Contract) -> Fraction:
     """Seconds of device time of the whole contract."""
-    asks = [
-        Ask(ProgramFacts.from_json(line["program"]), line["executions"], line["expected_executions"])
-        for line in contract.terms["lines"]
-    ]
-    return duration_of(asks, contract.pool)[0]
+    asks = [ask_of(line) for line in contract.terms["lines"]]
+    book = book_of_digest(contract.terms["book"]["digest"])
+    return duration_of(asks, contract.pool, book, Form.from_json(contract.terms.get("form")))[0]
+
+
+def draw_operations(contract: Contract, facts: ProgramFacts) -> int:
+    """The operations that one execution of a program draws from a quota."""
+    terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
+    book = book_of_digest(contract.terms["book"]["digest"])
+    return rate(book=book, counts=facts.counts, executions=1, terms=terms).billed_operations
 
 
 def contract_usage(contract: Contract) -> ContractUsage:
@@ -144,19 +161,24 @@ def contract_usage(contract: Contract) -> ContractUsage:
 
 
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
-    """The same for many contracts, by id, in three queries."""
+    """The same for many contracts, by id, in four queries."""
     ids = [contract.id for contract in contracts]
     metered = UsageRow.objects.filter(contract_id__in=ids).values("contract_id", "program_digest", "rating__unused")
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = {}
     breakage: dict[UUID, list[Decimal]] = {}
-    for row in metered.annotate(q=Sum("quantity"), a=Sum("amount")).order_by():
+    quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
+    for row in metered.annotate(q=Sum("quantity"), b=Sum("billed_operations"), a=Sum("amount")).order_by():
         if row["rating__unused"]:
             breakage.setdefault(row["contract_id"], []).append(row["a"])
+        elif row["contract_id"] in quotas:
+            count, amount = used.get((row["contract_id"], ""), (0, Decimal(0)))
+            used[row["contract_id"], ""] = (count + int(row["b"]), exact_sum([amount, row["a"]]))
         else:
             used[row["contract_id"], row["program_digest"]] = (int(row["q"]), row["a"])
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=ids)}
     rows = ContractLine.objects.filter(contract__in=ids).values_list("contract_id", "program_digest", "taken")
     taken = {(contract, digest): count for contract, digest, count in rows}
+    taken |= {(contract, ""): int(quota.taken) for contract, quota in quotas.items()}
     found: dict[UUID, ContractUsage] = {}
     for contract in contracts:
         lines = tuple(_line_usages(contract, used, taken))
@@ -170,18 +192,20 @@ def _line_usages(
     contract: Contract, used: dict[tuple[UUID, str], tuple[int, Decimal]], taken: dict[tuple[UUID, str], int]
 ) -> Iterator[LineUsage]:
     for line in contract.terms["lines"]:
-        key = (contract.id, line["program"]["digest"])
+        facts = facts_of_line(line)
+        key = (contract.id, facts.digest)
         quantity, amount = used.get(key, (0, Decimal(0)))
         yield LineUsage(
             number=line["number"],
-            facts=ProgramFacts.from_json(line["program"]),
+            facts=facts,
             program_digest=key[1],
-            executions=line["executions"],
+            executions=facts.operations if facts.is_quota else line["executions"],
             taken=taken.get(key, 0),
             used=quantity,
             quoted=Decimal(line["amount"]),
             actual=amount,
             quoted_rating=line["rating"],
+            unit="operations" if facts.is_quota else "executions",
         )
 
 

@@ -138,7 +138,9 @@ def test_what_cannot_be_quoted_is_refused_with_what_to_do(
     assert refusal.value.detail.endswith(".")
 
 
-def test_a_program_for_an_earlier_description_of_the_processor_is_to_be_compiled_again(cast: Cast, market: Market) -> None:
+def test_a_program_for_an_earlier_description_of_the_processor_is_to_be_compiled_again(
+    cast: Cast, market: Market
+) -> None:
     program = market.program(cast.organisation, cast.engineer)
     program.target_digest = "e" * 64
     program.save()

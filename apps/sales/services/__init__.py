@@ -9,11 +9,20 @@ from apps.sales.services.contracts import (
     contract_lease_rate,
     contracts_close_due,
 )
-from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, QuoteLine, offer_make, quote_accept, quote_create
+from apps.sales.services.quoting import (
+    MOST_EXECUTIONS,
+    Offer,
+    Quota,
+    QuoteLine,
+    offer_make,
+    quote_accept,
+    quote_create,
+)
 
 __all__ = [
     "MOST_EXECUTIONS",
     "Offer",
+    "Quota",
     "QuoteLine",
     "contract_allowed",
     "contract_close",

@@ -10,14 +10,17 @@ from django.db import transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
+from apps.compilation.models import Program
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.services import hold_release, usage_post
 from apps.ledger.usage import Usage
-from apps.pricing.rating import Rating, Terms, rate
+from apps.pricing.rating import Rating, Terms, rate, rate_quota
 from apps.pricing.selectors import book_of_digest
-from apps.sales.facts import ProgramFacts, project_uuid
-from apps.sales.models import Contract, ContractLine, ContractState
+from apps.sales.facts import facts_of_line, project_uuid
+from apps.sales.models import Contract, ContractLine, ContractState, FormName
 from apps.sales.selectors import contract_usage, terms_line
+from apps.sales.services.quotas import line_lock as _line_lock
+from apps.sales.services.quotas import quota_draw, quota_return
 from apps.timetable.services import reservation_release
 
 
@@ -32,21 +35,28 @@ def contract_lease_rate(
     line = terms_line(contract, program_digest)
     return rate(
         book=book_of_digest(contract.terms["book"]["digest"]),
-        counts=ProgramFacts.from_json(line["program"]).counts,
+        counts=facts_of_line(line).counts,
         executions=executions,
         terms=Terms.from_json(line["rating"]["terms"]),
     )
 
 
 @transaction.atomic
-def contract_executions_take(*, contract_id: UUID, program_digest: str, count: int, now: datetime) -> ContractLine:
-    """Promise executions to a job, so that a contract's volume is never exceeded. Raises Problem with what is left."""
+def contract_executions_take(
+    *, contract_id: UUID, program_digest: str, count: int, now: datetime, program: Program | None = None
+) -> ContractLine:
+    """Promise executions to a job, so that a contract's volume is never exceeded. Raises Problem with what is left.
+
+    From a quota they draw their billed operations; `program` is needed when it draws from that contract first.
+    """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
         raise Problem(409, "Contract is over", "This contract has ended; ask for a new quote.", kind="contract-over")
-    line = _line_lock(contract, program_digest)
     if count < 1:
         raise Problem(422, "Impossible volume", "A job has at least one item.", kind="volume")
+    if contract.form == FormName.QUOTA:
+        return quota_draw(contract=contract, program_digest=program_digest, count=count, program=program)
+    line = _line_lock(contract, program_digest)
     if count > line.left:
         raise Problem(
             409,
@@ -69,6 +79,8 @@ def contract_executions_return(*, contract_id: UUID, program_digest: str, count:
         raise ValueError(f"{count} executions cannot be returned, {line.taken} are taken")
     line.taken -= count
     line.save(update_fields=["taken"])
+    if contract.form == FormName.QUOTA:
+        quota_return(contract=contract, line=line, count=count)
 
 
 @transaction.atomic
@@ -125,16 +137,17 @@ def _close(contract: Contract, now: datetime) -> Contract:
 
 
 def _unused_charge(contract: Contract, program_digest: str, executions: int, now: datetime) -> None:
-    """Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
+    """What of a line was not used, in executions, or of a quota in operations.
+
+    Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
     line = terms_line(contract, program_digest)
-    facts = ProgramFacts.from_json(line["program"])
-    rating = rate(
-        book=book_of_digest(contract.terms["book"]["digest"]),
-        counts=facts.counts,
-        executions=executions,
-        terms=Terms.from_json(line["rating"]["terms"]),
-        unused=True,
-    )
+    facts = facts_of_line(line)
+    book = book_of_digest(contract.terms["book"]["digest"])
+    terms = Terms.from_json(line["rating"]["terms"])
+    if facts.is_quota:
+        rating = rate_quota(book=book, operations=executions, terms=terms, unused=True)
+    else:
+        rating = rate(book=book, counts=facts.counts, executions=executions, terms=terms, unused=True)
     if rating.amount == 0:
         return
     usage = Usage(
@@ -152,18 +165,6 @@ def _unused_charge(contract: Contract, program_digest: str, executions: int, now
         occurred_to=max(contract.starts_at, min(now, contract.ends_at)),
     )
     usage_post(usage, now=now)
-
-
-def _line_lock(contract: Contract, program_digest: str) -> ContractLine:
-    line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
-    if line is None:
-        raise Problem(
-            409,
-            "Not in the contract",
-            f"Program {program_digest[:12]} is not part of this contract.",
-            kind="not-in-contract",
-        )
-    return line
 
 
 def _in_flight(contract: Contract) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 from django.db import transaction
@@ -16,19 +16,21 @@ from apps.accounts.idempotency import keep
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.compilation.models import Program
+from apps.compilation.models import Precision, Program
 from apps.fleet.models import Pool
 from apps.ledger.services import hold_place
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.selectors import book_in_force, book_of_digest, document_of
-from apps.sales.documents import Ask, Priced, alternatives_of, price_asks, quote_document
-from apps.sales.facts import ProgramFacts, facts_of
+from apps.sales.documents import Ask, Priced, alternatives_of, ask_of, price_asks, quote_document
+from apps.sales.facts import facts_of, quota_facts
 from apps.sales.limits import Window, window_of
-from apps.sales.models import Contract, ContractLine, Quote, QuoteState
+from apps.sales.models import Contract, ContractLine, ContractQuota, FormName, Quote, QuoteState
+from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
 from apps.timetable.models import Reservation
-from apps.timetable.services import CapacityTaken, refusal_record, reservation_take
+from apps.timetable.services import CapacityTaken, refusal_record, reservation_replace, reservation_take
 
 MOST_EXECUTIONS = 10**12
+T = TypeVar("T")
 
 
 class QuoteLine(NamedTuple):
@@ -37,6 +39,13 @@ class QuoteLine(NamedTuple):
     program: Program
     executions: int
     expected: int | None = None
+
+
+class Quota(NamedTuple):
+    """So many tera-operations of any program in one precision."""
+
+    precision: str
+    tera_operations: int
 
 
 class Offer(NamedTuple):
@@ -49,19 +58,28 @@ class Offer(NamedTuple):
 def offer_make(
     *,
     organisation: Organisation,
-    lines: Sequence[QuoteLine | tuple[Program, int]],
+    lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
     klass: str,
     pool: Pool,
     window: tuple[datetime | None, datetime | None] | None,
     now: datetime,
+    form: Form = PER_EXECUTION,
     identity: dict[str, Any] | None = None,
 ) -> Offer:
     """Price without storing anything: what the page shows while the controls move. Raises Problem."""
     document_book = document_of(book_in_force(at=now))
-    asks = [_ask(organisation, QuoteLine(*line)) for line in lines]
+    if isinstance(lines, Quota):
+        asks, form = [_quota_ask(lines, pool)], Form(FormName.QUOTA)
+    else:
+        asks = [_ask(organisation, QuoteLine(*line)) for line in lines]
     start, end = window or (None, None)
     asked = window_of(start, end, now=now)
-    priced = price_asks(asks=asks, book=document_book, klass=klass, pool=pool, window=asked, now=now)
+    if form.name == FormName.INTERVAL and asked.start <= now:
+        raise Problem(
+            422, "Too early", "A granular interval begins at an instant to come; name it, with time to accept the quote.",
+            kind="form",
+        )  # fmt: skip
+    priced = price_asks(asks=asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
     if not priced.price_class.offered:
         raise Problem(
             422,
@@ -78,11 +96,12 @@ def offer_make(
 def quote_create(
     *,
     organisation: Organisation,
-    lines: Sequence[QuoteLine | tuple[Program, int]],
+    lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
     klass: str,
     pool: Pool,
     window: tuple[datetime | None, datetime | None] | None = None,
     plan_id: UUID | None = None,
+    form: Form = PER_EXECUTION,
     actor: User | None,
     now: datetime,
 ) -> Quote:
@@ -90,14 +109,16 @@ def quote_create(
     quote_id = uuid4()
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
     priced, document = offer_make(
-        organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, identity=identity
-    )
+        organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form,
+        identity=identity,
+    )  # fmt: skip
     quote = Quote.objects.create(
         id=quote_id,
         organisation=organisation,
         plan_id=plan_id,
         pool=pool,
         klass=klass,
+        form=priced.form.name,
         document=document,
         digest=digest_of(document),
         expected=priced.expected,
@@ -146,7 +167,8 @@ def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, n
     asks = asks_of(quote.document)
     book = book_of_digest(quote.document["book"]["digest"])
     window = window_of_document(quote.document)
-    priced = price_asks(asks=asks, book=book, klass=quote.klass, pool=quote.pool, window=window, now=now)
+    form = Form.from_json(quote.document.get("form"))
+    priced = price_asks(asks=asks, book=book, klass=quote.klass, pool=quote.pool, window=window, now=now, form=form)
     if (priced.worst, priced.expected) != (quote.worst, quote.expected):
         raise RuntimeError(f"quote {quote.id} no longer prices to what it says")
     contract_id = uuid4()
@@ -168,17 +190,30 @@ def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, n
 
 
 def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime) -> Reservation:
-    """In one window where that fits, else cut between executions. Raises CapacityTaken."""
-    *tries, last = priced.windows
-    who: dict[str, Any] = {
-        "contract_id": contract_id, "organisation_id": organisation_id, "klass": priced.price_class.name, "now": now,
-    }  # fmt: skip
+    """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
+
+    Raises CapacityTaken.
+    """
+    first, *others = priced.demands
+    take = partial(
+        reservation_take, **first, contract_id=contract_id, organisation_id=organisation_id,
+        klass=priced.price_class.name, now=now,
+    )  # fmt: skip
+    reservation = _in_few_windows(priced.windows, take)
+    for demand in others:
+        rest = {key: value for key, value in demand.items() if key != "pool"}
+        _in_few_windows(priced.windows, partial(reservation_replace, **rest, reservation_id=reservation.id, now=now))
+    return reservation
+
+
+def _in_few_windows(windows: Sequence[int], take: Callable[..., T]) -> T:
+    *tries, last = windows
     for most in tries:
         try:
-            return reservation_take(**priced.demand, **who, windows_max=most)
+            return take(windows_max=most)
         except CapacityTaken:
             continue
-    return reservation_take(**priced.demand, **who, windows_max=last)
+    return take(windows_max=last)
 
 
 def _check_acceptable(quote: Quote, now: datetime) -> None:
@@ -214,7 +249,20 @@ def _contract_store(
         "quote": {"id": str(quote.id), "digest": quote.digest},
         **{
             key: quote.document[key]
-            for key in ("book", "currency", "class", "pool", "window", "tariff", "lines", "net", "expected", "plan")
+            for key in (
+                "book",
+                "currency",
+                "class",
+                "form",
+                "pool",
+                "window",
+                "tariff",
+                "lines",
+                "net",
+                "expected",
+                "plan",
+            )
+            if key in quote.document
         },
     }
     contract = Contract.objects.create(
@@ -224,6 +272,7 @@ def _contract_store(
         plan_id=quote.plan_id,
         pool=quote.pool,
         klass=quote.klass,
+        form=quote.form,
         terms=terms,
         terms_digest=digest_of(terms),
         reservation_id=reservation_id,
@@ -243,7 +292,13 @@ def _contract_store(
             executions=ask.executions,
         )
         for number, ask in enumerate(asks, 1)
+        if not ask.facts.is_quota
     )
+    for ask in asks:
+        if ask.facts.is_quota:
+            ContractQuota.objects.create(
+                contract=contract, precision=ask.facts.precision, operations=ask.facts.operations
+            )
     quote.state = QuoteState.ACCEPTED
     quote.save(update_fields=["state"])
     return contract
@@ -251,10 +306,22 @@ def _contract_store(
 
 def asks_of(document: dict[str, Any]) -> list[Ask]:
     """What was asked, from a stored quote or terms."""
-    return [
-        Ask(ProgramFacts.from_json(line["program"]), line["executions"], line["expected_executions"])
-        for line in document["lines"]
-    ]
+    return [ask_of(line) for line in document["lines"]]
+
+
+def _quota_ask(quota: Quota, pool: Pool) -> Ask:
+    if not 1 <= quota.tera_operations <= MOST_TERA_OPERATIONS:
+        raise Problem(
+            422, "Impossible volume", f"A quota has 1 to {MOST_TERA_OPERATIONS:,} tera-operations.", kind="volume"
+        )
+    if quota.precision not in Precision.values:
+        raise Problem(422, "No such precision", f"Choose one of {', '.join(Precision.values)}.", kind="precision")
+    clock = pool.processor.clock_hz if pool.processor else 0
+    facts = quota_facts({
+        "precision": quota.precision, "operations": quota.tera_operations * 10**12, "target": pool.target,
+        "clock_hz": clock,
+    })  # fmt: skip
+    return Ask(facts, 1, 1)
 
 
 def _ask(organisation: Organisation, line: QuoteLine) -> Ask:

@@ -1,0 +1,83 @@
+"""Drawing from what a contract holds: a line's executions, or the operations of a quota."""
+
+from __future__ import annotations
+
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.sales.facts import ProgramFacts, facts_of
+from apps.sales.models import Contract, ContractLine, ContractQuota
+from apps.sales.selectors import draw_operations
+
+
+def line_lock(contract: Contract, program_digest: str) -> ContractLine:
+    """The contract's line of a program, locked. Raises Problem(409)."""
+    line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
+    if line is None:
+        raise Problem(
+            409,
+            "Not in the contract",
+            f"Program {program_digest[:12]} is not part of this contract.",
+            kind="not-in-contract",
+        )
+    return line
+
+
+def quota_draw(*, contract: Contract, program_digest: str, count: int, program: Program | None) -> ContractLine:
+    """Promise a quota's operations to a job, under the contract's lock. Raises Problem with what is left."""
+    quota = ContractQuota.objects.select_for_update().get(contract=contract)
+    line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
+    if line is None:
+        line = _line_open(contract, quota, line_program(contract, program_digest, program))
+    needed = draw_operations(contract, ProgramFacts.from_json(line.facts)) * count
+    if needed > quota.left:
+        raise Problem(
+            409,
+            "Quota used up",
+            f"{count:,} items draw {needed:,} operations, the quota has {quota.left:,} of {int(quota.operations):,} left. "
+            "Submit fewer items, or accept another quote.",
+            kind="volume-used-up",
+        )
+    quota.taken += needed
+    quota.save(update_fields=["taken"])
+    line.taken += count
+    line.save(update_fields=["taken"])
+    return line
+
+
+def quota_return(*, contract: Contract, line: ContractLine, count: int) -> None:
+    """Give back a quota's operations that a job was promised and did not use."""
+    quota = ContractQuota.objects.select_for_update().get(contract=contract)
+    quota.taken -= draw_operations(contract, ProgramFacts.from_json(line.facts)) * count
+    quota.save(update_fields=["taken"])
+
+
+def line_program(contract: Contract, program_digest: str, program: Program | None) -> Program:
+    """The program that is to draw: the organisation's own. Raises Problem(409)."""
+    if program is None:
+        program = Program.objects.filter(organisation_id=contract.organisation_id, digest=program_digest).first()
+    if program is None or program.organisation_id != contract.organisation_id or program.digest != program_digest:
+        raise Problem(
+            409, "Not in the contract", f"Program {program_digest[:12]} is not one of this organisation's.",
+            kind="not-in-contract",
+        )  # fmt: skip
+    return program
+
+
+def _line_open(contract: Contract, quota: ContractQuota, program: Program) -> ContractLine:
+    """The line of a program that draws for the first time; what it counts now is what it draws until the end."""
+    facts, processor = facts_of(program), contract.pool.processor
+    if facts.precision != quota.precision or processor is None or processor.digest != facts.target_digest:
+        raise Problem(
+            409,
+            "Not in the quota",
+            f"The quota is for programs in {quota.precision} on {contract.pool.slug}; {facts.model} is compiled in "
+            f"{facts.precision} for {facts.target}.",
+            kind="not-in-contract",
+        )
+    return ContractLine.objects.create(
+        contract=contract,
+        number=contract.lines.count() + 1,
+        program=program,
+        program_digest=program.digest,
+        facts=facts.to_json(),
+    )
