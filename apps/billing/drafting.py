@@ -12,16 +12,19 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
-from apps.billing.models import BillingProfile, Invoice
+from apps.billing.adjusting import Adjustment, adjustments_of
+from apps.billing.models import BillingProfile, Invoice, TaxScheme
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import (
     Payable,
     Rating,
     decimal_text,
     exact_sum,
+    group_key,
+    merge_ratings,
     multiply,
     payable_of,
-    rate,
+    rate_bought,
     shares_of,
 )
 from apps.pricing.rating.decimals import subtract
@@ -31,6 +34,10 @@ from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import ContractUsage, contract_usages, terms_line
 
 FORMAT = "takt-invoice/1"
+TAX_NOTES: dict[str, str] = {
+    TaxScheme.REVERSE_CHARGE: "Reverse charge: the customer owes the tax.",
+    TaxScheme.EXEMPT: "Exempt from tax.",
+}
 
 
 @dataclass(frozen=True)
@@ -54,12 +61,14 @@ class Draft:
     currency: str
     exponent: int
     lines: tuple[DraftLine, ...]
+    adjustments: tuple[Adjustment, ...]
     shares: tuple[Decimal, ...]
     net: Decimal
     carried_in: Decimal
     carried_share: Decimal
     rounded: Payable
     tax_rate: Decimal
+    tax_note: str
     tax: Decimal
     previous: Invoice | None
     contracts: tuple[tuple[Contract, ContractUsage], ...]
@@ -89,11 +98,14 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
     document = book_of_digest(lines[0].contract.terms["book"]["digest"])
     exponent, currency = document.currency.exponent, document.currency.code
     carried_in = last.carried_out if last else Decimal(0)
-    net = exact_sum(line.rating.amount for line in lines)
-    rounded = payable_of(exact_sum([net, carried_in]), exponent=exponent)
-    *shares, carried_share = shares_of(
-        rounded.payable, [*(line.rating.amount for line in lines), carried_in], exponent=exponent
+    amounts = [line.rating.amount for line in lines]
+    adjustments = adjustments_of(
+        organisation=organisation, book=document, net=exact_sum(amounts), carried_in=carried_in, until=until
     )
+    amounts += [one.amount for one in adjustments]
+    net = exact_sum(amounts)
+    rounded = payable_of(exact_sum([net, carried_in]), exponent=exponent)
+    *shares, carried_share = shares_of(rounded.payable, [*amounts, carried_in], exponent=exponent)
     profile = BillingProfile.objects.filter(organisation=organisation).first()
     tax_rate = profile.tax_rate if profile else Decimal(0)
     contracts = list({line.contract.id: line.contract for line in lines}.values())
@@ -105,12 +117,14 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
         currency=currency,
         exponent=exponent,
         lines=lines,
+        adjustments=tuple(adjustments),
         shares=tuple(shares),
         net=net,
         carried_in=carried_in,
         carried_share=carried_share,
         rounded=rounded,
         tax_rate=tax_rate,
+        tax_note=TAX_NOTES.get(profile.tax_scheme, "") if profile else "",
         tax=payable_of(multiply(rounded.payable, tax_rate), exponent=exponent).payable,
         previous=previous,
         contracts=tuple((contract, usages[contract.id]) for contract in contracts),
@@ -127,8 +141,9 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         "currency": {"code": draft.currency, "exponent": draft.exponent},
         "lines": [
             line_json(line, share, number)
-            for number, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=True), 1)
+            for number, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1)
         ],
+        **_adjustments_json(draft),
         "net": decimal_text(draft.net),
         "carried_in": decimal_text(draft.carried_in),
         "carried_in_share": decimal_text(draft.carried_share),
@@ -137,6 +152,7 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         "carried_out": decimal_text(draft.rounded.carried),
         "payable": decimal_text(draft.rounded.payable),
         "tax_rate": decimal_text(draft.tax_rate),
+        **({"tax_note": draft.tax_note} if draft.tax_note else {}),
         "tax": decimal_text(draft.tax),
         "due": decimal_text(draft.due),
         "quoted_against_actual": [comparison_json(contract, usage) for contract, usage in draft.contracts],
@@ -144,6 +160,16 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         if draft.previous is None
         else {"number": draft.previous.number, "digest": draft.previous.digest},
     }
+
+
+def _adjustments_json(draft: Draft) -> dict[str, Any]:
+    """The named lines beside usage, numbered on; no key when there is none."""
+    shares = draft.shares[len(draft.lines) :]
+    rows = [
+        one.to_json(number, share)
+        for number, (one, share) in enumerate(zip(draft.adjustments, shares, strict=True), len(draft.lines) + 1)
+    ]
+    return {"adjustments": rows} if rows else {}
 
 
 def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
@@ -160,6 +186,7 @@ def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
         "rating": line.rating.to_json(),
         "amount": decimal_text(line.rating.amount),
         "share": decimal_text(share),
+        **_downgrade_json(line),
         "usage": [
             {
                 "id": str(row.id),
@@ -212,29 +239,32 @@ def named_differences(contract: Contract, usage: ContractUsage) -> list[dict[str
     return named
 
 
+def _downgrade_json(line: DraftLine) -> dict[str, Any]:
+    """What work that was served below its class would have cost as it was bought; no key when it was served as bought."""
+    served = line.rating.terms.served
+    if not served or line.rating.unused:
+        return {}
+    bought = rate_bought(book_of_digest(line.rating.book_digest), line.rating).amount
+    saved = subtract(bought, line.rating.amount)
+    sentence = f"Bought as {line.rating.terms.klass}, served as {served}: billed as {served}."
+    return {"downgrade": {"bought": decimal_text(bought), "saved": decimal_text(saved), "sentence": sentence}}
+
+
 def _lines(rows: Sequence[UsageRow]) -> tuple[DraftLine, ...]:
-    groups: dict[tuple[UUID, str, bool], list[UsageRow]] = {}
+    """Rows whose ratings can stand on one line: the same program under the same terms, used or unused."""
+    groups: dict[tuple[UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
     for row in rows:
-        groups.setdefault((row.contract_id, row.program_digest, bool(row.rating["unused"])), []).append(row)
+        rating = Rating.from_json(row.rating)
+        groups.setdefault((row.contract_id, row.program_digest, group_key(rating)), []).append((row, rating))
     contracts = Contract.objects.select_related("pool").in_bulk({contract for contract, _, _ in groups})
-    return tuple(
-        _line(contracts[contract], digest, unused, members) for (contract, digest, unused), members in groups.items()
-    )
+    return tuple(_line(contracts[contract], digest, members) for (contract, digest, _), members in groups.items())
 
 
-def _line(contract: Contract, program_digest: str, unused: bool, rows: list[UsageRow]) -> DraftLine:
+def _line(contract: Contract, program_digest: str, members: list[tuple[UsageRow, Rating]]) -> DraftLine:
     """Rating is linear, so the rating of the sum is the sum of the ratings; if it were not, nothing is invoiced."""
-    first = Rating.from_json(rows[0].rating)
-    rating = rate(
-        book=book_of_digest(first.book_digest),
-        counts=first.counts,
-        executions=sum(row.quantity for row in rows),
-        terms=first.terms,
-        unused=unused,
-    )
-    metered = exact_sum(row.amount for row in rows)
+    rating = merge_ratings(book_of_digest(members[0][1].book_digest), [rating for _, rating in members])
+    metered = exact_sum(row.amount for row, _ in members)
     if rating.amount != metered:
         raise RuntimeError(f"contract {contract.id}: metered and rated differ by {subtract(metered, rating.amount)}")
-    return DraftLine(
-        contract, "unused" if unused else "usage", tuple(rows), rating, terms_line(contract, program_digest)
-    )
+    kind = "unused" if rating.unused else "usage"
+    return DraftLine(contract, kind, tuple(row for row, _ in members), rating, terms_line(contract, program_digest))

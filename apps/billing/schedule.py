@@ -21,4 +21,9 @@ SCHEDULE = {
         "schedule": 3.0,
         "options": {"queue": "default", "expires": 3},
     },
+    "credits": {
+        "task": "apps.billing.tasks.credits_tend",
+        "schedule": 600.0,
+        "options": {"queue": "default", "expires": 600},
+    },
 }

@@ -15,7 +15,7 @@ from django.db.models import Count, Max, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from apps.accounts.models import Organisation
-from apps.billing.models import WAITING, Invoice, InvoicedUsage
+from apps.billing.models import WAITING, Invoice, InvoicedUsage, InvoiceLine
 from apps.ledger.models import Cap, UsageRow
 from apps.ledger.selectors import Reconciliation, cap_of, month_of, reconcile, spending
 from apps.pricing.rating import exact_sum
@@ -171,7 +171,9 @@ def reconcile_all(organisation: Organisation) -> FullReconciliation:
     ledger = reconcile(organisation.id)
     differences = list(ledger.differences)
     rows = UsageRow.objects.filter(organisation=organisation)
-    invoiced = exact_sum(Invoice.objects.filter(organisation=organisation).values_list("net", flat=True))
+    invoiced = exact_sum(
+        InvoiceLine.objects.filter(invoice__organisation=organisation).values_list("amount", flat=True)
+    )
     waiting = rows.filter(invoiced__isnull=True).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
     if exact_sum([invoiced, waiting]) != ledger.metered:
         differences.append(

@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.billing import outbox
-from apps.billing.services import dunning_run, invoices_issue_month
+from apps.billing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
 from apps.billing.webhooks.services import deliveries_send
 
 
@@ -30,3 +30,10 @@ def dunning() -> int:
 def webhooks_send() -> int:
     """Send the messages to customers' addresses that are due."""
     return deliveries_send(now=timezone.now())
+
+
+@shared_task(name="apps.billing.tasks.credits_tend", queue="default")
+def credits_tend() -> int:
+    """Credit missed guarantees, end what has expired."""
+    now = timezone.now()
+    return guarantees_credit_due(now=now) + grants_expire(now=now)

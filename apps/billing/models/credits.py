@@ -1,4 +1,4 @@
-"""Credit notes: what is taken back of issued invoices, which themselves never change. Rows are only added."""
+"""Credits that invoices use up, and credit notes: what is taken back of issued invoices. Rows are only added."""
 
 from __future__ import annotations
 
@@ -10,6 +10,44 @@ from django.db import models
 
 from apps.accounts.models import Organisation
 from apps.billing.models.invoices import Invoice, InvoiceLine, amount_field
+
+
+class GrantKind(models.TextChoices):
+    """Why a credit was granted."""
+
+    CREDIT = "credit", "Promotional credit"
+    GUARANTEE = "guarantee", "Credit for a missed guarantee"
+
+
+class CreditGrant(models.Model):
+    """Money that the next invoices are less by, until it is used up or expires. `basis` holds what a missed guarantee
+    is computed from."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_grants")
+    kind = models.CharField(max_length=12, choices=GrantKind)
+    amount = amount_field()
+    currency = models.CharField(max_length=3)
+    reason = models.CharField(max_length=300)
+    basis = models.JSONField(default=dict)
+    idempotency_key = models.CharField(max_length=160)
+    granted_at = models.DateTimeField()
+    granted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["granted_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["organisation", "idempotency_key"], name="creditgrant_key_once"),
+            models.CheckConstraint(condition=models.Q(amount__gt=0), name="creditgrant_is_something"),
+            models.CheckConstraint(
+                condition=models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=models.F("granted_at")),
+                name="creditgrant_expires_later",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency}: {self.reason}"
 
 
 class CreditNoteCounter(models.Model):
@@ -69,3 +107,23 @@ class CreditNoteLine(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}. {self.share}"
+
+
+class CreditUse(models.Model):
+    """A part of a grant that an invoice used; negative where a credit note gave it back. Without an invoice: what was
+    left when the grant expired."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    grant = models.ForeignKey(CreditGrant, on_delete=models.PROTECT, related_name="uses")
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, null=True, related_name="credit_uses")
+    amount = amount_field()
+    at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "grant__organisation"
+
+    class Meta:
+        ordering = ["at", "id"]
+        constraints = [models.CheckConstraint(condition=~models.Q(amount=0), name="credituse_not_zero")]
+
+    def __str__(self) -> str:
+        return f"{self.amount} of {self.grant_id}"

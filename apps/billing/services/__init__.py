@@ -2,6 +2,7 @@
 
 from apps.billing.services.crediting import credit_note_issue, invoice_void
 from apps.billing.services.dunning import dunning_run, invoice_collect, payment_failed
+from apps.billing.services.granting import grant_create, grants_expire, guarantees_credit_due
 from apps.billing.services.invoicing import cap_change, invoice_issue, invoices_issue_month, profile_set
 from apps.billing.services.paying import invoice_mark_paid, invoice_write_off, payment_record
 
@@ -9,6 +10,9 @@ __all__ = [
     "cap_change",
     "credit_note_issue",
     "dunning_run",
+    "grant_create",
+    "grants_expire",
+    "guarantees_credit_due",
     "invoice_collect",
     "invoice_issue",
     "invoice_mark_paid",

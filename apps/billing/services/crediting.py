@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
@@ -18,6 +19,7 @@ from apps.billing.models import (
     CreditNote,
     CreditNoteCounter,
     CreditNoteLine,
+    CreditUse,
     Invoice,
     InvoiceLine,
     InvoiceState,
@@ -92,6 +94,7 @@ def _issue(
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
     _post(note, invoice, parts, settled, now)
+    _credits_return(invoice, parts, now)
     if settled:
         settle(invoice, settled, SettlementKind.CREDIT_NOTE, now=now, credit_note=note, final=final)
     outbox_write(
@@ -110,11 +113,18 @@ def _issue(
 
 def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
     lines: dict[int, InvoiceLine | None] = {line.number: line for line in invoice.lines.all()}
+    lines |= dict.fromkeys(_adjustments(invoice))
     if invoice.carried_in:
         lines[CARRIED] = None
     wanted: Iterable[int] = lines if asked is None else asked
     found = [_part(invoice, number, lines, None if asked is None else asked[number]) for number in sorted(wanted)]
     found = [part for part in found if part.share or part.amount]
+    before = invoice.credit_notes.aggregate(net=Sum("net"))["net"] or Decimal(0)
+    if exact_sum([before, *(part.share for part in found)]) > invoice.payable:
+        raise Problem(
+            409, "More than was asked", f"Credits reduced invoice {invoice.number}; no more than its payable "
+            f"{decimal_text(invoice.payable)} {invoice.currency} can be taken back.", kind="credit-note",
+        )  # fmt: skip
     if not found or exact_sum(part.share for part in found) <= 0:
         raise Problem(
             409, "Nothing is left", f"Nothing of invoice {invoice.number} is left to credit.", kind="credit-note"
@@ -127,25 +137,50 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
     if number not in lines:
         raise Problem(422, "No such line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
     line = lines[number]
-    share, exact = (
-        (line.share, line.amount) if line else (Decimal(invoice.document["carried_in_share"]), invoice.carried_in)
-    )
+    share, exact = _worth(invoice, number, line)
     earlier = CreditNoteLine.objects.filter(credit_note__invoice=invoice, number=number)
     before = earlier.aggregate(share=Sum("share"), amount=Sum("amount"))
     left = subtract(share, before["share"] or Decimal(0))
-    amount = left if amount is None else amount
+    whole_rest, amount = amount is None, left if amount is None else amount
     unit = Decimal(1).scaleb(-invoice.exponent)
-    if not 0 <= amount <= left or amount % unit:
+    if not whole_rest and (not 0 <= amount <= left or amount % unit):
         raise Problem(
             422, "Not possible", f"Of line {number} of invoice {invoice.number} at most {decimal_text(left)} "
             f"{invoice.currency} is left to credit, in whole {decimal_text(unit)}.", kind="credit-note",
         )  # fmt: skip
-    title = _title(invoice, number) if line else "Carried from the invoice before"
+    title = _title(invoice, number)
     whole = amount == left and not (left == 0 and earlier.exists())
     return Part(number, line, title, amount, subtract(exact, before["amount"] or Decimal(0)) if whole else amount)
 
 
+def _adjustments(invoice: Invoice) -> dict[int, dict[str, Any]]:
+    """The invoice's named lines beside usage, by number."""
+    return {one["number"]: one for one in invoice.document.get("adjustments", [])}
+
+
+def _worth(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Decimal, Decimal]:
+    """A line's share of the rounded total, and its exact amount."""
+    if line is not None:
+        return line.share, line.amount
+    if number == CARRIED:
+        return Decimal(invoice.document["carried_in_share"]), invoice.carried_in
+    one = _adjustments(invoice)[number]
+    return Decimal(one["share"]), Decimal(one["amount"])
+
+
+def _account(invoice: Invoice, part: Part) -> AccountKind:
+    """Where the part's amount was posted to when it was invoiced, or used."""
+    if part.line is not None:
+        return AccountKind.BREAKAGE if part.line.kind == "unused" else AccountKind.REVENUE
+    kind = _adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried"
+    return {"minimum": AccountKind.BREAKAGE, "carried": AccountKind.REVENUE}.get(kind, AccountKind.CREDIT)
+
+
 def _title(invoice: Invoice, number: int) -> str:
+    if number == CARRIED:
+        return "Carried from the invoice before"
+    if number in _adjustments(invoice):
+        return str(_adjustments(invoice)[number]["title"])
     line = invoice.document["lines"][number - 1]
     name = f"{line['program']['model']} on {line['program']['target']}, {line['rating']['terms']['klass']}"
     return f"{name} (unused)" if line["kind"] == "unused" else name
@@ -202,25 +237,33 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
 
 def _post(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, now: datetime) -> None:
     """The reversal: income comes back exactly, what rounding had moved of it too."""
-    unused = exact_sum(part.amount for part in parts if part.line is not None and part.line.kind == "unused")
-    exact = exact_sum(part.amount for part in parts)
+    amounts = {
+        AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
+        AccountKind.TAX: note.tax,
+        AccountKind.RECEIVABLE: settled.copy_negate(),
+        AccountKind.PREPAID: subtract(settled, note.total),
+    }
+    for part in parts:
+        account = _account(invoice, part)
+        amounts[account] = exact_sum([amounts.get(account, Decimal(0)), part.amount])
     transaction_post(
         organisation_id=note.organisation_id,
         kind="credit-note",
         idempotency_key=f"credit-note:{note.id}",
         subject=f"credit note {note.number}",
         currency=note.currency,
-        amounts={
-            AccountKind.REVENUE: subtract(exact, unused),
-            AccountKind.BREAKAGE: unused,
-            AccountKind.ROUNDING: subtract(note.net, exact),
-            AccountKind.TAX: note.tax,
-            AccountKind.RECEIVABLE: settled.copy_negate(),
-            AccountKind.PREPAID: subtract(settled, note.total),
-        },
+        amounts=amounts,
         detail={"digest": note.digest, "invoice": invoice.number},
         now=now,
     )
+
+
+def _credits_return(invoice: Invoice, parts: list[Part], now: datetime) -> None:
+    """Credits that the invoice used are there again."""
+    for part in parts:
+        grant = _adjustments(invoice).get(part.number, {}).get("basis", {}).get("grant")
+        if grant is not None and part.amount:
+            CreditUse.objects.create(grant_id=UUID(grant), invoice=invoice, amount=part.amount, at=now)
 
 
 def _number(now: datetime) -> str:

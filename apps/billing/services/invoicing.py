@@ -22,12 +22,13 @@ from apps.billing.models import (
     InvoiceState,
 )
 from apps.billing.payments import DEFAULT_PROVIDER
+from apps.billing.services.granting import grants_use
 from apps.billing.services.settling import balance_use, tell
 from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import month_of
 from apps.ledger.services import cap_set
-from apps.pricing.rating import decimal_text, digest_of
+from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
 
@@ -53,6 +54,7 @@ def invoice_issue(
     failpoint("invoice.stored")
     _post(invoice, draft, now=now)
     failpoint("invoice.posted")
+    grants_use(invoice, draft.adjustments, now=now)
     balance_use(invoice, now=now)
     tell(invoice, "invoice.issued", now=now)
     audit_record(
@@ -148,7 +150,7 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
         paid_at=now if nothing_to_pay else None,
         payment_reference="nothing to pay" if nothing_to_pay else "",
     )
-    for index, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=True), 1):
+    for index, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1):
         stored = InvoiceLine.objects.create(
             invoice=invoice, number=index, kind=line.kind, contract=line.contract, quantity=line.rating.executions,
             amount=line.rating.amount, share=share,
@@ -158,9 +160,18 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
 
 
 def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
-    """Accrued becomes receivable; what is carried stays accrued, what rounding moved is written down."""
+    """Accrued becomes receivable; what is carried stays accrued, adjustments come from accounts of their own."""
     settled = subtract(draft.rounded.exact, draft.rounded.carried)
-    if settled == 0:
+    adjusted = exact_sum(one.amount for one in draft.adjustments)
+    amounts = {
+        AccountKind.RECEIVABLE: invoice.due,
+        AccountKind.TAX: invoice.tax.copy_negate(),
+        AccountKind.ACCRUED: subtract(adjusted, settled),
+        AccountKind.ROUNDING: draft.rounded.correction,
+    }
+    for one in draft.adjustments:
+        amounts[one.account] = subtract(amounts.get(one.account, Decimal(0)), one.amount)
+    if not any(amounts.values()):
         return
     transaction_post(
         organisation_id=invoice.organisation_id,
@@ -168,12 +179,7 @@ def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
         idempotency_key=f"invoice:{invoice.id}:issue",
         subject=f"invoice {invoice.number}",
         currency=invoice.currency,
-        amounts={
-            AccountKind.RECEIVABLE: invoice.due,
-            AccountKind.TAX: invoice.tax.copy_negate(),
-            AccountKind.ACCRUED: settled.copy_negate(),
-            AccountKind.ROUNDING: draft.rounded.correction,
-        },
+        amounts=amounts,
         detail={"digest": invoice.digest},
         now=now,
     )

@@ -1,0 +1,143 @@
+"""Credits: granted by an administrator, or by themselves for a missed guarantee; used by invoices; expired."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.billing.adjusting import Adjustment, credits_of
+from apps.billing.models import CreditGrant, CreditUse, GrantKind, Invoice
+from apps.billing.outbox import outbox_write
+from apps.dispatch.models import Lease, LeaseState
+from apps.ledger.models import AccountKind
+from apps.ledger.posting import chain_lock, transaction_post
+from apps.pricing.rating import Counts, Terms, decimal_text, rate
+from apps.pricing.selectors import book_of_digest
+from apps.sales.selectors import terms_line
+
+
+@transaction.atomic
+def grant_create(
+    *,
+    organisation: Organisation,
+    amount: Decimal,
+    currency: str,
+    kind: GrantKind = GrantKind.CREDIT,
+    reason: str,
+    expires_at: datetime | None,
+    idempotency_key: str,
+    basis: dict[str, Any] | None = None,
+    actor: User | None,
+    now: datetime,
+) -> CreditGrant:
+    """Grant a credit. The same key again is the grant that exists; with another amount it is a conflict (409)."""
+    if amount <= 0 or not reason.strip() or (expires_at is not None and expires_at <= now):
+        raise Problem(422, "Not granted", "A credit has an amount, a reason and an end in the future.", kind="credit")
+    chain_lock(organisation.id)
+    known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
+    if known is not None:
+        if (known.amount, known.currency) != (amount, currency):
+            raise Problem(409, "Granted already", f"The key {idempotency_key!r} stands for another credit.")
+        return known
+    grant = CreditGrant.objects.create(
+        organisation=organisation, kind=kind, amount=amount, currency=currency, reason=reason.strip()[:300],
+        basis=basis or {}, idempotency_key=idempotency_key, granted_at=now, granted_by=actor, expires_at=expires_at,
+    )  # fmt: skip
+    _post(grant, amount, key="grant", now=now)
+    said = {"amount": decimal_text(amount), "currency": currency, "reason": grant.reason}
+    outbox_write(
+        organisation_id=organisation.id, topic="credit.granted", payload={"credit": str(grant.id), **said}, now=now
+    )
+    audit_record(
+        action="credit.grant",
+        subject=f"credit {grant.id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
+        detail=said,
+    )
+    return grant
+
+
+def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
+    """Write down what a new invoice took of which grant."""
+    CreditUse.objects.bulk_create(
+        CreditUse(grant=one.grant, invoice=invoice, amount=one.amount.copy_negate(), at=now)
+        for one in adjustments
+        if one.grant is not None
+    )
+
+
+def grants_expire(*, now: datetime) -> int:
+    """End what is left of grants whose time is over; how many ended."""
+    late = CreditGrant.objects.filter(expires_at__lte=now).select_related("organisation")
+    return sum(_expire(grant, now=now) for grant in late)
+
+
+@transaction.atomic
+def _expire(grant: CreditGrant, *, now: datetime) -> bool:
+    chain_lock(grant.organisation_id)
+    left = next(one.left for one in credits_of(grant.organisation, currency=grant.currency) if one.grant == grant)
+    if left == 0:
+        return False
+    CreditUse.objects.create(grant=grant, amount=left, at=now)
+    _post(grant, left.copy_negate(), key=f"expire:{grant.uses.count()}", now=now)
+    return True
+
+
+def _post(grant: CreditGrant, amount: Decimal, *, key: str, now: datetime) -> None:
+    transaction_post(
+        organisation_id=grant.organisation_id,
+        kind="credit",
+        idempotency_key=f"credit:{grant.id}:{key}",
+        subject=f"credit {grant.id}",
+        currency=grant.currency,
+        amounts={AccountKind.PROMOTION: amount, AccountKind.CREDIT: amount.copy_negate()},
+        detail={"reason": grant.reason},
+        now=now,
+    )
+
+
+def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
+    """Credit every block of a job that failed on our side: no worker or device could do what the contract reserved.
+
+    What the block would have cost (times the book's share for a missed guarantee) is granted, once for each lease.
+    """
+    known = CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True)
+    failed = Lease.objects.filter(state=LeaseState.FAILED).select_related("stage__job__contract", "stage__program")
+    due = [lease for lease in failed.order_by("finished_at") if _key(lease) not in set(known)][:limit]
+    return sum(_guarantee_credit(lease, now=now) for lease in due)
+
+
+def _key(lease: Lease) -> str:
+    return f"missed:{lease.pk}"
+
+
+def _guarantee_credit(lease: Lease, *, now: datetime) -> bool:
+    contract = lease.stage.job.contract
+    line = terms_line(contract, lease.stage.program.digest)
+    stated = line["rating"]
+    rating = rate(
+        book=book_of_digest(stated["book_digest"]),
+        counts=Counts.from_json(stated["counts"]),
+        executions=lease.count,
+        terms=Terms.from_json(stated["terms"]),
+        missed=True,
+    )
+    model = line["program"]["model"]
+    try:
+        grant_create(
+            organisation=contract.organisation, amount=rating.amount, currency=rating.currency, kind=GrantKind.GUARANTEE,
+            reason=f"{lease.count:,} executions of {model} missed their place in the timetable through a failure here.",
+            basis={"lease": str(lease.pk), "contract": str(contract.pk), "rating": rating.to_json()}, expires_at=None,
+            idempotency_key=_key(lease), actor=None, now=now,
+        )  # fmt: skip
+    except IntegrityError:  # another scheduler was quicker
+        return False
+    return True

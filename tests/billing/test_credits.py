@@ -1,0 +1,177 @@
+"""Named lines beside usage: credits, missed guarantees, the minimum charge, downgrades; sum of lines = total."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from apps.accounts.problems import Problem
+from apps.billing.adjusting import credits_of
+from apps.billing.models import BillingProfile, CreditGrant, CreditUse, Invoice
+from apps.billing.selectors import reconcile_all
+from apps.billing.services import (
+    credit_note_issue,
+    grant_create,
+    grants_expire,
+    guarantees_credit_due,
+    invoice_issue,
+    invoices_issue_month,
+)
+from apps.dispatch import services as dispatch
+from apps.dispatch.models import Lease
+from apps.ledger.selectors import balances
+from apps.pricing.rating import exact_sum, rate
+from apps.pricing.selectors import book_of_digest
+from apps.sales.services import contract_lease_rate
+from tests.cast import Cast
+from tests.dispatch.scene import Scene
+from tests.ledger.money import balance
+from tests.sales.market import NOW, Market, open_market
+from tests.sales.test_contracts import run, sold
+
+pytestmark = pytest.mark.django_db
+MILLION = 10**6  # executions of the market's program cost 5.632 EUR
+LATER = NOW + timedelta(minutes=5)
+
+
+def _grant(cast: Cast, amount: str, key: str, *, days: int | None = None) -> CreditGrant:
+    return grant_create(
+        organisation=cast.organisation, amount=Decimal(amount), currency="EUR", reason=f"Welcome {key}",
+        expires_at=None if days is None else NOW + timedelta(days=days), idempotency_key=key, actor=cast.admin, now=NOW,
+    )  # fmt: skip
+
+
+def _left(cast: Cast) -> dict[str, Decimal]:
+    return {one.grant.idempotency_key: one.left for one in credits_of(cast.organisation, currency="EUR")}
+
+
+def _lines_sum_up(invoice: Invoice) -> None:
+    document = invoice.document
+    rows = [*document["lines"], *document.get("adjustments", [])]
+    assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
+    assert exact_sum(Decimal(row["amount"]) for row in rows) == invoice.net
+    shares = exact_sum(Decimal(row["share"]) for row in rows)
+    assert exact_sum([shares, Decimal(document["carried_in_share"])]) == invoice.payable
+    assert exact_sum([invoice.payable, invoice.tax]) == invoice.due
+
+
+def _books_agree(cast: Cast) -> None:
+    now = balances(cast.organisation.id)
+    assert exact_sum(now.values()) == 0
+    assert balance(now, "credit") == exact_sum(_left(cast).values()).copy_negate()
+    assert balance(now, "receivable") == exact_sum(Invoice.objects.values_list("open", flat=True))
+    assert reconcile_all(cast.organisation).differences == []
+
+
+def test_credits_are_used_the_next_to_expire_first(cast: Cast, market: Market) -> None:
+    for amount, key, days in (("3", "for ever", None), ("2", "soon", 20), ("4", "later", 40), ("9", "gone", 1)):
+        _grant(cast, amount, key, days=days)
+    run(sold(cast, market, executions=MILLION), MILLION)
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=NOW + timedelta(days=2))
+    assert _left(cast) == {"gone": 9, "soon": 0, "later": Decimal("0.368"), "for ever": 3}
+    assert [row["amount"] for row in invoice.document["adjustments"]] == ["-2", "-3.632"]
+    assert (invoice.net, invoice.due, invoice.state) == (0, 0, "paid")
+    _lines_sum_up(invoice)
+    _books_agree(cast)
+    assert [grants_expire(now=NOW + timedelta(days=day)) for day in (2, 3, 41)] == [1, 0, 1]
+    assert _left(cast) == {"gone": 0, "soon": 0, "later": 0, "for ever": 3}
+    _books_agree(cast)
+
+
+def test_the_rest_after_credits_is_what_is_due_and_taxed(cast: Cast, market: Market) -> None:
+    BillingProfile.objects.create(organisation=cast.organisation, tax_rate=Decimal("0.19"))
+    _grant(cast, "1.5", "a")
+    run(sold(cast, market, executions=MILLION), MILLION)
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
+    assert (invoice.net, invoice.payable, invoice.due) == (Decimal("4.132"), Decimal("4.13"), Decimal("4.91"))
+    _lines_sum_up(invoice)
+    with pytest.raises(Problem, match="no more than its payable"):
+        credit_note_issue(invoice_id=invoice.id, parts={1: Decimal("5.00")}, reason="x", actor=None, now=LATER)
+    note = credit_note_issue(invoice_id=invoice.id, reason="all of it", actor=None, now=LATER)
+    assert (note.total, _left(cast)) == (invoice.due, {"a": Decimal("1.5")})
+    now = balances(cast.organisation.id)
+    assert [balance(now, kind) for kind in ("revenue", "rounding", "tax", "receivable")] == [0, 0, 0, 0]
+    _books_agree(cast)
+
+
+def test_one_key_is_one_credit(cast: Cast, market: Market) -> None:
+    assert _grant(cast, "5", "a") == _grant(cast, "5", "a")
+    with pytest.raises(Problem, match="stands for another"):
+        _grant(cast, "6", "a")
+    for wrong in ({"amount": "0"}, {"amount": "1", "days": -1}):
+        with pytest.raises(Problem, match="has an amount"):
+            _grant(cast, key="b", **wrong)
+    with pytest.raises(IntegrityError, match="only ever added"), transaction.atomic():
+        CreditGrant.objects.update(amount=7)
+
+
+def test_a_block_that_failed_on_our_side_is_credited_by_itself(cast: Cast) -> None:
+    scene = Scene(open_market(), cast)
+    program = scene.program(operations=40_000_000)
+    job = scene.job(scene.contract((program, 100)), 10)
+    lease = scene.take(Lease.objects.get(stage__job=job))
+    dispatch.lease_fail(lease_id=lease.pk, epoch=lease.epoch, reason="no worker answered", now=scene.now)
+    assert [guarantees_credit_due(now=scene.now) for _ in range(2)] == [1, 0]
+    grant = CreditGrant.objects.get()
+    line = job.contract.terms["lines"][0]
+    assert grant.amount == Decimal(line["amount"]) / 100 * 10
+    assert grant.basis["lease"] == str(lease.pk)
+    assert "10 executions" in grant.reason
+    scene.run(scene.job(job.contract, 100))
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=scene.now + timedelta(minutes=1))
+    assert invoice.document["adjustments"][0]["kind"] == "guarantee"
+    assert invoice.net == Decimal(line["amount"]) / 100 * 90
+    _lines_sum_up(invoice)
+    _books_agree(cast)
+
+
+def test_a_month_is_brought_up_to_the_minimum_once(cast: Cast) -> None:
+    market = open_market(change=lambda d: d.update(minimum_charge="20"))
+    contract = sold(cast, market, executions=2 * MILLION)
+    run(contract, MILLION)
+    first = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
+    assert "adjustments" not in first.document
+    run(contract, MILLION // 2, now=NOW + timedelta(minutes=10))
+    assert invoices_issue_month(now=datetime(2026, 12, 1, 1, tzinfo=UTC)) == 1
+    second = Invoice.objects.get(sequence=2)
+    (row,) = second.document["adjustments"]
+    assert (row["kind"], row["amount"]) == ("minimum", "11.552")
+    assert exact_sum([first.net, second.net]) == 20
+    _lines_sum_up(second)
+    _books_agree(cast)
+
+
+def test_work_served_below_its_class_is_billed_at_the_class_it_got(
+    cast: Cast, market: Market, monkeypatch: Any
+) -> None:
+    contract = sold(cast, market, executions=MILLION, klass="priority")
+
+    def late(**given: Any) -> Any:
+        rating = contract_lease_rate(**given)
+        terms = replace(rating.terms, served="standard")
+        book = book_of_digest(rating.book_digest)
+        return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
+
+    run(contract, 400_000)
+    monkeypatch.setattr("tests.sales.test_contracts.contract_lease_rate", late)
+    run(contract, 600_000)
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
+    kept, served = sorted(invoice.document["lines"], key=lambda line: "downgrade" in line)
+    assert "downgrade" not in kept
+    assert (served["amount"], served["downgrade"]["bought"]) == ("3.3792", "5.9136")
+    assert served["downgrade"]["saved"] == "2.5344"
+    assert exact_sum([invoice.net, Decimal("2.5344")]) == contract.net
+    _lines_sum_up(invoice)
+
+
+def test_reverse_charge_is_said_in_words(cast: Cast, market: Market) -> None:
+    BillingProfile.objects.create(organisation=cast.organisation, tax_scheme="reverse_charge", tax_id="NL1")
+    run(sold(cast, market, executions=MILLION), MILLION)
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
+    assert invoice.document["tax_note"].startswith("Reverse charge")
+    assert (invoice.tax, CreditUse.objects.count()) == (0, 0)
