@@ -27,6 +27,7 @@ POINTS = (
     "job.outputs",  # the job's outputs are put together, its end is not written
     "invoice.stored",  # the invoice exists, nothing is posted
     "invoice.posted",  # posted, the audit entry is missing
+    "outbox.handed",  # every handler has had its say, the rows are not marked
 )
 
 _armed: tuple[str, Path] | None = None

@@ -28,6 +28,7 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.utils.module_loading import import_string
 
+from apps.accounts.failpoints import failpoint
 from apps.billing.models import OutboxWork
 from apps.ledger.models import OutboxRow
 
@@ -121,6 +122,7 @@ def _rows_hand_on(organisation_id: UUID, table: tuple[Handler, ...], now: dateti
         for handler in table:
             if handler.fits(row.topic):
                 _hand(row, handler, waiting, now)
+    failpoint("outbox.handed")
     OutboxRow.objects.filter(pk__in=[row.pk for row in batch]).update(delivered_at=now)
     return len(batch)
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 from apps.accounts.failpoints import POINTS
 from apps.accounts.problems import Problem
 from apps.billing.models import Invoice
+from apps.billing.outbox import outbox_deliver
 from apps.billing.selectors import reconcile_all
 from apps.billing.services import invoice_issue
 from apps.config.celery import app
@@ -24,7 +25,7 @@ from apps.dispatch import services
 from apps.dispatch.execution import lease_execute
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import SILENT_AFTER
-from apps.ledger.models import UsageRow
+from apps.ledger.models import OutboxRow, UsageRow
 from apps.ledger.selectors import balances, hold_of
 from apps.pricing.rating import exact_sum
 from apps.sales.services import contracts_close_due
@@ -59,6 +60,7 @@ class Works:
         except Problem as refusal:
             if refusal.kind != "nothing-to-invoice":
                 raise
+        outbox_deliver(now=self.scene.now)
 
     def clock(self) -> datetime:
         """The scene's present."""
@@ -100,6 +102,7 @@ def check_all_equal(works: Works) -> None:
     assert hold is not None
     assert (hold.state, hold.posted) == ("posted", contract.net)
     assert exact_sum(balances(organisation.pk).values()) == 0
+    assert not OutboxRow.objects.filter(delivered_at=None).exists()
 
 
 @pytest.mark.django_db(transaction=True)
