@@ -12,6 +12,7 @@ from apps.pricing.rating.terms import FORMS, INTERVAL, QUOTA, SPREAD, Counts, Te
 
 MOST_EXECUTIONS = 10**18
 MOST_COUNT = 10**21
+MOST_QUOTA = 10**28
 MOST_AMOUNT = Decimal(10) ** 30
 
 
@@ -29,7 +30,7 @@ def check_inputs(
     """Raises RatingError or NotPriced with what to do."""
     if not 1 <= executions <= MOST_EXECUTIONS:
         raise RatingError(f"{executions:,} executions cannot be priced; ask for 1 to {MOST_EXECUTIONS:,}.")
-    _check_counts(counts)
+    _check_counts(counts, MOST_QUOTA if terms.form == QUOTA else MOST_COUNT)
     for name, factor in terms.discounts.items():
         if not 0 < factor <= 1 or -int(factor.as_tuple().exponent) > FACTOR_PLACES:
             raise RatingError(
@@ -69,8 +70,8 @@ def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:
         raise NotPriced("the price comes to nothing, and nothing that holds a processor is free")
 
 
-def _check_counts(counts: Counts) -> None:
-    if not (0 <= counts.operations <= MOST_COUNT and 0 <= counts.cycles <= MOST_COUNT):
+def _check_counts(counts: Counts, most: int) -> None:
+    if not (0 <= counts.operations <= most and 0 <= counts.cycles <= most):
         raise RatingError(f"Counts of {counts.operations:,} operations and {counts.cycles:,} cycles are out of range.")
 
 
