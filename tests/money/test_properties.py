@@ -58,7 +58,7 @@ def _check_all(count: int) -> None:
         check(case)
 
 
-@pytest.mark.parametrize("places", [2, 12, 30])
+@pytest.mark.parametrize("places", [2, 12, 20])
 def test_a_lease_that_is_rounded_is_found(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
     """The property bites: rounding what is metered, however finely, makes some case fail."""
     unit, wide = Decimal(1).scaleb(-places), Context(prec=120)

@@ -1,0 +1,17 @@
+"""The same equalities through the database, with the product's own services."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cast import Cast
+from tests.money.walk import walk
+from tests.sales.market import open_market
+
+
+@pytest.mark.django_db
+def test_quote_preview_hold_ledger_invoice_and_recomputation_are_one_number(cast: Cast) -> None:
+    outcome = walk(cast, open_market(devices=2), 25)
+    assert outcome.contracts == 25
+    assert 0 < outcome.full < 25
+    assert outcome.released > 0
