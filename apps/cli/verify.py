@@ -213,7 +213,8 @@ def _rest(rating: dict[str, Any]) -> str:
 
 
 def _totals(document: dict[str, Any], done: Verification) -> None:
-    amounts = [Decimal(line["amount"]) for line in document["lines"]]
+    lines = [*document["lines"], *document.get("adjustments", [])]
+    amounts = [Decimal(line["amount"]) for line in lines]
     net = exact_sum(amounts)
     _same("net", document["net"], decimal_text(net))
     exponent = document["currency"]["exponent"]
@@ -247,6 +248,8 @@ def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: 
     shares = shares_of(rounded.payable, [*amounts, carried_in], exponent=exponent)
     for line, share in zip(document["lines"], shares, strict=False):
         _same(f"line {line['number']}, share of the rounded total", line["share"], decimal_text(share))
+    for item, share in zip(document.get("adjustments", []), shares[len(document["lines"]) :], strict=False):
+        _same(f"adjustment {item['number']}, share of the rounded total", item["share"], decimal_text(share))
     yield "carried_in_share", shares[-1]
 
 

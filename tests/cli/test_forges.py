@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.compiler.face.test_diff import network
+from tests.pricing.rating.books import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +53,7 @@ def test_a_change_over_budget_fails_and_says_why(name: str, script: Any, base: s
     takt.chmod(0o755)
     summary = tmp_path / "summary.md"
     environment = os.environ | {
-        "PATH": f"{takt.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "MODEL": "model.onnx",
+        "PATH": f"{takt.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "MODEL": "model.onnx", "BOOK": str(SHIPPED),
         base: git("rev-parse", "HEAD~1"), "GITHUB_STEP_SUMMARY": str(summary),
     }  # fmt: skip
     text = script(yaml.safe_load((ROOT / "docs" / "ci" / name).read_text(encoding="utf-8")))
@@ -61,3 +62,4 @@ def test_a_change_over_budget_fails_and_says_why(name: str, script: Any, base: s
     said = summary.read_text(encoding="utf-8") if base == "BASE" else ended.stdout
     assert said.startswith("**Over budget: latency grew by ")
     assert "<details>" in said
+    assert "price of 1,000, Standard" in said

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from apps.billing.services import invoice_issue
 from apps.cli.main import PARTLY, RIGHT, UNUSABLE, WRONG, main
 from apps.cli.recompile import facts_of, model_read, recompile
 from apps.compilation.models import Program
-from apps.pricing.rating import digest_of
+from apps.pricing.rating import decimal_text, digest_of, exact_sum, payable_of, shares_of
 from apps.sales.exports import quote_json
 from apps.sales.models import Contract
 from apps.sales.services import quote_accept, quote_create
@@ -285,6 +286,27 @@ def test_missing_files_and_a_missing_book_are_named(papers: Papers, capsys: pyte
     assert "No price book is given" in capsys.readouterr().err
     assert papers.run(papers.invoice, Path("/nowhere/net.onnx"), SHIPPED) == UNUSABLE
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_adjustments_belong_to_the_total_and_have_shares(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    """A credit of 0.5 beside the lines: net, rounding and every share follow, or the first difference is named."""
+    body = {key: value for key, value in papers.invoice.items() if key != "digest"}
+    amounts = [Decimal(line["amount"]) for line in body["lines"]] + [Decimal("-0.5")]
+    net = exact_sum(amounts)
+    rounded = payable_of(net, exponent=2)
+    *shares, carried = shares_of(rounded.payable, [*amounts, Decimal(0)], exponent=2)
+    for line, share in zip(body["lines"], shares, strict=False):
+        line["share"] = decimal_text(share)
+    body |= {
+        "adjustments": [{"number": 1, "kind": "credit", "amount": "-0.5", "share": decimal_text(shares[-1])}],
+        "net": decimal_text(net), "total": decimal_text(net), "payable": decimal_text(rounded.payable),
+        "correction": decimal_text(rounded.correction), "due": decimal_text(rounded.payable),
+        "carried_in_share": decimal_text(carried),
+    }  # fmt: skip
+    assert papers.run(body) == RIGHT
+    body["adjustments"][0]["share"] = "0"
+    assert papers.run(body) == WRONG
+    assert "adjustment 1, share" in capsys.readouterr().out
 
 
 def test_the_command_runs_where_the_server_is_not_installed(papers: Papers) -> None:

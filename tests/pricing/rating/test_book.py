@@ -24,6 +24,19 @@ def test_spaces_key_order_and_trailing_zeros_do_not_change_the_digest() -> None:
     assert book_from_text(json.dumps(shuffled, indent=7)).digest == book().digest
 
 
+def test_what_a_book_may_say_besides_survives_json() -> None:
+    def change(d: dict[str, Any]) -> None:
+        d.update(minimum_charge="5", free_tera_operations="0.5", missed_guarantee="0.25", commitment_days={"month": 30})
+        d["tariff"]["periods"][1]["factor"] = "0.6"
+        d["classes"]["standard"]["time_of_use"] = True
+
+    rich = book(change)
+    again = book_from_json(json.loads(json.dumps(rich.to_json())))
+    assert again == rich
+    assert again.digest == rich.digest != book().digest
+    assert (rich.tariff.period("off-peak").factor, rich.missed_guarantee) == (Decimal("0.6"), Decimal("0.25"))
+
+
 def test_one_digit_changes_the_digest() -> None:
     assert book(lambda d: d["prices"]["lpu"].update(int8="0.002000000001")).digest != book().digest
 
@@ -64,6 +77,17 @@ def test_one_digit_changes_the_digest() -> None:
         (lambda d: d["tariff"]["weekday"][0].__setitem__(0, 7), "not the index of a period"),
         (lambda d: d["tariff"].update(periods=[]), "1 to 24 periods"),
         (lambda d: d["tariff"]["holidays"].append({"day": "2026-02-30", "name": "x"}), "not a date"),
+        (lambda d: d["classes"]["batch"].update(discount="0"), "nothing is sold for nothing"),
+        (lambda d: d["commitments"].update(year="0"), "nothing is sold for nothing"),
+        (lambda d: d["prices"]["lpu"].update(int8="1000000001"), "costs at most"),
+        (lambda d: d["tariff"]["periods"][0].update(factor="0"), "nothing is sold for nothing"),
+        (lambda d: d["tariff"]["periods"][0].update(factor="1.5"), "no class has time_of_use"),
+        (lambda d: d["tariff"]["periods"][1].update(name="peak"), "two periods of one name"),
+        (lambda d: d["classes"]["batch"].update(time_of_use=1), "neither true nor false"),
+        (lambda d: d.update(minimum_charge="-1"), "minimum_charge is -1"),
+        (lambda d: d.update(free_tera_operations=3), "not a plain decimal"),
+        (lambda d: d.update(commitment_days={"decade": 3650}), "is not one of the commitments"),
+        (lambda d: d.update(missed_guarantee="2"), "missed_guarantee is 2"),
         (lambda d: [p.update(off_peak=False) for p in d["tariff"]["periods"]], "no off-peak hour"),
     ],
 )  # fmt: skip
