@@ -65,6 +65,7 @@ class Handler:
 
 # The table of handlers. A room adds a line; the function is imported when the first row comes.
 HANDLERS: tuple[Handler, ...] = (
+    Handler("stripe", ("invoice.issued",), "apps.billing.stripe.collecting.outbox_handle", remote=True),
     Handler(
         "webhooks",
         (

@@ -30,6 +30,10 @@ class PaymentProvider(Protocol):
         """How to pay this invoice."""
         ...
 
+    def collects(self, *, due: Decimal, currency: str) -> bool:
+        """True when new invoices about so much are to be paid this way."""
+        ...
+
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
         """The reference to store for money that came in. Raises Problem when it cannot be recorded so."""
         ...
@@ -39,6 +43,9 @@ class BankTransfer:
     """The customer transfers, an administrator sees the money arrive and marks the invoice paid."""
 
     name = "bank-transfer"
+
+    def collects(self, *, due: Decimal, currency: str) -> bool:
+        return True
 
     def instructions(self, invoice: Invoice) -> Instructions:
         amount = amount_text(invoice.open, exponent=invoice.exponent)
@@ -62,8 +69,20 @@ class BankTransfer:
         return reference.strip()[:120]
 
 
+# Asked in this order; others put themselves before bank transfer, which always serves.
 PROVIDERS: dict[str, PaymentProvider] = {BankTransfer.name: BankTransfer()}
-DEFAULT_PROVIDER = BankTransfer.name
+
+
+def provider_register(provider: PaymentProvider) -> None:
+    """Add a provider; it is asked before those that are known."""
+    known = {name: one for name, one in PROVIDERS.items() if name != provider.name}
+    PROVIDERS.clear()
+    PROVIDERS.update({provider.name: provider, **known})
+
+
+def provider_default(*, due: Decimal, currency: str) -> str:
+    """The name of the provider for a new invoice about `due`."""
+    return next(name for name, one in PROVIDERS.items() if one.collects(due=due, currency=currency))
 
 
 def provider_of(invoice: Invoice) -> PaymentProvider:

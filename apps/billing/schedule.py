@@ -16,6 +16,11 @@ SCHEDULE = {
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600},
     },
+    "stripe-tend": {
+        "task": "apps.billing.tasks.stripe_tend",
+        "schedule": 60.0,
+        "options": {"queue": "default", "expires": 60},
+    },
     "webhooks-send": {
         "task": "apps.billing.tasks.webhooks_send",
         "schedule": 3.0,

@@ -1,10 +1,13 @@
 """Periodic work of the billing room."""
 
 from celery import shared_task
+from django.conf import settings
 from django.utils import timezone
 
 from apps.billing import outbox
 from apps.billing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
+from apps.billing.stripe.collecting import client_of_settings, pushes_tend
+from apps.billing.stripe.events import event_handle, events_catch_up
 from apps.billing.webhooks.services import deliveries_send
 
 
@@ -37,3 +40,18 @@ def credits_tend() -> int:
     """Credit missed guarantees, end what has expired."""
     now = timezone.now()
     return guarantees_credit_due(now=now) + grants_expire(now=now)
+
+
+@shared_task(name="apps.billing.tasks.stripe_event", queue="default")
+def stripe_event(*, event_id: str) -> bool:
+    """Handle an event that Stripe has delivered."""
+    return event_handle(event_id=event_id, client=client_of_settings(), now=timezone.now())
+
+
+@shared_task(name="apps.billing.tasks.stripe_tend", queue="default")
+def stripe_tend() -> int:
+    """Bring invoices that wait and catch up on events; does nothing without a key."""
+    if not settings.STRIPE_API_KEY:
+        return 0
+    client, now = client_of_settings(), timezone.now()
+    return pushes_tend(client=client, now=now) + events_catch_up(client=client, now=now)

@@ -3,11 +3,13 @@
 from django.urls import URLPattern, URLResolver, path
 
 from apps.billing import exporting, views
+from apps.billing.stripe.views import webhook
 from apps.billing.webhooks import views as webhooks
 
 app_name = "billing"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("stripe/webhook", webhook, name="stripe_webhook"),
     path("portal", views.portal, name="portal"),
     path("portal/settings", views.settings, name="settings"),
     path("portal/ledger", views.ledger, name="ledger"),

@@ -59,6 +59,7 @@ ROUTES = [
     page("/invoices/<uuid:pk>", make=_invoice),
     page("/invoices/<uuid:pk>/invoice.<str:kind>", make=lambda cast: {**_invoice(cast), "kind": "pdf"}),
     page("/payments", "GET", "POST", admin=True),
+    page("/stripe/webhook", "POST", public=True),
     operation("GET /invoices"),
     operation("POST /invoices", roles=MONEY, scope=Scope.BILLING, body={}),
     operation("GET /invoices/draft"),

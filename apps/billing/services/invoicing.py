@@ -21,7 +21,7 @@ from apps.billing.models import (
     InvoiceLine,
     InvoiceState,
 )
-from apps.billing.payments import DEFAULT_PROVIDER
+from apps.billing.payments import provider_default
 from apps.billing.services.granting import grants_use
 from apps.billing.services.settling import balance_use, tell
 from apps.ledger.models import AccountKind, Cap, UsageRow
@@ -142,7 +142,7 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
         open=draft.due,
         document=document,
         digest=digest_of(document),
-        provider=DEFAULT_PROVIDER,
+        provider=provider_default(due=draft.due, currency=draft.currency),
         issued_at=now,
         issued_by=actor,
         due_at=due_at,

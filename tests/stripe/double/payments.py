@@ -72,6 +72,11 @@ def refund_create(store: Store, given: Thing, path: Thing) -> Thing:
     return refund
 
 
+def refund_get(store: Store, given: Thing, path: Thing) -> Thing:
+    """GET /v1/refunds/{refund}"""
+    return store.get("refund", path["refund"])
+
+
 def refund_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
     """GET /v1/refunds"""
     wanted = {name: given[name] for name in ("charge", "payment_intent") if name in given}

@@ -40,6 +40,7 @@ ROUTES: dict[tuple[str, str], Callable[[Store, Thing, Thing], Thing | list[Thing
     ("GET", "/v1/payment_intents/{intent}"): payments.intent_get,
     ("POST", "/v1/refunds"): payments.refund_create,
     ("GET", "/v1/refunds"): payments.refund_list,
+    ("GET", "/v1/refunds/{refund}"): payments.refund_get,
     ("GET", "/v1/events"): event_list,
     ("GET", "/v1/events/{id}"): event_get,
 }

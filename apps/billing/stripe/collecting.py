@@ -1,0 +1,118 @@
+"""Brings our invoices to Stripe and keeps how far each has come."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import stripe
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts.models import Organisation
+from apps.billing.models import Invoice, PushState, StripeCustomer, StripePush
+from apps.billing.stripe.amounts import minor_of
+from apps.billing.stripe.gateway import Broken, Uncertain, called, client_make
+from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
+from apps.ledger.models import OutboxRow
+from apps.pricing.rating.decimals import subtract
+
+PROVIDER = "stripe"
+KEY_TRUST = timedelta(hours=23)  # Stripe forgets a key after 24 hours: then what is there is looked up, under a new key
+ITEMS_MAX = 200  # Stripe takes 250 on an invoice
+
+log = structlog.get_logger("stripe")
+
+
+def client_of_settings() -> stripe.StripeClient:
+    """The client for the installation's key."""
+    return client_make(api_key=settings.STRIPE_API_KEY, base=settings.STRIPE_API_BASE)
+
+
+@transaction.atomic
+def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
+    """The organisation's customer at Stripe, made when there is none. Raises gateway.Uncertain."""
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    known = StripeCustomer.objects.filter(organisation=organisation).first()
+    if known is not None:
+        return known
+    given: Any = {"name": organisation.name, "metadata": {"takt_organisation": str(organisation.id)}}
+    options: Any = {"idempotency_key": f"organisation:{organisation.id}:customer"}
+    made = called(lambda: client.v1.customers.create(given, options))
+    return StripeCustomer.objects.create(organisation=organisation, customer_id=made.id, created_at=now)
+
+
+def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
+    """An invoice was issued: bring it. What fails is tried again by the scheduler, so nothing waits behind it."""
+    invoice = Invoice.objects.filter(pk=row.payload["invoice"], provider=PROVIDER, open__gt=0).first()
+    if invoice is not None and settings.STRIPE_API_KEY:
+        push_run(invoice_id=invoice.id, client=client_of_settings(), now=now)
+
+
+@transaction.atomic
+def push_run(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
+    """Bring an invoice as far as it goes. Safe to repeat; an outage leaves it waiting with the reason."""
+    StripePush.objects.bulk_create([StripePush(invoice_id=invoice_id, version_at=now)], ignore_conflicts=True)
+    push = StripePush.objects.select_for_update().get(pk=invoice_id)
+    if push.state != PushState.WAITING:
+        return push
+    if now - push.version_at > KEY_TRUST:
+        push.version, push.version_at = push.version + 1, now
+    try:
+        customer = customer_ensure(client=client, organisation=push.invoice.organisation, now=now)
+        _take(push, invoice_push(client, order_of(push, customer)))
+    except Broken as outage:
+        push.version, push.version_at, push.error = push.version + 1, now, str(outage)
+    except Uncertain as outage:
+        push.error = str(outage)
+    except (TotalDiffers, ValueError, stripe.InvalidRequestError) as refusal:
+        push.state, push.error = PushState.MISMATCH, str(refusal)[:400]
+        log.error("stripe.mismatch", invoice=push.invoice.number, reason=push.error)
+    push.save(update_fields=["stripe_id", "state", "version", "version_at", "hosted_url", "error"])
+    return push
+
+
+def _take(push: StripePush, found: stripe.Invoice) -> None:
+    push.stripe_id, push.state, push.error = found.id, PushState.OPEN, ""
+    push.hosted_url = str(found.hosted_invoice_url or "")
+
+
+def order_of(push: StripePush, customer: StripeCustomer) -> Order:
+    """What Stripe is asked to collect: our lines, our tax, and what is settled already, as items that sum to `open`."""
+    invoice, document = push.invoice, push.invoice.document
+    exponent = document["currency"]["exponent"]
+    named = [(_title(line), Decimal(line["share"])) for line in document["lines"]]
+    named += [(one["title"], Decimal(one["share"])) for one in document.get("adjustments", [])]
+    named += [
+        ("Carried from the invoice before", Decimal(document["carried_in_share"])),
+        ("Tax", invoice.tax),
+        ("Settled already", subtract(invoice.open, invoice.due)),
+    ]
+    items = [Item(title, minor_of(amount, exponent=exponent)) for title, amount in named if amount]
+    if len(items) > ITEMS_MAX:
+        rest = items[ITEMS_MAX - 1 :]
+        items = [
+            *items[: ITEMS_MAX - 1],
+            Item(f"{len(rest)} more lines, see {invoice.number}", sum(r.amount for r in rest)),
+        ]
+    return Order(
+        invoice_id=str(invoice.id), number=invoice.number, customer=customer.customer_id, currency=invoice.currency,
+        due_at=invoice.due_at, total=minor_of(invoice.open, exponent=exponent), items=tuple(items), version=push.version,
+        is_automatic=bool(customer.payment_method),
+    )  # fmt: skip
+
+
+def _title(line: dict[str, Any]) -> str:
+    program = line.get("program") or {}
+    return f"{line['number']}. {line.get('title') or program.get('model') or line['kind']}"
+
+
+def pushes_tend(*, client: stripe.StripeClient, now: datetime) -> int:
+    """Bring every invoice that waits; returns how many are there now."""
+    known = StripePush.objects.exclude(state=PushState.WAITING).values("invoice")
+    waiting = Invoice.objects.filter(provider=PROVIDER, open__gt=0).exclude(pk__in=known).order_by("issued_at")
+    ids = list(waiting.values_list("pk", flat=True)[:100])
+    return sum(push_run(invoice_id=one, client=client, now=now).state == PushState.OPEN for one in ids)

@@ -1,0 +1,38 @@
+"""Stripe as a way in which invoices are paid."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django.conf import settings
+
+from apps.accounts.problems import Problem
+from apps.billing.models import Invoice, StripePush
+from apps.billing.payments import Instructions
+
+# Less than this cannot be collected by card: Stripe would put it on the customer's balance there.
+SMALLEST = {
+    "AUD": "0.5", "CAD": "0.5", "CHF": "0.5", "CZK": "15", "DKK": "2.5", "EUR": "0.5", "GBP": "0.3", "HKD": "4",
+    "JPY": "50", "NOK": "3", "NZD": "0.5", "PLN": "2", "SEK": "3", "SGD": "0.5", "USD": "0.5",
+}  # fmt: skip
+
+
+class Stripe:
+    """Stripe collects and tells us; see apps/billing/stripe."""
+
+    name = "stripe"
+
+    def collects(self, *, due: Decimal, currency: str) -> bool:
+        """True when there is a key, and the amount is one that Stripe takes."""
+        return bool(settings.STRIPE_API_KEY) and currency in SMALLEST and due >= Decimal(SMALLEST[currency])
+
+    def instructions(self, invoice: Invoice) -> Instructions:
+        push = StripePush.objects.filter(invoice=invoice).first()
+        url = push.hosted_url if push else ""
+        text = "Pay by card on Stripe's page." if url else "The page to pay on is being made; look again in a minute."
+        return Instructions(title="Pay by card", text=text, reference=invoice.number, url=url or None)
+
+    def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
+        if amount <= 0 or not reference.strip():
+            raise Problem(422, "Not recorded", "Enter what arrived and its reference.", kind="payment-reference")
+        return reference.strip()[:120]
