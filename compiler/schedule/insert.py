@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from compiler.schedule.planes import Place, Plane
@@ -47,7 +48,8 @@ class Placement:
 
 
 class Insertion:
-    """One pass over all jobs: the lowest rank first, for one period; no tile before its ``release``."""
+    """One pass over all jobs: the lowest rank first, for one period; no tile before its ``release``, none that ends behind
+    the ``limit``."""
 
     def __init__(
         self,
@@ -57,8 +59,9 @@ class Insertion:
         period: int = ONCE,
         release: Sequence[int] = (),
         copies: int = 1,
+        limit: int = NEVER,
     ) -> None:
-        self.p, self.rank = problem, rank
+        self.p, self.rank, self.limit = problem, rank, limit
         self.period = period
         self.span = [period * copies if moves else period for moves in problem.moves]
         self.tracks = {
@@ -161,6 +164,8 @@ class Insertion:
             if start < first[b]:
                 first[b] = start
         end = start + p.end[n]
+        if end > self.limit:
+            raise TooShort(end)
         for b, whole in p.ends[n]:
             until = end if whole else start + p.beats[n]
             if until > last[b]:
@@ -168,10 +173,7 @@ class Insertion:
             if last[b] - first[b] > self.span[b]:
                 raise TooShort(last[b] - first[b])
         earliest = self.earliest
-        for user, lag in p.users[n]:
-            if start + lag > earliest[user]:
-                earliest[user] = start + lag
-        for user, lag in p.held.get(n, ()):
+        for user, lag in chain(p.users[n], p.held.get(n, ())):
             if start + lag > earliest[user]:
                 earliest[user] = start + lag
 

@@ -41,13 +41,17 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     least = busiest(p, machine, once)
     best = Repeated(once, max(1, once.latency), 1)
     low, wanted = least - 1, least + (best.period - least) // 4
-    for _ in range(max(FEWEST, passes(2 * len(p.beats), PERIODS))):
+    allowed = passes(2 * len(p.beats), PERIODS)
+    releases: list[Sequence[int]] = [late, ()]  # as late as the order allows, so that buffers live shortly; or at once
+    for _ in range(max(FEWEST, allowed)):
         if not low < wanted < best.period:
             break
         limit = _allowed(once.latency, wanted, least, objective)
         placed = None
-        for release in (late, ()):  # as late as the order allows, so that buffers live shortly; or as soon as possible
+        for release in list(releases):
             placed = placed or _placed(p, machine, rank, wanted, release, copies, limit)
+            if placed is None and allowed == 1 and len(releases) > 1:
+                releases.remove(release)  # the longest programs do not try again what failed
         if placed is None:
             low = wanted
         else:
@@ -69,10 +73,9 @@ def _placed(
     p: Problem, machine: Machine, rank: list[int], period: int, release: Sequence[int], copies: int, limit: int
 ) -> Placement | None:
     try:
-        placed = Insertion(p, machine, rank, period, release, copies).run()
+        return Insertion(p, machine, rank, period, release, copies, limit).run()
     except TooShort:
         return None
-    return placed if placed.latency <= limit else None
 
 
 def taken(p: Problem, placed: Placement, period: int) -> int:
