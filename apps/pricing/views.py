@@ -44,6 +44,22 @@ def book(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
+def compare(request: HttpRequest) -> HttpResponse:
+    """Every place at which two published books differ; without a choice, the last two."""
+    books = list(PriceBook.objects.order_by("-version"))
+    known = {str(one.version): one for one in books}
+    if not books:
+        raise Http404
+    after = known.get(request.GET.get("after", str(books[0].version)))
+    before = known.get(request.GET.get("before", str(books[min(1, len(books) - 1)].version)))
+    if before is None or after is None:
+        raise Http404
+    differences = book_differences(before, after)
+    context = {"books": books, "before": before, "after": after, "differences": differences}
+    return render(request, "pricing/compare.html", context)
+
+
+@require_GET
 def book_json(request: HttpRequest, version: int) -> HttpResponse:
     """The document as a file, for `takt verify`."""
     found = PriceBook.objects.filter(version=version).first() if version < 2**31 else None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.test import Client
 
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.pricing.models import PriceBook
 from apps.pricing.seed import seed
@@ -107,6 +110,18 @@ def test_the_difference_between_two_books_names_every_place() -> None:
     assert [(one.place, one.before, one.after) for one in found] == [
         ("floor", '"0.25"', '"0.2"'), ("prices.lpu.float32", '"0.008"', '"0.007"'), ("version", "1", "2"),
     ]  # fmt: skip
+
+
+def test_any_two_books_are_compared_on_a_page(cast: Cast, as_user: Callable[[User], Client]) -> None:
+    _first()
+    _second(floor="0.2")
+    client = as_user(cast.viewer)
+    shown = client.get("/prices/compare").content.decode()
+    assert "prices.lpu.float32" in shown
+    assert "&quot;0.007&quot;" in shown
+    assert "These two are the same book" in client.get("/prices/compare?before=2&after=2").content.decode()
+    assert client.get("/prices/compare?before=7").status_code == 404
+    assert "/prices/compare" in client.get("/prices").content.decode()
 
 
 def test_seeding_twice_publishes_once(cast: Cast) -> None:

@@ -222,6 +222,11 @@ class Rating:
         """The operations that the program counts, all executions together."""
         return self.counts.operations * self.executions
 
+    @cached_property
+    def text(self) -> str:
+        """The one text of its document (`canonical_json`), made once however many usage rows carry this rating."""
+        return canonical_json(self.to_json())
+
     @property
     def list_amount(self) -> Decimal:
         """The price before surcharge and discounts."""
