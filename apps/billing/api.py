@@ -21,6 +21,7 @@ from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY, Scope
 from apps.billing import selectors, services
+from apps.billing.budgets.api import router as budgets_router
 from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
@@ -36,6 +37,7 @@ from apps.pricing.selectors import book_in_force
 router = Router(tags=["invoices and usage"])
 router.add_router("", exporting_router)
 router.add_router("", webhooks_router)
+router.add_router("", budgets_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 

@@ -74,6 +74,8 @@ HANDLERS: tuple[Handler, ...] = (
         ),
         "apps.billing.webhooks.services.outbox_handle",
     ),
+    Handler("budgets", ("ledger.usage",), "apps.billing.budgets.services.usage_handle"),
+    Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True),
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from django.urls import URLPattern, URLResolver, path
 
 from apps.billing import exporting, views
 from apps.billing.stripe.views import webhook
+from apps.billing.budgets import views as budgets
 from apps.billing.webhooks import views as webhooks
 
 app_name = "billing"
@@ -14,6 +15,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("portal/settings", views.settings, name="settings"),
     path("portal/ledger", views.ledger, name="ledger"),
     path("portal/focus.csv", exporting.focus_file, name="focus_file"),
+    path("portal/budgets", budgets.budget_list, name="budget_list"),
+    path("portal/budgets/<uuid:pk>/delete", budgets.budget_delete, name="budget_delete"),
     path("portal/webhooks", webhooks.endpoint_list, name="webhook_list"),
     path("portal/webhooks/<uuid:pk>", webhooks.endpoint_detail, name="webhook_detail"),
     path("outbox", webhooks.outbox, name="outbox"),

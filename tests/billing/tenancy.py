@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from django.utils import timezone
 
 from apps.accounts.roles import MONEY, Scope
+from apps.billing.budgets.services import budget_create
 from apps.billing.models import Invoice, WebhookEndpoint
-from apps.billing.services import invoice_issue
+from apps.billing.services import credit_note_issue, invoice_issue
 from apps.billing.webhooks.services import endpoint_create, test_message
 from tests.cast import Cast
 from tests.sales.tenancy import a_contract_of
@@ -43,13 +45,44 @@ def _delivery(cast: Cast) -> dict[str, Any]:
     return {"pk": test_message(endpoint=an_endpoint_of(cast), now=timezone.now()).pk}
 
 
+def _budget(cast: Cast) -> dict[str, Any]:
+    now, amount = timezone.now(), Decimal(10)
+    return {
+        "pk": budget_create(
+            organisation=cast.organisation, amount=amount, currency="EUR", actor=cast.billing, now=now
+        ).pk
+    }
+
+
 WEBHOOK = {"url": "https://example.com/hook", "topics": ["invoices"]}
 
+
+def _million(cast: Cast) -> dict[str, Any]:
+    return {"pk": an_invoice_of(cast, executions=10**6).pk}
+
+
+def _credit_note(cast: Cast) -> dict[str, Any]:
+    invoice = an_invoice_of(cast, executions=10**6)
+    return {"pk": credit_note_issue(invoice_id=invoice.pk, reason="wrong", actor=cast.admin, now=timezone.now()).pk}
+
+
 ROUTES = [
+    page("/credit-notes/<uuid:pk>/credit-note.<str:kind>", make=lambda cast: {**_credit_note(cast), "kind": "pdf"}),
+    operation("GET /credit-notes"),
+    operation("GET /credit-notes/{uuid:pk}/file", make=_credit_note),
+    operation("POST /invoices/{uuid:pk}/credit-notes", scope=Scope.ADMIN, make=_million, body={"reason": "wrong"}),
+    operation(
+        "POST /invoices/{uuid:pk}/end", scope=Scope.ADMIN, make=_million, body={"action": "void", "reason": "wrong"}
+    ),
+    operation("GET /credits"),
+    operation("POST /credits", scope=Scope.ADMIN, body={"organisation": "0", "amount": "1.00", "reason": "x"}),
     page("/portal"),
     page("/portal/settings", "GET", "POST", roles=MONEY),
     page("/portal/ledger"),
     page("/portal/focus.csv"),
+    page("/portal/budgets"),
+    page("/portal/budgets", "POST", roles=MONEY),
+    page("/portal/budgets/<uuid:pk>/delete", "POST", roles=MONEY, make=_budget),
     page("/portal/webhooks", "GET", "POST", roles=MONEY),
     page("/portal/webhooks/<uuid:pk>", "GET", "POST", roles=MONEY, make=_endpoint),
     page("/outbox", admin=True),
@@ -70,6 +103,10 @@ ROUTES = [
     ),
     operation("GET /usage"),
     operation("GET /usage/focus"),
+    operation("GET /budgets"),
+    operation("POST /budgets", roles=MONEY, scope=Scope.BILLING, body={"amount": "10.00"}),
+    operation("DELETE /budgets/{uuid:pk}", roles=MONEY, scope=Scope.BILLING, make=_budget),
+    operation("GET /budget-alerts"),
     operation("GET /webhooks", roles=MONEY, scope=Scope.BILLING),
     operation("POST /webhooks", roles=MONEY, scope=Scope.BILLING, body=WEBHOOK),
     operation("DELETE /webhooks/{uuid:pk}", roles=MONEY, scope=Scope.BILLING, make=_endpoint),

@@ -1,5 +1,6 @@
 """The facts of the billing room, one module for each kind."""
 
+from apps.billing.models.budgets import AlertKind, Budget, BudgetAlert
 from apps.billing.models.credits import (
     CreditGrant,
     CreditNote,
@@ -32,7 +33,10 @@ from apps.billing.models.webhooks import WebhookAttempt, WebhookDelivery, Webhoo
 
 __all__ = [
     "WAITING",
+    "AlertKind",
     "BillingProfile",
+    "Budget",
+    "BudgetAlert",
     "CreditGrant",
     "CreditNote",
     "CreditNoteCounter",

@@ -1,0 +1,1 @@
+"""Budgets and their alerts. A budget tells, a spend cap stops."""
