@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.ledger.identity import identity
-from apps.pricing.rating import Rating, digest_of
+from apps.pricing.rating import Rating
 
 
 @dataclass(frozen=True)
@@ -37,44 +38,41 @@ class Usage:
     token_id: UUID | None = None
 
     @cached_property
-    def rating_json(self) -> dict[str, Any]:
-        """The rating as it is stored."""
-        return self.rating.to_json()
-
-    @cached_property
     def digest(self) -> str:
-        """SHA-256 over everything that it says."""
-        return digest_of(payload_of(self.columns_told()))
+        """SHA-256 over everything that it says: `digest_of(payload_of(its columns))`, put together around the text that
+        the rating has already, since a batch may have thousands of rows with one rating."""
+        token = "" if self.token_id is None else f',"token":"{self.token_id}"'
+        text = (
+            f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{stamp(self.occurred_from)}",'
+            f'"lease":"{self.lease_id}","model":{json.dumps(self.model_name, ensure_ascii=False)},'
+            f'"operations":{self.operations},"program":"{self.program_digest}","project":"{self.project_id}",'
+            f'"quantity":{self.rating.executions},"rating":{self.rating.text},"to":"{stamp(self.occurred_to)}"{token}}}'
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
 
-    def columns_told(self) -> dict[str, Any]:
-        """The columns of its row that its digest is over."""
+    def columns(self) -> dict[str, Any]:
+        """The columns of its row; the rating as its text."""
         return {
+            "id": identity(self.organisation_id, "usage", self.idempotency_key),
+            "organisation_id": self.organisation_id,
             "contract_id": self.contract_id,
             "lease_id": self.lease_id,
+            "idempotency_key": self.idempotency_key,
+            "payload_digest": self.digest,
             "quantity": self.rating.executions,
             "operations": self.operations,
             "cycles": self.cycles,
+            "billed_operations": self.rating.billed_operations,
             "program_digest": self.program_digest,
             "project_id": self.project_id,
             "token_id": self.token_id,
             "model_name": self.model_name,
-            "rating": self.rating_json,
-            "occurred_from": self.occurred_from,
-            "occurred_to": self.occurred_to,
-        }
-
-    def columns(self) -> dict[str, Any]:
-        """The columns of its row."""
-        return {
-            **self.columns_told(),
-            "id": identity(self.organisation_id, "usage", self.idempotency_key),
-            "organisation_id": self.organisation_id,
-            "idempotency_key": self.idempotency_key,
-            "payload_digest": self.digest,
-            "billed_operations": self.rating.billed_operations,
             "klass": self.rating.terms.klass,
+            "rating": self.rating.text,
             "amount": self.rating.amount,
             "currency": self.rating.currency,
+            "occurred_from": self.occurred_from,
+            "occurred_to": self.occurred_to,
         }
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from apps.pricing.rating.book import NO_COMMITMENT
-from apps.pricing.rating.decimals import CONTEXT, TERA, decimal_text, multiply
+from apps.pricing.rating.decimals import CONTEXT, TERA, canonical_json, decimal_text, multiply
 from apps.pricing.rating.errors import RatingError
 
 EXECUTION, QUOTA, SPREAD, INTERVAL = "execution", "quota", "spread", "interval"
