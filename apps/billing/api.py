@@ -26,6 +26,7 @@ from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.models import Invoice
+from apps.billing.settling_api import router as settling_router
 from apps.billing.webhooks.api import router as webhooks_router
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import cap_of, chain_verify, day_roots, spending
@@ -35,6 +36,7 @@ from apps.pricing.rating.decimals import decimal_of
 from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
+router.add_router("", settling_router)
 router.add_router("", exporting_router)
 router.add_router("", webhooks_router)
 router.add_router("", budgets_router)
@@ -57,6 +59,8 @@ class InvoiceOut(Schema):
     payable: str
     tax: str
     due: str
+    open: str
+    reminders: int
     period_start: datetime
     period_end: datetime
     issued_at: datetime
@@ -88,6 +92,10 @@ class InvoiceOut(Schema):
     @staticmethod
     def resolve_due(row: Invoice) -> str:
         return decimal_text(row.due)
+
+    @staticmethod
+    def resolve_open(row: Invoice) -> str:
+        return decimal_text(row.open)
 
 
 class DraftOut(Schema):

@@ -1,12 +1,14 @@
-"""An invoice as PDF, CSV and JSON, written from the stored document."""
+"""An invoice or a credit note as PDF, CSV and JSON, written from the stored document."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from decimal import Decimal
 from typing import Any
 
-from apps.billing.models import Invoice
+from apps.billing.models import CreditNote, Invoice
 from apps.billing.payments import provider_of
 from apps.figures import count_format, money_exact_format, money_format
 from apps.sales.exports import instant, step_of, step_table, steps_csv
@@ -19,8 +21,15 @@ def invoice_json(invoice: Invoice) -> str:
 
 
 def invoice_csv(invoice: Invoice) -> str:
-    """Lines x steps."""
-    return steps_csv(invoice.document["lines"])
+    """Lines x steps, then the named lines beside usage, one row for each."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    code = invoice.document["currency"]["code"]
+    for one in invoice.document.get("adjustments", []):
+        writer.writerow(
+            [one["number"], one["title"], *[""] * 5, one["kind"], "add", "", "", one["amount"], code, one["sentence"]]
+        )
+    return steps_csv(invoice.document["lines"]) + buffer.getvalue()
 
 
 def invoice_pdf(invoice: Invoice) -> bytes:
@@ -42,11 +51,20 @@ def invoice_pdf(invoice: Invoice) -> bytes:
     paper.heading("Lines")
     paper.table(
         ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency})"],
-        [_row(line, currency) for line in document["lines"]],
+        [
+            *(_row(line, currency) for line in document["lines"]),
+            *(_adjustment_row(one, currency) for one in document.get("adjustments", [])),
+        ],
         widths=(0.05, 0.27, 0.15, 0.2, 0.18, 0.15),
         right=4,
         fine=True,
     )
+    for one in document.get("adjustments", []):
+        paper.text(f"{one['number']}. {one['title']}: {one['sentence']}", small=True)
+    for line in document["lines"]:
+        if "downgrade" in line:
+            saved = money_exact_format(line["downgrade"]["saved"], currency)
+            paper.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
     paper.facts(_totals(document, currency))
     instructions = provider_of(invoice).instructions(invoice)
     if Decimal(document["due"]):
@@ -85,6 +103,70 @@ def _row(line: dict[str, Any], currency: str) -> list[str]:
     ]
 
 
+def _adjustment_row(one: dict[str, Any], currency: str) -> list[str]:
+    amount, share = money_exact_format(one["amount"], currency), money_format(one["share"], currency)
+    return [str(one["number"]), one["title"], "", "", amount, share]
+
+
+def credit_note_json(note: CreditNote) -> str:
+    """The document with its digest."""
+    return json.dumps({**note.document, "digest": note.digest}, indent=1, ensure_ascii=False) + "\n"
+
+
+def credit_note_csv(note: CreditNote) -> str:
+    """One row for each line that is taken back."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(["credit_note", "invoice", "line", "title", "exact_amount", "share", "currency"])
+    for line in note.document["lines"]:
+        writer.writerow([
+            note.number, note.document["invoice"]["number"], line["number"], line["title"], line["amount"], line["share"],
+            note.currency,
+        ])  # fmt: skip
+    return buffer.getvalue()
+
+
+def credit_note_pdf(note: CreditNote) -> bytes:
+    """The credit note on paper."""
+    document, currency = note.document, note.currency
+    title = f"Credit note {note.number}"
+    paper = Paper(title=title, footer=f"{title} - digest {note.digest[:32]}...")
+    addressee = document["addressee"]
+    paper.facts([
+        ("To", addressee["name"]),
+        *([("Address", addressee["address"])] if addressee["address"] else []),
+        *([("Tax id", addressee["tax_id"])] if addressee["tax_id"] else []),
+        ("Number", note.number),
+        ("Issued", instant(document["issued_at"])),
+        ("Of invoice", document["invoice"]["number"]),
+        ("Reason", document["reason"]),
+    ])  # fmt: skip
+    paper.heading("What is taken back")
+    paper.table(
+        ["Line", "What", "Exact amount", f"Share ({currency})"],
+        [
+            [
+                str(line["number"]), line["title"], money_exact_format(line["amount"], currency),
+                money_format(line["share"], currency),
+            ]
+            for line in document["lines"]
+        ],
+        widths=(0.08, 0.5, 0.24, 0.18),
+        right=2,
+    )  # fmt: skip
+    paper.facts([
+        ("Net", money_format(document["net"], currency)),
+        (f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)),
+        ("Credited", money_format(document["total"], currency)),
+    ])  # fmt: skip
+    paper.text(
+        "What of the invoice was open is settled by this; the rest is your balance and taken by the next invoice."
+    )
+    paper.code(f"credit note {note.digest}")
+    paper.code(f"invoice {document['invoice']['digest']}")
+    return paper.print()
+
+
 def _totals(document: dict[str, Any], currency: str) -> list[tuple[str, str]]:
     rows = [("Net, exact", money_exact_format(document["net"], currency))]
     if Decimal(document["carried_in"]):
@@ -95,6 +177,8 @@ def _totals(document: dict[str, Any], currency: str) -> list[tuple[str, str]]:
     if Decimal(document["carried_out"]):
         rows.append(("Carried to the next invoice", money_exact_format(document["carried_out"], currency)))
     rows.append(("Payable", money_format(document["payable"], currency)))
+    if "tax_note" in document:
+        rows.append(("Tax note", document["tax_note"]))
     rows.append((f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)))
     rows.append(("To pay", money_format(document["due"], currency)))
     return rows

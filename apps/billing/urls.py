@@ -3,8 +3,8 @@
 from django.urls import URLPattern, URLResolver, path
 
 from apps.billing import exporting, views
-from apps.billing.stripe.views import webhook
 from apps.billing.budgets import views as budgets
+from apps.billing.stripe.views import webhook
 from apps.billing.webhooks import views as webhooks
 
 app_name = "billing"
@@ -25,5 +25,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("invoices/draft", views.invoice_draft_page, name="invoice_draft"),
     path("invoices/<uuid:pk>", views.invoice_detail, name="invoice_detail"),
     path("invoices/<uuid:pk>/invoice.<str:kind>", views.invoice_file, name="invoice_file"),
+    path("credit-notes/<uuid:pk>/credit-note.<str:kind>", views.credit_note_file, name="credit_note_file"),
     path("payments", views.payments, name="payments"),
 ]

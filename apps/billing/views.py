@@ -17,11 +17,14 @@ from apps.accounts.access import org_object_get, organisation_get, platform_admi
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
+from apps.billing.adjusting import credits_of
 from apps.billing.api import invoice_file_response
 from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
-from apps.billing.models import BillingProfile, Invoice
+from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
+from apps.billing.services.settling import balance_of
+from apps.billing.settling_api import credit_note_response
 from apps.ledger.selectors import chain_verify, day_roots
 from apps.pricing.selectors import book_in_force, book_next
 from apps.sales.views.quotes import instant, lined
@@ -57,6 +60,8 @@ def portal(request: HttpRequest) -> HttpResponse:
         "compared": selectors.contracts_compared(organisation=organisation, limit=8),
         "invoices": selectors.invoices_of(organisation)[:5],
         "roots": day_roots(organisation.id, now=now)[:3],
+        "credits": credits_of(organisation, currency=book.currency),
+        "balance": balance_of(organisation.id, book.currency),
     }
     return render(request, "billing/portal.html", context)
 
@@ -114,6 +119,7 @@ def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = _document_context(invoice.document) | {
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),
+        "credit_notes": invoice.credit_notes.all(),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{invoice.pk}",
         "books": sorted({line["rating"]["book_version"] for line in invoice.document["lines"]}),
@@ -139,6 +145,12 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
     if kind not in {"pdf", "csv", "json"}:
         raise Http404
     return invoice_file_response(invoice, kind)
+
+
+@require_GET
+def credit_note_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
+    """PDF, CSV or JSON."""
+    return credit_note_response(org_object_get(request, CreditNote, pk=pk), kind)
 
 
 @require_http_methods(["GET", "POST"])

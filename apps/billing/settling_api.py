@@ -1,0 +1,205 @@
+"""Credit notes and credits over JSON, and what administrators do about invoices that are not paid."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.pagination import paginate
+from pydantic import AwareDatetime, Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.models import Organisation
+from apps.accounts.paging import Cursor
+from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
+from apps.billing import services
+from apps.billing.adjusting import credits_of
+from apps.billing.exports import credit_note_csv, credit_note_json, credit_note_pdf
+from apps.billing.models import CreditNote, Invoice
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import decimal_of
+from apps.pricing.selectors import book_in_force
+
+router = Router(tags=["invoices and usage"])
+ADMIN = requires(Scope.ADMIN)
+AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,3})?$"
+TEXT = r"^[^\x00-\x1f]{1,300}$"
+
+
+class CreditNoteIn(Schema):
+    """`parts`: line number -> amount before tax; without it all that is left of the invoice is taken back."""
+
+    reason: str = Field(pattern=TEXT)
+    parts: dict[int, str] | None = None
+
+
+class CreditNoteOut(Schema):
+    id: UUID
+    invoice_id: UUID
+    number: str
+    currency: str
+    net: str
+    tax: str
+    total: str
+    reason: str
+    issued_at: datetime
+    digest: str
+    document: dict[str, Any]
+
+    @staticmethod
+    def resolve_net(row: CreditNote) -> str:
+        return decimal_text(row.net)
+
+    @staticmethod
+    def resolve_tax(row: CreditNote) -> str:
+        return decimal_text(row.tax)
+
+    @staticmethod
+    def resolve_total(row: CreditNote) -> str:
+        return decimal_text(row.total)
+
+
+class CreditIn(Schema):
+    organisation: UUID
+    amount: str = Field(pattern=AMOUNT)
+    reason: str = Field(pattern=TEXT)
+    expires_at: AwareDatetime | None = None
+
+
+class CreditOut(Schema):
+    id: UUID
+    kind: str
+    amount: str
+    left: str
+    currency: str
+    reason: str
+    granted_at: datetime
+    expires_at: datetime | None
+
+
+class EndIn(Schema):
+    action: Literal["void", "write-off", "collection"]
+    reason: str = Field(pattern=TEXT)
+
+
+class StateOut(Schema):
+    id: UUID
+    number: str
+    state: str
+    open: str
+
+
+@router.get("/credit-notes", response=list[CreditNoteOut], operation_id="credit_note_list", summary="Credit notes")
+@paginate(Cursor, ordering=("-issued_at", "id"))
+def credit_note_list(request: HttpRequest) -> QuerySet[CreditNote]:
+    """Newest first."""
+    return CreditNote.objects.filter(organisation=organisation_get(request))
+
+
+@router.get(
+    "/credit-notes/{uuid:pk}/file", operation_id="credit_note_file", summary="A credit note as PDF, CSV or JSON"
+)
+def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
+    """The paper that belongs to the reversal."""
+    return credit_note_response(org_object_get(request, CreditNote, pk=pk), kind)
+
+
+@router.post(
+    "/invoices/{uuid:pk}/credit-notes", auth=ADMIN, response={201: CreditNoteOut}, operation_id="credit_note_create",
+    summary="Issue a credit note",
+)  # fmt: skip
+@idempotent
+def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
+    """For administrators. An invoice never changes: what was wrong is taken back by a reversal with a paper of its own."""
+    try:
+        parts = payload.parts and {number: decimal_of(text, places=3) for number, text in payload.parts.items()}
+    except ValueError as error:
+        raise Problem(422, "Not an amount", str(error), kind="credit-note") from error
+    note = services.credit_note_issue(
+        invoice_id=_known(pk), parts=parts or None, reason=payload.reason, actor=principal_get(request).user,
+        now=timezone.now(),
+    )  # fmt: skip
+    return 201, note
+
+
+@router.post(
+    "/invoices/{uuid:pk}/end", auth=ADMIN, response=StateOut, operation_id="invoice_end",
+    summary="Void an invoice, write it off or give it to collection",
+)  # fmt: skip
+@idempotent
+def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any]:
+    """For administrators."""
+    given: dict[str, Any] = {
+        "invoice_id": _known(pk), "actor": principal_get(request).user, "now": timezone.now(),
+    }  # fmt: skip
+    if payload.action == "void":
+        invoice = services.invoice_void(reason=payload.reason, **given)
+    elif payload.action == "write-off":
+        invoice = services.invoice_write_off(reason=payload.reason, **given)
+    else:
+        invoice = services.invoice_collect(**given)
+    return {"id": invoice.id, "number": invoice.number, "state": invoice.state, "open": decimal_text(invoice.open)}
+
+
+@router.get(
+    "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits and what is left of them"
+)
+def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
+    """The next to expire first, as invoices use them."""
+    currency = book_in_force(at=timezone.now()).currency
+    return [
+        _credit(one.grant, decimal_text(one.left)) for one in credits_of(organisation_get(request), currency=currency)
+    ]
+
+
+@router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
+@idempotent
+def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[str, Any]]:
+    """For administrators: the organisation's next invoices are less by it."""
+    now = timezone.now()
+    organisation = Organisation.objects.filter(pk=payload.organisation).first()
+    if organisation is None:
+        raise Problem(422, "No such organisation", "There is no organisation with this id.", kind="credit")
+    key = request.headers.get("Idempotency-Key") or f"{now.isoformat()}:{payload.reason}"
+    grant = services.grant_create(
+        organisation=organisation, amount=decimal_of(payload.amount, places=3), currency=book_in_force(at=now).currency,
+        reason=payload.reason, expires_at=payload.expires_at, idempotency_key=f"api:{key}"[:160],
+        actor=principal_get(request).user, now=now,
+    )  # fmt: skip
+    return 201, _credit(grant, decimal_text(grant.amount))
+
+
+def _credit(grant: Any, left: str) -> dict[str, Any]:
+    return {
+        "id": grant.id, "kind": grant.kind, "amount": decimal_text(grant.amount), "left": left,
+        "currency": grant.currency, "reason": grant.reason, "granted_at": grant.granted_at, "expires_at": grant.expires_at,
+    }  # fmt: skip
+
+
+def _known(pk: UUID) -> UUID:
+    if not Invoice.objects.filter(pk=pk).exists():
+        raise Http404
+    return pk
+
+
+def credit_note_response(note: CreditNote, kind: str) -> HttpResponse:
+    """A credit note as a download. Raises Http404 for another kind."""
+    writers: dict[str, tuple[str, Any]] = {
+        "pdf": ("application/pdf", credit_note_pdf),
+        "csv": ("text/csv; charset=utf-8", credit_note_csv),
+        "json": ("application/json", credit_note_json),
+    }
+    if kind not in writers:
+        raise Http404
+    content_type, write = writers[kind]
+    response = HttpResponse(write(note), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{note.number}.{kind}"'
+    return response
