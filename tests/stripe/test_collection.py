@@ -138,6 +138,25 @@ def test_events_twice_late_and_out_of_order_change_nothing(
     _equal(cast, store)
 
 
+@pytest.mark.parametrize(
+    ("evidence", "ends"), [("winning_evidence", ("5.63", "0", "0")), ("losing_evidence", ("0", "0", "5.63"))]
+)
+def test_a_dispute_withdraws_the_money_until_it_is_decided(
+    cast: Cast, store: Store, client: stripe.StripeClient, evidence: str, ends: tuple[str, str, str]
+) -> None:
+    def books() -> list[Decimal]:
+        events_catch_up(client=client, now=timezone.now())
+        found = balances(cast.organisation.id)
+        return [balance(found, kind) for kind in ("bank", "disputed", "bad_debt")]
+
+    _pay(client, _pushed(cast, client), "pm_card_createDispute")
+    assert books() == [0, Decimal("5.63"), 0]
+    (dispute,) = store.all("dispute")
+    client.v1.disputes.update(dispute["id"], {"evidence": {"uncategorized_text": evidence}, "submit": True})
+    assert books() == books() == [Decimal(one) for one in ends]
+    assert reconcile_all(cast.organisation).differences == []
+
+
 def test_money_that_comes_twice_is_the_customers_balance(cast: Cast, store: Store, client: stripe.StripeClient) -> None:
     push = _pushed(cast, client)
     invoice_mark_paid(

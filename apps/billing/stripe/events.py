@@ -12,7 +12,7 @@ from django.db import transaction
 from apps.accounts.problems import Problem
 from apps.billing.models import StripeEvent
 from apps.billing.stripe.gateway import Uncertain, called
-from apps.billing.stripe.syncing import invoice_sync, refund_sync
+from apps.billing.stripe.syncing import dispute_sync, invoice_sync, refund_sync
 
 OVERLAP = timedelta(hours=1)  # events are listed by the second of their making, and may be listed late
 
@@ -63,6 +63,8 @@ def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) ->
         invoice_sync(stripe_id=thing["id"], client=client, now=now)
     elif event.type.startswith("refund."):
         refund_sync(refund_id=thing["id"], client=client, now=now)
+    elif event.type.startswith("charge.dispute."):
+        dispute_sync(dispute_id=thing["id"], client=client, now=now)
 
 
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:

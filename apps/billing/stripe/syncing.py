@@ -22,6 +22,13 @@ STATES = {
     "open": PushState.OPEN, "paid": PushState.PAID, "void": PushState.VOID, "uncollectible": PushState.UNCOLLECTIBLE,
 }  # fmt: skip
 
+TOPICS = {
+    FactKind.REFUNDED: "refund.made",
+    FactKind.DISPUTED: "dispute.opened",
+    FactKind.DISPUTE_WON: "dispute.closed",
+    FactKind.DISPUTE_LOST: "dispute.closed",
+}
+
 
 @transaction.atomic
 def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) -> StripePush | None:
@@ -74,6 +81,33 @@ def _failed(invoice: Invoice, reference: str, *, now: datetime) -> None:
         payment_failed(invoice_id=invoice.id, reason="The card was declined.", now=now)
 
 
+def _push_of_intent(intent: str, *, client: stripe.StripeClient, now: datetime) -> StripePush | None:
+    """The invoice that a payment was for, brought up to date first; None when it is not ours."""
+    payments = called(
+        lambda: client.v1.invoice_payments.list({"payment": {"type": "payment_intent", "payment_intent": intent}})
+    )
+    return next((invoice_sync(stripe_id=str(one.invoice), client=client, now=now) for one in payments.data), None)
+
+
+def _move(
+    invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
+) -> bool:
+    """Record that money moved, and post it; False when it is known."""
+    amount = amount_of(minor, exponent=invoice.document["currency"]["exponent"])
+    if not _fact(invoice, kind, reference, amount, now):
+        return False
+    transaction_post(
+        organisation_id=invoice.organisation_id, kind=kind.value, idempotency_key=f"stripe:{kind.value}:{reference}",
+        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reference": reference}, now=now,
+        amounts={to: amount, source: amount.copy_negate()},
+    )  # fmt: skip
+    said = {
+        "invoice": str(invoice.id), "number": invoice.number, "amount": decimal_text(amount), "currency": invoice.currency,
+    }  # fmt: skip
+    outbox_write(organisation_id=invoice.organisation_id, topic=TOPICS[kind], payload=said, now=now)
+    return True
+
+
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
     """Record and post a refund that went out; False when it is known, not through, or of money that is not ours.
@@ -81,22 +115,25 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
     Raises gateway.Uncertain.
     """
     refund = called(lambda: client.v1.refunds.retrieve(refund_id))
-    intent = str(refund.payment_intent)
-    payments = called(
-        lambda: client.v1.invoice_payments.list({"payment": {"type": "payment_intent", "payment_intent": intent}})
-    )
-    push = next((invoice_sync(stripe_id=str(one.invoice), client=client, now=now) for one in payments.data), None)
+    push = _push_of_intent(str(refund.payment_intent), client=client, now=now)
     if push is None or refund.status != "succeeded":
         return False
-    invoice = push.invoice
-    amount = amount_of(refund.amount, exponent=invoice.document["currency"]["exponent"])
-    if not _fact(invoice, FactKind.REFUNDED, refund_id, amount, now):
-        return False
-    transaction_post(
-        organisation_id=invoice.organisation_id, kind="refund", idempotency_key=f"stripe:{refund_id}",
-        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reference": refund_id}, now=now,
-        amounts={AccountKind.REFUND: amount, AccountKind.BANK: amount.copy_negate()},
-    )  # fmt: skip
-    said = {"invoice": str(invoice.id), "number": invoice.number, "amount": decimal_text(amount)}
-    outbox_write(organisation_id=invoice.organisation_id, topic="refund.made", payload=said, now=now)
-    return True
+    return _move(push.invoice, FactKind.REFUNDED, refund_id, refund.amount, AccountKind.REFUND, AccountKind.BANK, now)
+
+
+@transaction.atomic
+def dispute_sync(*, dispute_id: str, client: stripe.StripeClient, now: datetime) -> None:
+    """Record and post a dispute: withdrawn while it is open, then back, or lost. Raises gateway.Uncertain.
+
+    A bank's inquiry (status warning_*) moves no money and is left alone.
+    """
+    dispute = called(lambda: client.v1.disputes.retrieve(dispute_id))
+    push = _push_of_intent(str(dispute.payment_intent), client=client, now=now)
+    if push is None or dispute.status not in {"needs_response", "under_review", "won", "lost"}:
+        return
+    invoice, amount = push.invoice, dispute.amount
+    _move(invoice, FactKind.DISPUTED, dispute_id, amount, AccountKind.DISPUTED, AccountKind.BANK, now)
+    if dispute.status == "won":
+        _move(invoice, FactKind.DISPUTE_WON, dispute_id, amount, AccountKind.BANK, AccountKind.DISPUTED, now)
+    elif dispute.status == "lost":
+        _move(invoice, FactKind.DISPUTE_LOST, dispute_id, amount, AccountKind.BAD_DEBT, AccountKind.DISPUTED, now)

@@ -7,6 +7,9 @@ from tests.stripe.double.customers import decline_of
 from tests.stripe.double.errors import Refused, invalid
 from tests.stripe.double.store import Store, Thing
 
+DISPUTING = "0259"  # charges of this test card are disputed at once
+OUTCOMES = {"winning_evidence": "won", "losing_evidence": "lost"}  # what is handed in decides, as in Stripe's test mode
+
 
 def charge(store: Store, invoice: Thing, method: Thing) -> None:
     """Take an invoice's money from a card. Raises Refused (402) for one that declines, and keeps the attempt."""
@@ -33,10 +36,40 @@ def charge(store: Store, invoice: Thing, method: Thing) -> None:
     )  # fmt: skip
     store.add("inpay", payment)
     store.tell("payment_intent.payment_failed" if why else "payment_intent.succeeded", intent)
+    if method["card"]["last4"] == DISPUTING:
+        dispute_open(store, taken)
     if why:
         raise Refused(
             402, "card_error", "Your card was declined.", code="card_declined", decline_code=why, charge=taken["id"]
         )
+
+
+def dispute_open(store: Store, taken: Thing) -> None:
+    """The card's holder disputes a charge: the money is withdrawn until it is decided."""
+    taken["disputed"] = True
+    dispute = made(
+        "dispute", amount=taken["amount"], charge=taken["id"], created=store.now(), currency=taken["currency"],
+        payment_intent=taken["payment_intent"], reason="fraudulent", status="needs_response",
+    )  # fmt: skip
+    store.add("du", dispute)
+    store.tell("charge.dispute.created", dispute)
+
+
+def dispute_get(store: Store, given: Thing, path: Thing) -> Thing:
+    """GET /v1/disputes/{dispute}"""
+    return store.get("dispute", path["dispute"])
+
+
+def dispute_update(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/disputes/{dispute}: hand in evidence; the two test texts decide at once."""
+    dispute = store.get("dispute", path["dispute"])
+    if dispute["status"] != "needs_response":
+        raise invalid("This dispute is already closed.")
+    outcome = OUTCOMES.get(given.get("evidence", {}).get("uncategorized_text", ""), "under_review")
+    if given.get("submit", True):
+        dispute["status"] = outcome
+        store.tell("charge.dispute.updated" if outcome == "under_review" else "charge.dispute.closed", dispute)
+    return dispute
 
 
 def intent_get(store: Store, given: Thing, path: Thing) -> Thing:

@@ -41,6 +41,8 @@ ROUTES: dict[tuple[str, str], Callable[[Store, Thing, Thing], Thing | list[Thing
     ("POST", "/v1/refunds"): payments.refund_create,
     ("GET", "/v1/refunds"): payments.refund_list,
     ("GET", "/v1/refunds/{refund}"): payments.refund_get,
+    ("GET", "/v1/disputes/{dispute}"): payments.dispute_get,
+    ("POST", "/v1/disputes/{dispute}"): payments.dispute_update,
     ("GET", "/v1/events"): event_list,
     ("GET", "/v1/events/{id}"): event_get,
 }
