@@ -9,6 +9,7 @@ import numpy as np
 from compiler.numerics.exact import Array
 
 _BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
+_FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
 _HOLD = (np.dtype(np.int32), np.dtype(np.int64))  # what holds every such sum: no way through a wider type is needed
@@ -54,6 +55,11 @@ def _matrix(out: Array, a: Array, b: Array) -> None:
     rows, columns = out.shape
     if columns < rows and columns < 16:
         rows, columns, out, a, b = columns, rows, out.T, b.T, a.T  # long contiguous inner loops; products commute
+    if rows * columns <= _FEW and len(b) * rows * columns <= _SMALL:
+        products = a.T[:, :, None] * b[:, None, :]
+        np.add(out, products[0], out=products[0])
+        out[...] = np.add.accumulate(products, axis=0, out=products)[-1]  # one after another, as the loop below
+        return
     a = np.ascontiguousarray(a.T)
     b = np.ascontiguousarray(b)
     step = max(1, _BLOCK // columns)
