@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.bounds.barriers import Bodies, over_pairs
 from compiler.bounds.demand import Demands
 from compiler.bounds.interval import PRICE, Prices, Table, best_prices, corner
 from compiler.bounds.recurrence import recurrence
@@ -17,6 +19,7 @@ from compiler.isa.machine import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
 
 WEIGHTS = SCHEDULED.index("weights")
+EARLY = (WEIGHTS, SCHEDULED.index("external"))  # what may be done before an operation's inputs exist
 ROUNDS = 5  # of doubling what a contraction would have to take elsewhere than on the planes
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -68,36 +71,40 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
     demands = Demands(graph)
     nodes = [n for n in graph.nodes if demands.share(n.output) > 0]
     problem = Problem(graph, machine, demands, nodes, [_demanded(n, graph, machine, demands) for n in nodes], {})
-    interval, latency = _both(problem)
-    for rest in (0, 1):
-        beyond = (interval, latency)[rest][0]
-        for _ in range(ROUNDS):
-            beyond = max(2 * beyond, 1)
-            narrower = problem.on_planes_beyond(beyond)
-            if not narrower.planes:
-                break
-            found = _both(narrower)[rest]
-            sure = (min(beyond, found[0]), found[1])
-            interval, latency = (max(interval, sure), latency) if rest == 0 else (interval, max(latency, sure))
-            if found[0] < beyond:
-                break
+    interval, latency = (_beyond(problem, which) for which in (_interval, _latency))
     if interval[0] > latency[0]:
         latency = interval
     return Bounds(max(1, interval[0]), max(1, latency[0]), interval[1], latency[1])
 
 
-def _both(problem: Problem) -> tuple[Found, Found]:
-    """Interval and latency."""
+def _beyond(problem: Problem, which: Callable[[Problem], Found]) -> Found:
+    """A bound of all programs, and what it becomes when contractions that take too long elsewhere are on the planes."""
+    best = which(problem)
+    beyond = best[0]
+    for _ in range(ROUNDS):
+        beyond = max(2 * beyond, 1)
+        narrower = problem.on_planes_beyond(beyond)
+        if not narrower.planes:
+            break
+        found = which(narrower)
+        best = max(best, (min(beyond, found[0]), found[1]), key=lambda f: f[0])
+        if found[0] < beyond:
+            break
+    return best
+
+
+def _interval(problem: Problem) -> Found:
     graph, machine = problem.graph, problem.machine
     table = Table.of(problem.work, machine)
-    times = Times(graph, machine, problem.planes, problem.counted, problem.demands)
     prices = best_prices(table) if problem.nodes else corner("matrix")
     steady = [
         (cycles, f"the {unit} port") for unit, cycles in (_links(graph, machine) | _overflow(graph, machine)).items()
     ]
     steady.append((table.bound(prices), _limit(prices)))
-    steady.append((recurrence(graph, times), "a state that depends on itself"))
-    return max(steady, key=lambda f: f[0]), _latency(problem, times, table, prices)
+    if graph.states:
+        times = Times(graph, machine, problem.planes, problem.counted, problem.demands)
+        steady.append((recurrence(graph, times), "a state that depends on itself"))
+    return max(steady, key=lambda f: f[0])
 
 
 def _demanded(node: Node, graph: Graph, machine: Machine, demands: Demands) -> list[Work]:
@@ -142,8 +149,12 @@ def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
     return {"external": ceil_div(max(0, size - machine.memory_bytes), rate)}
 
 
-def _latency(problem: Problem, times: Times, table: Table, best: Prices) -> Found:
+def _latency(problem: Problem) -> Found:
     graph, machine, nodes = problem.graph, problem.machine, problem.nodes
+    table = Table.of(problem.work, machine)
+    best = best_prices(table) if nodes else corner("matrix")
+    bodies = Bodies.of(nodes, table, [p for p in _mixtures(best) if not any(p[i] for i in EARLY)])
+    times = Times(graph, machine, problem.planes, problem.counted, problem.demands, bodies)
     found = [(0, "nothing to do"), *_through_links(problem, times)]
     for name in graph.outputs:
         whole = times.ready(name, graph.types[name].shape)
@@ -187,17 +198,8 @@ def _mixtures(best: Prices) -> list[Prices]:
 
 def _heads_and_tails(heads: Longs, tails: Longs, table: Table, prices: Prices) -> int:
     """The largest of head + work / units + tail over all pairs of a head and a tail that occur."""
-    paid = table.paid(prices)
-    capacity = max(1, table.capacity(prices))
     order = np.argsort(-tails, kind="stable")
-    tails, heads, paid = tails[order], heads[order], paid[order]
-    best = 0
-    for head in np.unique(heads):
-        inside = heads >= head
-        sums = np.cumsum(np.where(inside, paid, 0))
-        totals = head + sums // capacity + tails
-        best = max(best, int(totals[inside].max()))
-    return best
+    return over_pairs(heads[order], tails[order], table.paid(prices)[order], max(1, table.capacity(prices)))
 
 
 def _limit(prices: Prices) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from math import prod
 
+from compiler.bounds.barriers import Bodies
 from compiler.bounds.demand import Demands
 from compiler.bounds.shape import Box, always_reads, read_box, read_operands, unmixed
 from compiler.bounds.work import Work, forms, on_planes
@@ -28,7 +29,9 @@ from compiler.ir.graph import (
     reads_of,
 )
 from compiler.isa.machine import Machine
-from compiler.isa.timing import ceil_div
+from compiler.isa.timing import ceil_div, tree_depth
+
+NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
 
 
 class Times:
@@ -45,12 +48,19 @@ class Times:
         planes: frozenset[str] = frozenset(),
         counted: dict[tuple[str, Box], list[Work]] | None = None,
         demands: Demands | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         self.graph, self.machine, self.planes = graph, machine, planes
         self._counted = {} if counted is None else counted
         self._demands = Demands(graph) if demands is None else demands
+        self._bodies = bodies
         self.makers = {node.output: node for node in graph.nodes}
         self.resident = set(graph.constants) | {s.input for s in graph.states}
+        self._order = [node.output for node in graph.nodes]
+        self._place = {name: at for at, name in enumerate(self._order)}
+        self._whole_reads = {node.output: self._wholly(node) for node in graph.nodes}
+        self._sure_reads = {node.output: self.always_read(node) for node in graph.nodes}
+        self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
         self.start: dict[str, int] = {}
         self.first: dict[str, int] = dict.fromkeys(self.resident, 0)
@@ -68,10 +78,15 @@ class Times:
             return self.machine.move.latency
         if not isinstance(node, Compute) or self.is_name(node):
             return 0
-        vector = self.machine.vector.latency
+        vector = self.machine.vector.latency + self._tree(node)
         if node.output in self.planes:
             return self.machine.matrix.latency
         return min(vector, self.machine.matrix.latency) if on_planes(node, self.graph, self.machine) else vector
+
+    def _tree(self, node: Compute) -> int:
+        """Levels in which a vector unit reduces all that an element is made of; at a border it may be less."""
+        cut = any(o.fill is not None for o in read_operands(node))
+        return 0 if node.reducer is None or cut else tree_depth(node.reduction)
 
     def step(self, node: Node) -> int:
         """Cycles from the moment that an operand can be read to the moment that a result can."""
@@ -90,12 +105,12 @@ class Times:
             self.start[node.output] = self.first[node.output] = self.first[source]
             return
         if self.is_name(node):
-            known = [self.first[v] for v, always in self.always_read(node) if always]
-            none = not known or any(not always for _, always in self.always_read(node))
+            known = [self.first[v] for v, always in self._sure_reads[node.output] if always]
+            none = not known or any(not always for _, always in self._sure_reads[node.output])
             self.first[node.output] = 0 if none else min(known)
             self.start[node.output] = self.first[node.output]
             return
-        start = max((self.first[v] for v, always in self.always_read(node) if always), default=0)
+        start = max((self.first[v] for v, always in self._sure_reads[node.output] if always), default=0)
         if isinstance(node, Compute) and node.output in self.planes:
             start = max(start, self._loaded(node))
         if isinstance(node, Compute) and node.reducer and not on_planes(node, self.graph, self.machine):
@@ -135,20 +150,40 @@ class Times:
         """When what ``box`` output points read through an operand is complete."""
         if operand.value in self.resident:
             return 0
+        return self.ready(operand.value, self._read(node, operand, box))
+
+    def _read(self, node: Node, operand: Operand, box: Box) -> Box:
+        """The elements of an operand's value that ``box`` output points surely read, along each dimension."""
         if isinstance(node, Compute):
             loops, points = node.loops, (*box, *node.loops[node.parallel :])
             if operand.fill is not None:  # at the border less is read
                 points = (*box, *(1,) * (len(node.loops) - node.parallel))
         else:
             loops, points = self.graph.types[node.output].shape, box
-        return self.ready(operand.value, read_box(operand, self.graph, loops, points))
+        return read_box(operand, self.graph, loops, points)
 
     def ready(self, value: str, box: Box) -> int:
         """No ``box`` (elements along each dimension) of the value is complete before this cycle."""
         key = (value, box)
         if key not in self._ready:
             self._ready[key] = max(self.first[value], self._complete(value, box))
+            if self._bodies is not None and box == self.graph.types[value].shape:
+                self._ready[key] = max(self._ready[key], self._bodies.least(self._into(value)))
         return self._ready[key]
+
+    def _into(self, value: str) -> dict[str, tuple[int, int]]:
+        """Operations of which all is needed for the whole of a value: when they may begin, what lasts behind each."""
+        left = {value: 0}  # value -> cycles from its last element to that of ``value``
+        found: dict[str, tuple[int, int]] = {}
+        for name in reversed(self._order[: self._place.get(value, -1) + 1]):
+            if name not in left:
+                continue
+            node = self.makers[name]
+            found[name] = self.start[name], left[name] + self.latency(node)
+            for before, whole in self._whole_reads[name]:
+                if whole:
+                    left[before] = max(left.get(before, 0), left[name] + self.step(node))
+        return found
 
     def _complete(self, value: str, box: Box) -> int:
         graph, machine = self.graph, self.machine
@@ -206,11 +241,74 @@ class Times:
             share = self._demands.share(node.output)
             if not share:
                 continue  # nothing follows what nobody asks for
-            for value, whole in self._wholly(node):
+            for value, whole in self._whole_reads[node.output]:
                 after[value].append((tail[node.output] + self.step(node), whole and share == 1))
+            self._barrier(node, tail, after)
         for name in self.graph.inputs:
             tail[name] = _combine(after[name])
         return tail
+
+    def _barrier(self, node: Node, tail: dict[str, int], after: dict[str, list[tuple[int, bool]]]) -> None:
+        """Behind the last element of what each of the node's elements needs all of comes the work of all that needs those."""
+        if self._bodies is None:
+            return
+        wholes = self._wholes(node.output)
+        for before, always in self._sure_reads[node.output]:
+            if always and before in self.makers:  # what is behind that is more
+                wholes = {value: way for value, way in wholes.items() if value not in self._wholes(before)}
+        if not wholes:
+            return
+        rest = self._behind(node, tail)
+        for value, way in wholes.items():
+            after[value].append((way + rest, True))
+
+    def _wholes(self, name: str) -> dict[str, int]:
+        """Values all of which goes into every element of another, and the cycles from their last element to it."""
+        if name in self._all_of:
+            return self._all_of[name]
+        node = self.makers[name]
+        found = self._all_of[name] = {}
+        boxes: list[tuple[Node, Box, int]] = [(node, (1,) * self._rank(node), 0)]
+        seen: set[tuple[str, Box]] = set()
+        while boxes:
+            reader, box, way = boxes.pop()
+            if not isinstance(reader, Compute) and not (isinstance(reader, View) and reader.operand.fill is None):
+                continue
+            way += self.step(reader)
+            for o in self._always(reader):
+                if o.value in self.resident:
+                    continue
+                read = self._read(reader, o, box)
+                if read == self.graph.types[o.value].shape:
+                    found[o.value] = max(found.get(o.value, 0), way)
+                elif o.value in self.makers and (o.value, read) not in seen and len(seen) < NEAR:
+                    seen.add((o.value, read))
+                    boxes.append((self.makers[o.value], read, way))
+        return found
+
+    def _behind(self, node: Node, tail: dict[str, int]) -> int:
+        """Cycles from the first element of a node's output to the end, by what depends on it with every element."""
+        assert self._bodies is not None
+        first = {node.output: 0}
+        spans: dict[str, tuple[int, int]] = {}
+        for name in self._order[self._place[node.output] + 1 :]:
+            start = self._after(self.makers[name], first)
+            if start is None:
+                continue
+            spans[name] = start, tail.get(name, 0) + self.latency(self.makers[name])
+            first[name] = start + self.step(self.makers[name])
+        ends = [first[name] + 1 + self.machine.link_out.latency for name in self.graph.outputs if name in first]
+        return max(self._bodies.least(spans), *ends, tail[node.output], 0)
+
+    def _after(self, node: Node, first: dict[str, int]) -> int | None:
+        """When a node can begin, at the times at which others have their first element; None where it may before."""
+        if isinstance(node, Scatter | Sort):
+            return None
+        reads = self._sure_reads[node.output]
+        if self.is_name(node):
+            sure = [first[v] for v, always in reads if always and v in first]
+            return min(sure) if reads and len(sure) == len(reads) else None
+        return max((first[v] for v, always in reads if always and v in first), default=None)
 
     def _wholly(self, node: Node) -> list[tuple[str, bool]]:
         """Values that a node reads, and whether it surely reads every element of them."""

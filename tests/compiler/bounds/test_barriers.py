@@ -1,0 +1,98 @@
+"""Work on both sides of a barrier is counted one after the other, and no program of such a graph beats that."""
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from compiler import targets
+from compiler.bounds import bounds
+from compiler.driver import quiet
+from compiler.ir.access import Access
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Operand
+from compiler.ir.terms import arg
+from compiler.ir.types import DType, TensorType
+from compiler.schedule.build import build
+
+F32 = DType.F32
+STEPS = ("map", "rows", "columns", "whole", "product", "part", "beside")
+
+
+def chain(rows, columns, steps):
+    """Maps, reductions whose result every element of the next map reads, products, slices, and ways around all of them."""
+    b = Builder("barriers")
+    value = first = b.input("x", TensorType(F32, (rows, columns)))
+    here = Access.identity(2)
+    loops = (rows, columns)
+    for step in steps:
+        if step == "map":
+            value = b.compute(loops, [Operand(value, here)], arg(0, F32).op("erf").op("exp"))
+        elif step == "product":
+            weights = b.constant(np.ones((columns, columns), np.float32))
+            sides = [Access((0, 0), ((1, 0, 0), (0, 0, 1))), Access((0, 0), ((0, 0, 1), (0, 1, 0)))]
+            operands = [Operand(v, a) for v, a in zip((value, weights), sides, strict=True)]
+            value = b.compute((rows, columns, columns), operands, arg(0, F32) * arg(1, F32), parallel=2, reducer="sum")
+        elif step == "part":
+            shown = b.view(value, (rows, columns), Access((-1, 0), ((1, 0), (0, 1))), fill=0.0)
+            value = b.compute(loops, [Operand(shown, here)], arg(0, F32) + 1.0)
+        elif step == "beside":
+            value = b.compute(loops, [Operand(value, here), Operand(first, here)], arg(0, F32) + arg(1, F32))
+        else:
+            value = _reduced(b, value, rows, columns, step)
+    return b.finish({"y": value}, {}, {})
+
+
+REDUCED = {  # loops, how they read the value, and how the map behind reads the result
+    "whole": (lambda rows, columns: (1, rows, columns), ((0, 1, 0), (0, 0, 1)), (0, 0)),
+    "rows": (lambda rows, columns: (rows, columns), ((1, 0), (0, 1)), (1, 0)),
+    "columns": (lambda rows, columns: (columns, rows), ((0, 1), (1, 0)), (0, 1)),
+}
+
+
+def _reduced(b, value, rows, columns, kind):
+    """The value less the largest of its rows, its columns, or everything."""
+    loops, access, back = REDUCED[kind]
+    whole = [Operand(value, Access((0, 0), access))]
+    most = b.compute(loops(rows, columns), whole, arg(0, F32), parallel=1, reducer="max")
+    both = [Operand(value, Access.identity(2)), Operand(most, Access((0,), (back,)))]
+    return b.compute((rows, columns), both, arg(0, F32) - arg(1, F32))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rows=st.sampled_from([1, 3, 40, 160]),
+    columns=st.sampled_from([1, 7, 64, 320]),
+    steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=8),
+)
+def test_no_program_with_barriers_beats_its_bound(rows, columns, steps):
+    machine = targets.load("lpu")
+    graph = chain(rows, columns, steps)
+    plan, found = build(graph, machine, quiet, objective="latency"), bounds(graph, machine)
+    assert found.latency <= plan.latency
+    assert found.interval <= plan.interval
+
+
+def test_bodies_on_both_sides_of_a_barrier_follow_each_other():
+    machine = targets.load("lpu")
+
+    def cycles(*steps):
+        return bounds(chain(320, 320, steps), machine).latency
+
+    body = cycles("map", "map") - cycles("map")
+    assert cycles("map", "whole", "map", "whole", "map") >= cycles("map", "whole", "map") + body
+
+
+def test_what_goes_around_a_barrier_does_not_wait_for_it():
+    machine = targets.load("lpu")
+    wide = (160, 320)
+
+    def beside(steps):
+        b = Builder("beside")
+        x, y = (b.input(name, TensorType(F32, wide)) for name in "xy")
+        one = _reduced(b, x, *wide, "whole")
+        for _ in range(steps):
+            y = b.compute(wide, [Operand(y, Access.identity(2))], arg(0, F32).op("erf"))
+        return b.finish({"one": one, "two": y}, {}, {})
+
+    graph = beside(4)
+    assert bounds(graph, machine).latency <= build(graph, machine, quiet, objective="latency").latency
