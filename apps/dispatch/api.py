@@ -38,6 +38,7 @@ LIMITS = Limits()
 
 class JobIn(Schema):
     contract: UUID
+    program: UUID | None = None
     inputs: dict[str, Any]
 
 
@@ -153,39 +154,46 @@ def _job(request: HttpRequest, pk: UUID, **access: Any) -> Job:
     return org_object_get(request, Job.objects.select_related("contract__pool"), pk=pk, **access)
 
 
-def _submit(request: HttpRequest, contract: Contract, arrays: dict[str, Array]) -> tuple[int, JobOut]:
+def _submit(
+    request: HttpRequest, contract: Contract, arrays: dict[str, Array], wanted: UUID | None
+) -> tuple[int, JobOut]:
     now = timezone.now()
-    job = services.job_create(contract=contract, arrays=arrays, actor=principal_get(request).user, now=now)
+    job = services.job_create(
+        contract=contract, arrays=arrays, actor=principal_get(request).user, now=now, wanted=wanted
+    )
     return 201, job_out(job, now=now)
 
 
 @router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
 @idempotent
 def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
-    """`inputs` maps each input's name to nested lists, the outer list holding the items."""
+    """`inputs` maps each input's name to nested lists, the outer list holding the items; `program` says which one they
+    are for, where the contract is a quota of several."""
     contract = _contract(request, payload.contract)
     try:
-        arrays = arrays_read_json(payload.inputs, selectors.offer_of(contract).inputs[0][1])
+        arrays = arrays_read_json(payload.inputs, selectors.offer_of(contract, payload.program).inputs[0][1])
     except InputError as error:
         raise inputs_problem(error) from error
-    return _submit(request, contract, arrays)
+    return _submit(request, contract, arrays, payload.program)
 
 
 @router.post("/jobs/npz", auth=RUN, response={201: JobOut}, summary="Submit a job with a .npz file")
 @idempotent
-def job_create_npz(request: HttpRequest, contract: Form[UUID], inputs: File[UploadedFile]) -> tuple[int, JobOut]:
+def job_create_npz(
+    request: HttpRequest, contract: Form[UUID], inputs: File[UploadedFile], program: Form[UUID | None] = None
+) -> tuple[int, JobOut]:
     """One array for each input, the items along the leading axis; a single .npy serves a program of one input."""
     owned = _contract(request, contract)
-    return _submit(request, owned, arrays_of(inputs, owned))
+    return _submit(request, owned, arrays_of(inputs, owned, program), program)
 
 
-def arrays_of(file: UploadedFile, contract: Contract) -> dict[str, Array]:
+def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None) -> dict[str, Array]:
     """The arrays of an uploaded file. Raises Problem."""
     if (file.size or 0) > LIMITS.file_bytes:
         detail = f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are taken. Send several jobs."
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     try:
-        return arrays_read(BytesIO(file.read()), selectors.offer_of(contract).inputs[0][1], LIMITS)
+        return arrays_read(BytesIO(file.read()), selectors.offer_of(contract, wanted).inputs[0][1], LIMITS)
     except InputError as error:
         raise inputs_problem(error) from error
 

@@ -16,8 +16,8 @@ from apps.fleet.selectors import host_measurement_latest
 from apps.planner.models import Plan
 from apps.pricing.rating import Counts
 from apps.sales.limits import Limits
-from apps.sales.models import Contract
-from apps.sales.selectors import contract_allowed
+from apps.sales.models import Contract, FormName
+from apps.sales.selectors import contract_allowed, quota_programs
 
 NANOSECONDS = 1_000_000_000
 
@@ -78,7 +78,10 @@ def description_check(contract: Contract, program: Program) -> None:
 
 
 def lines_of(contract: Contract) -> list[Line]:
-    """The contract's programs in the order of its lines."""
+    """The contract's programs in the order of its lines; of a quota, every program that may draw from it."""
+    if contract.form == FormName.QUOTA:
+        drawing = quota_programs(contract)
+        return [Line(program, left, left) for program, left in drawing]
     rows = contract.lines.select_related("program__model_version__model").order_by("number")
     return [Line(row.program, row.executions or row.taken, row.left) for row in rows]
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
+from uuid import UUID
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from apps.accounts.models import Organisation
+from apps.accounts.problems import Problem
 from apps.dispatch import contracts
 from apps.dispatch.feeds import TensorType
 from apps.dispatch.models import FINAL, LIVE, Job, JobStage, JobState, Lease, LeaseState
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
-from apps.sales.models import Contract
+from apps.sales.models import Contract, FormName
 from apps.sales.selectors import contracts_open
 from apps.sales.services import contract_lease_rate
 
@@ -154,6 +156,7 @@ class Offer(NamedTuple):
     lines: list[contracts.Line]
     inputs: list[tuple[str, list[TensorType], int]]
     is_cascade: bool
+    wanted: UUID | None = None
 
     @property
     def left(self) -> int:
@@ -161,23 +164,35 @@ class Offer(NamedTuple):
         return max((left for _, _, left in self.inputs), default=0)
 
     @property
+    def key(self) -> str:
+        """The contract, and the program where the contract is a quota of any."""
+        return f"{self.contract.pk}:{self.wanted}" if self.wanted else str(self.contract.pk)
+
+    @property
     def title(self) -> str:
         """The models' names."""
         return ", ".join(dict.fromkeys(line.program.model_version.model.name for line in self.lines))
 
 
-def offer_of(contract: Contract) -> Offer:
-    """What a job under this contract takes."""
-    lines = contracts.lines_of(contract)
+def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
+    """What a job under this contract takes, of all its programs or of the `wanted` one alone. Raises Problem."""
+    lines = [line for line in contracts.lines_of(contract) if wanted in (None, line.program.pk)]
+    if not lines:
+        raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
     plan = contracts.cascade_of(contract)
     taking = [line for line in lines if plan is None or line.program == plan.first]
     inputs = [(f"{line.program}", contracts.inputs_of(line.program), line.left) for line in taking]
-    return Offer(contract, lines, inputs, plan is not None)
+    return Offer(contract, lines, inputs, plan is not None, wanted)
 
 
 def offers_open(organisation: Organisation, *, now: datetime) -> list[Offer]:
     """Contracts with something left to run, newest first."""
-    offers = [offer_of(contract) for contract in contracts_open(organisation, now=now)]
+    offers: list[Offer] = []
+    for contract in contracts_open(organisation, now=now):
+        if contract.form == FormName.QUOTA:
+            offers += [offer_of(contract, line.program.pk) for line in contracts.lines_of(contract)]
+        else:
+            offers.append(offer_of(contract))
     return [offer for offer in offers if offer.left]
 
 

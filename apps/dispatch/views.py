@@ -46,7 +46,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 def job_new(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request, roles=ENGINEERING)
     offers = selectors.offers_open(organisation, now=timezone.now())
-    choices = [(str(one.contract.pk), f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
+    choices = [(one.key, f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
     wanted = {"contract": request.GET.get("contract", "")}
     form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial=wanted)
     refusal: Problem | None = None
@@ -83,12 +83,16 @@ def _submit_once(request: HttpRequest, form: JobForm) -> str:
 
 def _submit(request: HttpRequest, form: JobForm) -> Job:
     contracts = Contract.objects.select_related("pool")
-    contract = org_object_get(request, contracts, roles=ENGINEERING, pk=form.cleaned_data["contract"])
+    key, _, program = form.cleaned_data["contract"].partition(":")
+    contract = org_object_get(request, contracts, roles=ENGINEERING, pk=key)
+    wanted = UUID(program) if program else None
     if form.cleaned_data["inputs"]:
-        arrays = arrays_of(form.cleaned_data["inputs"], contract)
+        arrays = arrays_of(form.cleaned_data["inputs"], contract, wanted)
     else:
-        arrays = seeded_items(selectors.offer_of(contract).inputs[0][1], form.cleaned_data["sample_items"])
-    return services.job_create(contract=contract, arrays=arrays, actor=principal_get(request).user, now=timezone.now())
+        arrays = seeded_items(selectors.offer_of(contract, wanted).inputs[0][1], form.cleaned_data["sample_items"])
+    return services.job_create(
+        contract=contract, arrays=arrays, actor=principal_get(request).user, now=timezone.now(), wanted=wanted
+    )
 
 
 @require_GET

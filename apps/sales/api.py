@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, Literal
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from apps.sales.exports import quote_json, quote_pdf, steps_csv
 from apps.sales.models import Contract, Quote
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import QuoteLine
+from apps.sales.volumes import Form as VolumeForm
 
 router = Router(tags=["quotes and contracts"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
@@ -47,12 +49,26 @@ class WindowIn(Schema):
     end: AwareDatetime | None = None
 
 
+class QuotaIn(Schema):
+    precision: str = Field(max_length=10)
+    tera_operations: Whole = Field(ge=1, le=BIG)
+
+
+class FormIn(Schema):
+    """`every` in seconds, as a decimal or a fraction ("1/1000"): the length of a part (spread) or interval."""
+
+    name: Literal["execution", "spread", "interval"]
+    every: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,12}|/[1-9][0-9]{0,11})?$")
+
+
 class QuoteIn(Schema):
-    """Either `lines`, or `plan` with `items`."""
+    """Either `lines`, or `plan` with `items`, or `quota`."""
 
     lines: list[LineIn] = Field(default=[], max_length=20)
     plan: UUID | None = None
     items: Whole | None = Field(default=None, ge=1, le=BIG)
+    quota: QuotaIn | None = None
+    form: FormIn = FormIn(name="execution")
     klass: str = Field(default="standard", max_length=20)
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()
@@ -60,8 +76,9 @@ class QuoteIn(Schema):
 
 class QuoteOut(Schema):
     id: UUID
-    state: Literal["open", "accepted", "expired"]
+    state: Literal["open", "accepted", "expired", "withdrawn"]
     klass: str
+    form: str
     pool: str
     net: str
     expected: str
@@ -110,9 +127,10 @@ def _usage(row: Contract) -> selectors.ContractUsage:
 
 class ContractLineOut(Schema):
     number: int
-    program: UUID
+    program: UUID | None
     program_digest: str
     model: str
+    unit: Literal["executions", "operations"]
     executions: int
     taken: int
     used: int
@@ -126,6 +144,7 @@ class ContractOut(Schema):
     plan_id: UUID | None
     state: str
     klass: str
+    form: str
     pool: str
     net: str
     actual: str
@@ -156,8 +175,9 @@ class ContractOut(Schema):
     def resolve_lines(row: Contract) -> list[dict[str, Any]]:
         return [
             {
-                "number": line.number, "program": line.facts.program_id, "program_digest": line.program_digest,
-                "model": line.facts.model, "executions": line.executions, "taken": line.taken, "used": line.used,
+                "number": line.number, "program": line.facts.program_id or None, "program_digest": line.program_digest,
+                "model": line.facts.model, "unit": line.unit, "executions": line.executions, "taken": line.taken,
+                "used": line.used,
                 "quoted": decimal_text(line.quoted), "actual": decimal_text(line.actual),
             }
             for line in _usage(row).lines
@@ -178,7 +198,11 @@ def _contract(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
 
 def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
     """The arguments that preview and creation share."""
-    if payload.plan is not None:
+    lines: list[QuoteLine] | services.Quota
+    if payload.quota is not None:
+        lines = services.Quota(payload.quota.precision, payload.quota.tera_operations)
+        pool = pool_get(payload.pool)
+    elif payload.plan is not None:
         planned = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
         lines, pool = planned.lines, pool_get(payload.pool) if payload.pool else planned.pool
     else:
@@ -187,11 +211,15 @@ def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
         if missing:
             raise Problem(404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.")
         if not payload.lines:
-            raise Problem(422, "Nothing to price", "State `lines`, or a `plan`.")
+            raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.")
         lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
         pool = pool_get(payload.pool)
     window = (payload.window.start, payload.window.end)
-    return {"organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window}
+    every = None if payload.form.every is None else Fraction(payload.form.every)
+    return {
+        "organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window,
+        "form": VolumeForm(payload.form.name, every),
+    }  # fmt: skip
 
 
 @router.post(

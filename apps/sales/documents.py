@@ -11,48 +11,26 @@ from typing import Any
 
 from apps.accounts.problems import Problem
 from apps.fleet.models import Pool
-from apps.fleet.selectors import host_measurement_latest
 from apps.pricing.rating import (
     PriceBookDocument,
     PriceClass,
     Rating,
     RatingError,
-    Schedule,
     Terms,
     decimal_text,
     exact_sum,
     payable_of,
     rate,
 )
-from apps.sales.facts import ProgramFacts, facts_of_line
+from apps.sales.asks import Ask, asks_merge
+from apps.sales.capacity import duration_of, pool_check
+from apps.sales.facts import ProgramFacts
 from apps.sales.limits import Limits, Window, limits_of, tariff_instant
 from apps.sales.models import FormName
 from apps.sales.volumes import PER_EXECUTION, Form, form_check, schedule_of
 from apps.timetable.selectors import WINDOWS_MAX, Slot, reservation_preview
 
 FORMAT = "takt-quote/1"
-HOST_PRECISION = "float32"
-
-
-@dataclass(frozen=True)
-class Ask:
-    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it."""
-
-    facts: ProgramFacts
-    executions: int
-    expected: int
-    schedule: Schedule | None = None
-
-
-def ask_of(line: dict[str, Any]) -> Ask:
-    """What was asked, from a stored line."""
-    schedule = line["rating"]["terms"].get("schedule")
-    return Ask(
-        facts_of_line(line),
-        line["executions"],
-        line["expected_executions"],
-        None if schedule is None else Schedule.from_json(schedule),
-    )
 
 
 @dataclass(frozen=True)
@@ -177,9 +155,9 @@ def price_asks(
 ) -> Priced:
     """Price what was asked. Raises Problem when it cannot be priced or run, with what to do."""
     form_check(form, asks)
-    asks = [_scheduled(form, ask, window) for ask in _merged(asks)]
+    asks = [_scheduled(form, ask, window) for ask in asks_merge(asks)]
     for ask in asks:
-        _check_fits_pool(ask.facts, pool)
+        pool_check(ask.facts, pool)
     duration, setup = duration_of(asks, pool, book, form)
     try:
         price_class = book.price_class(klass)
@@ -196,70 +174,6 @@ def _scheduled(form: Form, ask: Ask, window: Window) -> Ask:
     if schedule is None:
         return ask
     return Ask(ask.facts, schedule.executions, schedule.executions, schedule)
-
-
-def duration_of(
-    asks: Sequence[Ask], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
-) -> tuple[Fraction, Fraction]:
-    """Seconds of device time for the worst case, and the part of them that comes once (the first result's latency).
-
-    On a host pool it is the measured 95th percentile of one execution, times the executions. A quota takes what its
-    operations take at most: none is billed for less than the book's fewest operations per cycle. A granular interval
-    takes all of its time. Raises Problem where that is not known.
-    """
-    only = asks[0]
-    if form.name == FormName.QUOTA:
-        return _duration_of_quota(only.facts, pool, book), Fraction(0)
-    if form.name == FormName.INTERVAL and only.schedule is not None:
-        return _duration_of_interval(only.facts, only.schedule, pool), Fraction(0)
-    if not pool.is_host:
-        setup = max(ask.facts.first_seconds for ask in asks)
-        return sum((ask.executions * ask.facts.seconds for ask in asks), setup), setup
-    total = Fraction(0)
-    for ask in asks:
-        measured = host_measurement_latest(pool=pool, program_digest=ask.facts.digest)
-        if measured is None:
-            raise Problem(
-                409,
-                "Not measured yet",
-                f"{ask.facts.model} has not been measured on {pool.name} yet. This happens by itself within a minute; "
-                "try again then, or choose another pool.",
-                kind="not-measured",
-            )
-        total += ask.executions * measured.p95_seconds
-    return total, Fraction(0)
-
-
-def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument) -> Fraction:
-    minimum = book.minimum_operations_per_cycle.get(pool.processor_class, 0)
-    if pool.is_host or not minimum:
-        raise Problem(
-            422,
-            "No quota here",
-            f"What a quota takes of {pool.name} is not known before its programs are; take a quota on a pool whose price has "
-            "a fewest number of operations per cycle, or a contract per execution.",
-            kind="form",
-        )
-    return Fraction(facts.operations, minimum * facts.clock_hz)
-
-
-def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -> Fraction:
-    if pool.is_host:
-        raise Problem(
-            422, "Not on a host", f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
-            kind="form",
-        )  # fmt: skip
-    needed = facts.first_seconds + schedule.each * facts.seconds
-    if needed > schedule.every:
-        fitting = int((schedule.every - facts.first_seconds) / facts.seconds)
-        raise Problem(
-            422,
-            "Does not fit the interval",
-            f"{schedule.each:,} executions of {facts.model} take {float(needed) * 1000:.6g} ms, the interval has "
-            f"{float(schedule.every) * 1000:.6g} ms; at most {max(fitting, 0):,} fit.",
-            kind="form",
-        )
-    return schedule.every * schedule.intervals
 
 
 def quote_document(
@@ -401,56 +315,3 @@ def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: da
     if ask.expected != ask.executions:
         expected = rate(book=book, counts=counts, executions=ask.expected, terms=terms) if ask.expected else None
     return Line(ask, worst, expected)
-
-
-def _merged(asks: Sequence[Ask]) -> list[Ask]:
-    """One line per program: asking twice for one program is asking for more of it."""
-    if not asks:
-        raise Problem(422, "Nothing to price", "Name at least one program and how often it shall run.")
-    by_digest: dict[str, Ask] = {}
-    for ask in asks:
-        known = by_digest.get(ask.facts.digest)
-        by_digest[ask.facts.digest] = (
-            ask if known is None else Ask(ask.facts, known.executions + ask.executions, known.expected + ask.expected)
-        )
-    for ask in by_digest.values():
-        if not 0 <= ask.expected <= ask.executions:
-            raise Problem(422, "Impossible volume", "No more can be expected than is the worst case.")
-    return list(by_digest.values())
-
-
-def _check_runs_on_host(facts: ProgramFacts, pool: Pool) -> None:
-    """A host runs the model file itself, in the numbers that it came with."""
-    if facts.precision != HOST_PRECISION:
-        raise Problem(
-            422,
-            "Another precision",
-            f"Pool {pool.slug} runs {facts.model} as it came, in {HOST_PRECISION}, not in {facts.precision}. Choose a pool of "
-            f"{facts.target}, or the program in {HOST_PRECISION}.",
-            kind="precision-not-on-host",
-        )
-
-
-def _check_fits_pool(facts: ProgramFacts, pool: Pool) -> None:
-    if facts.is_quota:
-        return
-    if pool.is_host:
-        _check_runs_on_host(facts, pool)
-        return
-    processor = pool.processor
-    if processor is not None and processor.name == facts.target and processor.digest != facts.target_digest:
-        raise Problem(
-            422,
-            "An earlier description of the processor",
-            f"{facts.model} was compiled for {facts.target} as it was described before ({facts.target_digest[:12]}); pool "
-            f"{pool.slug} is described anew ({processor.digest[:12]}). Compile {facts.model} for {facts.target} again.",
-            kind="processor-described-anew",
-        )
-    if processor is None or (processor.name, processor.digest) != (facts.target, facts.target_digest):
-        raise Problem(
-            422,
-            "Another processor",
-            f"{facts.model} was compiled for {facts.target}; pool {pool.slug} runs {pool.target}. Choose a pool of "
-            f"{facts.target}, or compile for {pool.target}.",
-            kind="wrong-processor",
-        )

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.figures import count_format, duration_format, instant_format, money_exact_format, money_format
+from apps.sales.facts import ProgramFacts, facts_of_line
 from apps.sales.models import Quote
 from apps.sales.paper import Paper
 
@@ -35,11 +36,11 @@ def steps_csv(lines: list[dict[str, Any]]) -> str:
 
 def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
     for line in lines:
-        program, rating = line["program"], line["rating"]
+        facts, rating = facts_of_line(line), line["rating"]
         terms = rating["terms"]
         for step in rating["steps"]:
             yield [
-                line["number"], _cell(program["model"]), program["digest"], terms["processor_class"], terms["precision"],
+                line["number"], _cell(facts.model), facts.digest, terms["processor_class"], terms["precision"],
                 terms["klass"], rating["executions"], step["name"], step["operation"], step["input"], step["factor"],
                 step["result"], step["unit"], step["rule"],
             ]  # fmt: skip
@@ -71,8 +72,8 @@ def quote_pdf(quote: Quote) -> bytes:
         [
             [
                 str(line["number"]),
-                f"{line['program']['model']} on {line['program']['target']}, {line['program']['precision']}",
-                count_format(line["executions"]),
+                _line_title(facts_of_line(line)),
+                "" if line["program"] is None else count_format(line["executions"]),
                 count_format(step_of(line, "billed")["result"]),
                 money_exact_format(line["amount"], currency),
             ]
@@ -94,8 +95,15 @@ def quote_pdf(quote: Quote) -> bytes:
     paper.code(f"quote {quote.digest}")
     paper.code(f"price book {document['book']['digest']}")
     for line in document["lines"]:
-        paper.code(f"program {line['program']['digest']}")
+        if line["program"] is not None:
+            paper.code(f"program {line['program']['digest']}")
     return paper.print()
+
+
+def _line_title(facts: ProgramFacts) -> str:
+    if facts.is_quota:
+        return f"Quota: {facts.model} on {facts.target}"
+    return f"{facts.model} on {facts.target}, {facts.precision}"
 
 
 def _steps(paper: Paper, lines: list[dict[str, Any]]) -> None:

@@ -14,13 +14,15 @@ from django.db.models import QuerySet, Sum
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
+from apps.compilation.models import Program
 from apps.ledger.models import Hold, UsageRow
 from apps.pricing.rating import PriceClass, Terms, exact_sum, rate
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
-from apps.sales.documents import ask_of, duration_of
-from apps.sales.facts import ProgramFacts, facts_of_line
+from apps.sales.asks import ask_of
+from apps.sales.capacity import duration_of
+from apps.sales.facts import ProgramFacts, facts_of, facts_of_line
 from apps.sales.limits import Limits, Window, limits_of
 from apps.sales.models import Contract, ContractLine, ContractQuota, ContractState, FormName, Quote
 from apps.sales.volumes import Form
@@ -146,6 +148,24 @@ def contract_duration(contract: Contract) -> Fraction:
     asks = [ask_of(line) for line in contract.terms["lines"]]
     book = book_of_digest(contract.terms["book"]["digest"])
     return duration_of(asks, contract.pool, book, Form.from_json(contract.terms.get("form")))[0]
+
+
+def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
+    """The organisation's programs that may draw from a quota, by name, and how many executions of each are left."""
+    quota, processor = contract.quota, contract.pool.processor
+    rows = Program.objects.filter(
+        organisation_id=contract.organisation_id,
+        precision=quota.precision,
+        target_digest=processor.digest if processor else "",
+    )
+    frozen = {line.program_digest: line.facts for line in contract.lines.all()}
+    found: dict[str, tuple[Program, int]] = {}
+    related = rows.select_related("model_version__model__project")
+    for program in related.order_by("model_version__model__name", "-created_at"):
+        known = frozen.get(program.digest)
+        facts = ProgramFacts.from_json(known) if known else facts_of(program)
+        found.setdefault(program.digest, (program, quota.left // draw_operations(contract, facts)))
+    return list(found.values())
 
 
 def draw_operations(contract: Contract, facts: ProgramFacts) -> int:

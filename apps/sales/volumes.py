@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.accounts.problems import Problem
 from apps.pricing.rating import RatingError, Schedule
+from apps.sales.asks import Ask
 from apps.sales.limits import Window
 from apps.sales.models import FormName
-
-if TYPE_CHECKING:
-    from apps.sales.documents import Ask
 
 MOST_TERA_OPERATIONS = 5_000_000
 SHORTEST_PART = timedelta(hours=1)

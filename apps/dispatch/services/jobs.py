@@ -36,13 +36,19 @@ def inputs_problem(error: InputError) -> Problem:
     return Problem(422, "The inputs do not fit", " ".join(error.problems), kind="inputs-do-not-fit", errors=errors)
 
 
-def program_choose(contract: Contract, arrays: dict[str, Array]) -> tuple[Program, list[TensorType]]:
-    """The contract's program whose input shapes these arrays have: the bucket that fits, or a cascade's first.
+def program_choose(
+    contract: Contract, arrays: dict[str, Array], wanted: UUID | None = None
+) -> tuple[Program, list[TensorType]]:
+    """The contract's program whose input shapes these arrays have: the bucket that fits, or a cascade's first; of a
+    quota the `wanted` one.
 
     Raises Problem with what each program takes.
     """
     plan = contracts.cascade_of(contract)
     programs = [plan.first] if plan else [line.program for line in contracts.lines_of(contract)]
+    programs = [program for program in programs if wanted in (None, program.pk)]
+    if not programs:
+        raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
     candidates = [(program, contracts.inputs_of(program)) for program in programs]
     for program, types in candidates:
         if items_match(arrays, types):
@@ -55,13 +61,21 @@ def program_choose(contract: Contract, arrays: dict[str, Array]) -> tuple[Progra
     raise Problem(422, "No program fits the inputs", detail, kind="inputs-do-not-fit")
 
 
-def job_create(*, contract: Contract, arrays: dict[str, Array], actor: User | None, now: datetime) -> Job:
+def job_create(
+    *,
+    contract: Contract,
+    arrays: dict[str, Array],
+    actor: User | None,
+    now: datetime,
+    wanted: UUID | None = None,
+) -> Job:
     """Takes a job: its items against the contract's volume, its leases into the timetable.
 
-    `arrays` are the inputs by name, items along the leading axis. Raises Problem: inputs that do not fit (422), volume
+    `arrays` are the inputs by name, items along the leading axis; `wanted` is the program that they are for, where the
+    contract holds several that take the same. Raises Problem: inputs that do not fit (422), volume
     used up, contract ended, processor described anew or capacity taken (409).
     """
-    program, types = program_choose(contract, arrays)
+    program, types = program_choose(contract, arrays, wanted)
     plan = contracts.cascade_of(contract)
     for one in (plan.first, plan.second) if plan else (program,):
         contracts.description_check(contract, one)

@@ -21,7 +21,8 @@ from apps.fleet.models import Pool
 from apps.ledger.services import hold_place
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.selectors import book_in_force, book_of_digest, document_of
-from apps.sales.documents import Ask, Priced, alternatives_of, ask_of, price_asks, quote_document
+from apps.sales.asks import Ask, ask_of
+from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
 from apps.sales.facts import facts_of, quota_facts
 from apps.sales.limits import Window, window_of
 from apps.sales.models import Contract, ContractLine, ContractQuota, FormName, Quote, QuoteState

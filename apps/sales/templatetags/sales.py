@@ -10,11 +10,12 @@ from typing import Any
 
 from django import template
 
-from apps.figures import money_format
+from apps.figures import count_format, money_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating.decimals import subtract
 from apps.sales.exports import figure as figure_text
+from apps.sales.facts import facts_of_line
 
 register = template.Library()
 
@@ -71,6 +72,19 @@ def usage_rows(lines: Sequence[Any]) -> int:
 def fraction_money(amount: Fraction, currency: str) -> str:
     """An estimate, to the cent; less than a cent with three significant digits."""
     return money_format(Decimal(round(amount * 10**12)).scaleb(-12), currency)
+
+
+@register.filter
+def line_name(line: dict[str, Any]) -> str:
+    """What a line of a quote is for."""
+    return facts_of_line(line).model
+
+
+@register.filter
+def line_volume(line: dict[str, Any]) -> str:
+    """How much a line of a quote is for."""
+    facts = facts_of_line(line)
+    return short_format(facts.operations, "op") if facts.is_quota else f"{count_format(line['executions'])} executions"
 
 
 @register.filter

@@ -16,6 +16,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING
 from apps.ledger.selectors import usage_of
 from apps.sales import selectors, services
+from apps.sales.facts import facts_of_line
 from apps.sales.models import Contract, ContractState
 from apps.sales.views.quotes import PER_PAGE, lined
 from apps.timetable.selectors import windows_of
@@ -36,7 +37,7 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     contract = org_object_get(request, Contract.objects.select_related("pool", "quote", "accepted_by"), pk=pk)
     usage = selectors.contract_usage(contract)
     now = timezone.now()
-    terms = {line["program"]["digest"]: lined(line) for line in contract.terms["lines"]}
+    terms = {facts_of_line(line).digest: lined(line) for line in contract.terms["lines"]}
     context = {
         "contract": contract,
         "usage": usage,

@@ -1,0 +1,48 @@
+"""What is asked of a quote: programs or operations, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.problems import Problem
+from apps.pricing.rating import Schedule
+from apps.sales.facts import ProgramFacts, facts_of_line
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it."""
+
+    facts: ProgramFacts
+    executions: int
+    expected: int
+    schedule: Schedule | None = None
+
+
+def ask_of(line: dict[str, Any]) -> Ask:
+    """What was asked, from a stored line."""
+    schedule = line["rating"]["terms"].get("schedule")
+    return Ask(
+        facts_of_line(line),
+        line["executions"],
+        line["expected_executions"],
+        None if schedule is None else Schedule.from_json(schedule),
+    )
+
+
+def asks_merge(asks: Sequence[Ask]) -> list[Ask]:
+    """One line per program: asking twice for one program is asking for more of it."""
+    if not asks:
+        raise Problem(422, "Nothing to price", "Name at least one program and how often it shall run.")
+    by_digest: dict[str, Ask] = {}
+    for ask in asks:
+        known = by_digest.get(ask.facts.digest)
+        by_digest[ask.facts.digest] = (
+            ask if known is None else Ask(ask.facts, known.executions + ask.executions, known.expected + ask.expected)
+        )
+    for ask in by_digest.values():
+        if not 0 <= ask.expected <= ask.executions:
+            raise Problem(422, "Impossible volume", "No more can be expected than is the worst case.")
+    return list(by_digest.values())
