@@ -48,7 +48,7 @@ def _stored(count: int) -> None:
         done = walk(assemble(), open_market(devices=4), count)
     print(
         f"{done.contracts:,} contracts through the database ({done.full:,} used in full, {done.leases:,} leases, "
-        f"{done.lines:,} invoice lines): quoted = held = posted + released, invoiced {done.net} EUR, verified offline"
+        f"{done.lines:,} invoice lines): quoted = held = posted + released, invoiced {done.net.normalize():f} EUR, verified offline"
     )
 
 
