@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 from typing import Any
 
 from apps.accounts.models import Organisation
@@ -174,7 +174,7 @@ def _usage_row(usage: UsageRow, frame: Row, projects: dict[str, str]) -> Row:
         "ConsumedQuantity": quantity,
         "ConsumedUnit": UNIT,
         "ContractedCost": usage.amount,
-        "ContractedUnitPrice": CONTEXT.divide(usage.amount, quantity),
+        "ContractedUnitPrice": _unit_price(usage.amount, quantity),
         "EffectiveCost": usage.amount,
         "ListCost": listed.result,
         "ListUnitPrice": listed.factor,
@@ -194,6 +194,15 @@ def _usage_row(usage: UsageRow, frame: Row, projects: dict[str, str]) -> Row:
         "x_Executions": Decimal(usage.quantity),
         "x_UsageDigest": usage.payload_digest,
     }
+
+
+def _unit_price(amount: Decimal, quantity: Decimal) -> Decimal:
+    """What one unit came to; where hours of several prices share a row and it has no end, to 60 places."""
+    try:
+        return CONTEXT.divide(amount, quantity)
+    except Inexact:
+        with localcontext(Context(prec=120)):
+            return (amount / quantity).quantize(Decimal(1).scaleb(-60))
 
 
 def focus_csv(rows: Iterator[Row]) -> Iterator[str]:

@@ -5,5 +5,7 @@ from tests.tenancy import operation, page
 
 ROUTES = [
     page("/capacity", admin=True),
+    page("/revenue", admin=True),
+    operation("GET /revenue", scope=Scope.ADMIN),
     operation("GET /capacity", scope=Scope.ADMIN),
 ]

@@ -45,6 +45,7 @@ MONEY = (
 )
 ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
+    Entry("Revenue", "chart-bar", "reports:revenue", "/revenue"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
     Entry("Payments", "credit-card", "billing:payments", "/payments"),
     Entry("Outbox", "inbox", "billing:outbox", "/outbox"),
