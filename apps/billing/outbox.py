@@ -75,6 +75,7 @@ HANDLERS: tuple[Handler, ...] = (
         "apps.billing.webhooks.services.outbox_handle",
     ),
     Handler("budgets", ("ledger.usage",), "apps.billing.budgets.services.usage_handle"),
+    Handler("invoice-mails", ("invoice.issued", "invoice.reminder"), "apps.billing.mails.invoice_mail", remote=True),
     Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True),
 )  # fmt: skip
 

@@ -120,7 +120,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
     """For administrators. An invoice never changes: what was wrong is taken back by a reversal with a paper of its own."""
     try:
-        parts = payload.parts and {number: decimal_of(text, places=3) for number, text in payload.parts.items()}
+        parts = {number: decimal_of(text, places=3) for number, text in (payload.parts or {}).items()}
     except ValueError as error:
         raise Problem(422, "Not an amount", str(error), kind="credit-note") from error
     note = services.credit_note_issue(

@@ -8,9 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.core import mail
 from django.db import IntegrityError, connection, transaction
 
 from apps.accounts.problems import Problem
+from apps.billing.mails import invoice_mail
 from apps.billing.models import BillingProfile, CreditNote, DunningStep, Invoice, Payment, Settlement
 from apps.billing.selectors import reconcile_all
 from apps.billing.services import (
@@ -142,10 +144,16 @@ def test_reminders_come_one_by_one_and_stop_when_paid(cast: Cast, market: Market
         1, 0, 1, 0, 1, 0, 0, 1,
     ]  # fmt: skip
     assert list(DunningStep.objects.values_list("level", flat=True)) == [1, 2, 3]
-    assert OutboxRow.objects.filter(topic="invoice.reminder").count() == 3
+    rows = list(OutboxRow.objects.filter(topic="invoice.reminder").order_by("id"))
+    for row in rows:
+        invoice_mail(row, now=LATER)
+    assert [letter.subject for letter in mail.outbox] == [f"Reminder {n}: invoice {invoice.number}" for n in (1, 2, 3)]
+    assert (mail.outbox[0].to, "5.63" in mail.outbox[0].body) == ([cast.billing.email, cast.owner.email], True)
     assert invoice_collect(invoice_id=invoice.id, actor=cast.admin, now=due + timedelta(days=70)).state == "collection"
     assert _pay(cast, invoice, "5.63", "a").state == "paid"
     assert dunning_run(now=due + timedelta(days=99)) == 0
+    invoice_mail(rows[0], now=LATER)
+    assert len(mail.outbox) == 3, "nobody is reminded of what is paid"
 
 
 def test_a_failed_collection_is_overdue_at_once(cast: Cast, market: Market) -> None:
