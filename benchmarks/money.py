@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from decimal import Decimal
 
+from apps.pricing.rating import decimal_text
 from benchmarks.private import house
 
 
@@ -48,7 +49,8 @@ def _stored(count: int) -> None:
         done = walk(assemble(), open_market(devices=4), count)
     print(
         f"{done.contracts:,} contracts through the database ({done.full:,} used in full, {done.leases:,} leases, "
-        f"{done.lines:,} invoice lines): quoted = held = posted + released, invoiced {done.net.normalize():f} EUR, verified offline"
+        f"{done.lines:,} invoice lines): quoted = held = posted + released, invoiced {decimal_text(done.net)} EUR, verified "
+        "offline"
     )
 
 
