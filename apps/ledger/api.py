@@ -1,12 +1,50 @@
-"""The ledger over JSON: the chain as a document."""
+"""The ledger over JSON: the chain as a document, and caps of projects and API tokens."""
 
-from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Router
+from __future__ import annotations
 
-from apps.accounts.access import organisation_get
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, StreamingHttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.models import ApiToken
+from apps.accounts.roles import MONEY, Scope
+from apps.accounts.services import audit_record
 from apps.ledger.chain import chain_json
+from apps.ledger.models import Cap
+from apps.ledger.selectors import caps_of, spending
+from apps.ledger.services import cap_set
+from apps.pricing.rating import decimal_text
+from apps.pricing.selectors import book_in_force
+from apps.registry.models import Project
 
 router = Router(tags=["ledger"])
+BILLING = requires(Scope.BILLING, roles=MONEY)
+AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
+
+
+class ScopedCapIn(Schema):
+    """`amount` null removes the cap."""
+
+    amount: str | None = Field(default=None, pattern=AMOUNT)
+
+
+class ScopedCapOut(Schema):
+    scope: str
+    project: UUID | None
+    token: UUID | None
+    cap: str
+    used: str
+    held: str
+    currency: str
+    set_at: datetime
 
 
 @router.get("/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, to check it yourself")
@@ -16,3 +54,63 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
     response = StreamingHttpResponse(chain_json(organisation_get(request).id), content_type="application/json")
     response["Content-Disposition"] = 'attachment; filename="takt-chain.json"'
     return response
+
+
+@router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
+def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
+    """The organisation's, its projects' and its API tokens', each with what is used and held this month (UTC)."""
+    return _caps(organisation_get(request).id)
+
+
+@router.put(
+    "/spend-caps/projects/{uuid:pk}", auth=BILLING, response=list[ScopedCapOut], operation_id="spend_cap_project",
+    summary="Set the spend cap of a project",
+)  # fmt: skip
+def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
+    """No quote with work of this project can be accepted that would go above it."""
+    return _set(request, payload, project=org_object_get(request, Project, roles=MONEY, pk=pk))
+
+
+@router.put(
+    "/spend-caps/tokens/{uuid:pk}", auth=BILLING, response=list[ScopedCapOut], operation_id="spend_cap_token",
+    summary="Set the spend cap of an API token",
+)  # fmt: skip
+def spend_cap_token(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
+    """This token accepts no quote that would go above it."""
+    return _set(request, payload, token=org_object_get(request, ApiToken, roles=MONEY, pk=pk))
+
+
+def _set(
+    request: HttpRequest, payload: ScopedCapIn, *, project: Project | None = None, token: ApiToken | None = None
+) -> list[dict[str, Any]]:
+    organisation, now = (project or token).organisation, timezone.now()  # type: ignore[union-attr]  # one of them is given
+    if organisation is None:
+        raise Http404
+    currency = book_in_force(at=now).currency
+    amount = None if payload.amount is None else Decimal(payload.amount)
+    cap_set(
+        organisation=organisation, amount=amount, currency=currency, now=now,
+        project_id=project.pk if project else None, token_id=token.pk if token else None,
+    )  # fmt: skip
+    subject = f"project {project.pk}" if project else f"token {token.pk if token else ''}"
+    audit_record(
+        action="cap.set", subject=subject, actor=principal_get(request).user, organisation=organisation, now=now,
+        detail={"amount": None if amount is None else decimal_text(amount), "currency": currency},
+    )  # fmt: skip
+    return _caps(organisation.pk)
+
+
+def _caps(organisation_id: UUID) -> list[dict[str, Any]]:
+    return [_told(cap, timezone.now()) for cap in caps_of(organisation_id)]
+
+
+def _told(cap: Cap, now: datetime) -> dict[str, Any]:
+    spent = spending(
+        organisation_id=cap.organisation_id, currency=cap.currency, now=now, project_id=cap.project_id,
+        token_id=cap.token_id,
+    )  # fmt: skip
+    return {
+        "scope": cap.scope, "project": cap.project_id, "token": cap.token_id, "cap": decimal_text(cap.amount),
+        "used": decimal_text(spent.used), "held": decimal_text(spent.held), "currency": cap.currency,
+        "set_at": cap.set_at,
+    }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -88,7 +89,7 @@ def spending(
     One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all.
     """
     start, _ = month_of(now)
-    values = {
+    values: dict[str, Any] = {
         "organisation": organisation_id, "currency": currency, "month": start.date(), "project": project_id,
         "token": token_id,
     }  # fmt: skip
@@ -100,7 +101,8 @@ def spending(
 
 def cap_of(organisation_id: UUID, *, project_id: UUID | None = None, token_id: UUID | None = None) -> Cap | None:
     """The cap of the organisation, or of one of its projects or API tokens, if it has set one."""
-    return Cap.objects.filter(organisation_id=organisation_id, project_id=project_id, token_id=token_id).first()
+    scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
+    return Cap.objects.filter(organisation_id=organisation_id, **scope).first()
 
 
 def caps_of(organisation_id: UUID) -> list[Cap]:

@@ -32,6 +32,7 @@ from apps.pricing.rating import digest_of, exact_sum
 from apps.registry.models import Project
 from tests.cast import Cast
 from tests.ledger.money import NOW, balance, held, rating, usage, used
+from tests.sales.market import open_market
 
 pytestmark = pytest.mark.django_db
 
@@ -284,3 +285,18 @@ def test_in_any_order_what_is_held_is_posted_or_released(cast: Cast, steps: list
     assert balance(books, "held") == exact_sum(hold.amount - hold.posted for hold in open_now)
     assert exact_sum(books.values()) == 0
     assert reconcile(cast.organisation.id).differences == []
+
+
+def test_caps_are_set_and_shown_over_the_api(cast: Cast, project: Project, token: ApiToken, as_token: Any) -> None:
+    open_market()
+    client = as_token(cast.owner, cast.organisation, Scope.READ, Scope.BILLING)
+    for address in (f"/api/v1/spend-caps/projects/{project.pk}", f"/api/v1/spend-caps/tokens/{token.pk}"):
+        answer = client.put(address, data={"amount": "12.50"}, content_type="application/json")
+        assert answer.status_code == 200, answer.content
+    shown = client.get("/api/v1/spend-caps").json()
+    assert [(one["scope"], one["cap"], one["used"]) for one in shown] == [
+        ("project", "12.5", "0"),
+        ("token", "12.5", "0"),
+    ]
+    client.put(f"/api/v1/spend-caps/projects/{project.pk}", data={"amount": None}, content_type="application/json")
+    assert [one["scope"] for one in client.get("/api/v1/spend-caps").json()] == ["token"]

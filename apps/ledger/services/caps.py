@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -55,14 +56,14 @@ def cap_set(
     """
     if project_id is not None and token_id is not None:
         raise ValueError("a cap is a project's or a token's, not both")
+    scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if amount is None:
-        Cap.objects.filter(organisation=organisation, project_id=project_id, token_id=token_id).delete()
+        Cap.objects.filter(organisation=organisation, **scope).delete()
         return None
     cap, _ = Cap.objects.update_or_create(
         organisation=organisation,
-        project_id=project_id,
-        token_id=token_id,
+        **scope,
         defaults={"amount": amount, "currency": currency, "set_at": now},
     )
     return cap

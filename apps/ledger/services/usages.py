@@ -158,12 +158,12 @@ def _shares_consume(holds: Mapping[UUID, Hold], fresh: Sequence[Usage]) -> None:
         hold = holds[usage.contract_id]
         if not shares[hold.id]:
             continue
-        share = shares[hold.id].get(usage.project_id) if usage.project_id else None
-        left = subtract(share.amount, share.posted) if share else Decimal(0)
-        if share is None or usage.rating.amount > left:
+        drawn = shares[hold.id].get(usage.project_id) if usage.project_id else None
+        left = subtract(drawn.amount, drawn.posted) if drawn else Decimal(0)
+        if drawn is None or usage.rating.amount > left:
             raise _too_much(hold, left, usage.rating.amount, hold.currency, " for this project")
-        share.posted = exact_sum([share.posted, usage.rating.amount])
-        changed[share.id] = share
+        drawn.posted = exact_sum([drawn.posted, usage.rating.amount])
+        changed[drawn.id] = drawn
     if changed:
         HoldShare.objects.bulk_update(changed.values(), ["posted"])
 
