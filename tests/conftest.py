@@ -43,7 +43,7 @@ def _emptying() -> None:
     def as_superuser(self: DatabaseOperations, sql_list: Sequence[str]) -> None:
         empty(self, ["SET LOCAL session_replication_role = replica", *sql_list])
 
-    DatabaseOperations.execute_sql_flush = as_superuser  # type: ignore[method-assign]
+    DatabaseOperations.execute_sql_flush = as_superuser  # type: ignore[assignment,method-assign]
 
 
 @pytest.fixture

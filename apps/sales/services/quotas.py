@@ -28,7 +28,7 @@ def quota_draw(*, contract: Contract, program_digest: str, count: int, program: 
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
     if line is None:
         line = _line_open(contract, quota, line_program(contract, program_digest, program))
-    needed = draw_operations(contract, ProgramFacts.from_json(line.facts)) * count
+    needed = draw_operations(contract, _facts(line)) * count
     if needed > quota.left:
         raise Problem(
             409,
@@ -44,10 +44,17 @@ def quota_draw(*, contract: Contract, program_digest: str, count: int, program: 
     return line
 
 
+def _facts(line: ContractLine) -> ProgramFacts:
+    """The facts that were frozen at the program's first job; a line that draws from a quota always has them."""
+    if line.facts is None:
+        raise ValueError(f"line {line.number} of contract {line.contract_id} draws from no quota")
+    return ProgramFacts.from_json(line.facts)
+
+
 def quota_return(*, contract: Contract, line: ContractLine, count: int) -> None:
     """Give back a quota's operations that a job was promised and did not use."""
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
-    quota.taken -= draw_operations(contract, ProgramFacts.from_json(line.facts)) * count
+    quota.taken -= draw_operations(contract, _facts(line)) * count
     quota.save(update_fields=["taken"])
 
 
