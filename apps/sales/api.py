@@ -270,9 +270,13 @@ def quote_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json
 @idempotent
 def quote_accept(request: HttpRequest, pk: UUID) -> tuple[int, Contract]:
     """Takes capacity and hold, or refuses with 409 and the alternatives."""
-    quote = _quote(request, pk, roles=BUYING)
+    quote, principal = _quote(request, pk, roles=BUYING), principal_get(request)
     return 201, services.quote_accept(
-        quote_id=quote.id, organisation=quote.organisation, actor=principal_get(request).user, now=timezone.now()
+        quote_id=quote.id,
+        organisation=quote.organisation,
+        actor=principal.user,
+        now=timezone.now(),
+        token_id=principal.token.pk if principal.token else None,
     )
 
 

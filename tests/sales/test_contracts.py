@@ -14,7 +14,7 @@ from apps.ledger.services import usage_post
 from apps.ledger.usage import Usage
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
-from apps.sales.facts import ProgramFacts
+from apps.sales.facts import ProgramFacts, project_uuid
 from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import contract_allowed, contract_usage, contracts_open
 from apps.sales.services import (
@@ -56,7 +56,7 @@ def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int
     usage = Usage(
         organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=lease,
         idempotency_key=f"lease:{lease}", operations=facts.operations * executions,
-        cycles=facts.cycles * executions, program_digest=facts.digest, project_id=None, model_name=facts.model,
+        cycles=facts.cycles * executions, program_digest=facts.digest, project_id=project_uuid(facts), model_name=facts.model,
         rating=rating, occurred_from=now, occurred_to=now + timedelta(seconds=1),
     )  # fmt: skip
     return usage_post(usage, now=now)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -18,12 +19,12 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Precision, Program
 from apps.fleet.models import Pool
-from apps.ledger.services import hold_place
-from apps.pricing.rating import decimal_text, digest_of
+from apps.ledger.services import HOLD_GRACE, hold_place
+from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.selectors import book_in_force, book_of_digest, document_of
 from apps.sales.asks import Ask, ask_of
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
-from apps.sales.facts import facts_of, quota_facts
+from apps.sales.facts import facts_of, project_uuid, quota_facts
 from apps.sales.limits import Window, window_of
 from apps.sales.models import Contract, ContractLine, ContractQuota, FormName, Quote, QuoteState
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
@@ -137,13 +138,16 @@ def quote_create(
     return quote
 
 
-def quote_accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Contract:
+def quote_accept(
+    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
+) -> Contract:
     """Turn a quote into a contract: capacity, hold and terms are taken together or not at all (T4).
 
-    Raises Problem: the quote is expired or accepted, the capacity is gone (with alternatives), the cap is reached.
+    `token_id` is the API token that accepts, whose own spend cap holds too. Raises Problem: the quote is expired or
+    accepted, the capacity is gone (with alternatives), a cap is reached.
     """
     try:
-        return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now)
+        return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
     except CapacityTaken as refusal:
         quote = Quote.objects.select_related("pool").get(pk=quote_id)
         note = partial(
@@ -160,7 +164,9 @@ def quote_accept(*, quote_id: UUID, organisation: Organisation, actor: User | No
 
 
 @transaction.atomic
-def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Contract:
+def _accept(
+    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None
+) -> Contract:
     # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
@@ -181,6 +187,9 @@ def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, n
         currency=quote.currency,
         idempotency_key=f"quote:{quote.id}",
         now=now,
+        shares=_project_shares(priced),
+        token_id=token_id,
+        expires_at=window.end + HOLD_GRACE,
     )
     contract = _contract_store(quote, contract_id, reservation.id, asks, window, actor, now)
     audit_record(
@@ -188,6 +197,17 @@ def _accept(*, quote_id: UUID, organisation: Organisation, actor: User | None, n
         detail={"contract": str(contract.id), "terms": contract.terms_digest, "net": decimal_text(contract.net)},
     )  # fmt: skip
     return contract
+
+
+def _project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
+    """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw."""
+    shares: dict[UUID, Decimal] = {}
+    for line in priced.lines:
+        project = project_uuid(line.ask.facts)
+        if project is None:
+            return None
+        shares[project] = exact_sum([shares.get(project, Decimal(0)), line.worst.amount])
+    return shares
 
 
 def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime) -> Reservation:

@@ -1,0 +1,67 @@
+"""Caps of a project and of an API token bind where a contract is accepted, and each only its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.roles import Scope
+from apps.accounts.services import token_create
+from apps.ledger.models import Hold
+from apps.ledger.services import HOLD_GRACE, CapReached, cap_set
+from apps.registry.models import Project
+from apps.sales.models import Contract, Quote
+from apps.sales.services import quote_accept, quote_create
+from tests.cast import Cast
+from tests.sales.market import NOW, Market
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def quotes(cast: Cast, market: Market) -> tuple[Quote, Quote]:
+    """Two offers over programs of the one project `Default`."""
+    first, second = (
+        quote_create(
+            organisation=cast.organisation,
+            lines=[(market.program(cast.organisation, cast.engineer), 1000)],
+            klass="standard",
+            pool=market.lpu,
+            window=(NOW, NOW + timedelta(days=7)),
+            actor=cast.engineer,
+            now=NOW,
+        )
+        for _ in range(2)
+    )
+    return first, second
+
+
+def accept(cast: Cast, quote: Quote, token_id: UUID | None = None) -> Contract:
+    return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=NOW, token_id=token_id)
+
+
+def test_the_cap_of_a_project_is_not_exceeded(cast: Cast, quotes: tuple[Quote, Quote]) -> None:
+    project = Project.objects.get(organisation=cast.organisation)
+    cap = quotes[0].worst * 3 / 2
+    cap_set(organisation=cast.organisation, amount=cap, currency="EUR", now=NOW, project_id=project.pk)
+    contract = accept(cast, quotes[0])
+    hold = Hold.objects.get(contract_id=contract.pk)
+    assert list(hold.shares.values_list("project_id", "amount")) == [(project.pk, hold.amount)]
+    assert hold.expires_at == contract.ends_at + HOLD_GRACE
+    with pytest.raises(CapReached) as refusal:
+        accept(cast, quotes[1])
+    assert refusal.value.errors[0]["scope"] == "project"
+    assert Contract.objects.count() == 1
+
+
+def test_the_cap_of_a_token_binds_that_token_alone(cast: Cast, quotes: tuple[Quote, Quote]) -> None:
+    token, _ = token_create(user=cast.owner, organisation=cast.organisation, name="build", scopes=[Scope.BUY], now=NOW)
+    cap_set(organisation=cast.organisation, amount=quotes[0].worst * 3 / 2, currency="EUR", now=NOW, token_id=token.pk)
+    accept(cast, quotes[0], token.pk)
+    with pytest.raises(CapReached) as refusal:
+        accept(cast, quotes[1], token.pk)
+    assert refusal.value.errors[0]["scope"] == "token"
+    accept(cast, quotes[1])
+    assert Contract.objects.count() == 2
