@@ -29,6 +29,15 @@ POINTS = (
     "invoice.posted",  # posted, the audit entry is missing
     "outbox.handed",  # every handler has had its say, the rows are not marked
 )
+# Between us and who collects for us.
+COLLECTION_POINTS = (
+    "stripe.draft",  # Stripe has a draft of which we keep nothing yet
+    "stripe.item",  # Stripe has a part of the lines
+    "stripe.finalised",  # Stripe collects, our row still says that it waits
+    "webhook.stored",  # Stripe's event is kept, nobody was told to handle it
+    "webhook.handled",  # what the event brought is written, the transaction is not over
+    "payment.recorded",  # money is posted and settles the invoice, word for others is missing
+)
 
 _armed: tuple[str, Path] | None = None
 
@@ -36,8 +45,8 @@ _armed: tuple[str, Path] | None = None
 def arm(point: str, marker: Path) -> None:
     """From now on this process dies at `point`, once for each marker file. Raises ValueError for an unknown name."""
     global _armed  # noqa: PLW0603 - one per process, as an environment variable is
-    if point not in POINTS:
-        raise ValueError(f"no fail point is called {point!r}; there are {', '.join(POINTS)}")
+    if point not in (*POINTS, *COLLECTION_POINTS):
+        raise ValueError(f"no fail point is called {point!r}; there are {', '.join((*POINTS, *COLLECTION_POINTS))}")
     _armed = point, marker
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -88,6 +89,7 @@ def payment_record(
     )  # fmt: skip
     if invoice is not None and settles:
         settle(invoice, settles, SettlementKind.PAYMENT, now=now, payment=payment)
+    failpoint("payment.recorded")
     said = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
     outbox_write(organisation_id=organisation.id, topic="payment.received", payload=said, now=now)
     audit_record(action="payment.record", subject=subject, actor=actor, organisation=organisation, now=now, detail=said)

@@ -9,6 +9,7 @@ import stripe
 from django.conf import settings
 from django.db import transaction
 
+from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.billing.models import StripeEvent
 from apps.billing.stripe.gateway import Uncertain, called
@@ -24,6 +25,7 @@ def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
     except (ValueError, stripe.SignatureVerificationError) as error:
         raise Problem(400, "Not from Stripe", "The signature does not fit the body.", kind="signature") from error
     event_keep(event.to_dict(), now=now)
+    failpoint("webhook.stored")
     return str(event.id)
 
 
@@ -49,6 +51,7 @@ def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, a
     try:
         with transaction.atomic():
             _apply(event, client=client, now=now)
+        failpoint("webhook.handled")
     except (Uncertain, stripe.StripeError, Problem) as error:
         event.error = f"{type(error).__name__}: {error}"[:400]
     else:

@@ -11,6 +11,7 @@ from typing import Any
 
 import stripe
 
+from apps.accounts.failpoints import failpoint
 from apps.billing.stripe.gateway import called
 
 INVOICE, LINE = "takt_invoice", "takt_line"  # metadata by which what is ours is found again
@@ -55,7 +56,9 @@ def invoice_push(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
     _items(client, order, invoice.id)
     draft = _compared(called(lambda: client.v1.invoices.retrieve(invoice.id)), order)
     options: Any = {"idempotency_key": order.key("finalize")}
-    return called(lambda: client.v1.invoices.finalize_invoice(draft.id, {"auto_advance": False}, options))
+    final = called(lambda: client.v1.invoices.finalize_invoice(draft.id, {"auto_advance": False}, options))
+    failpoint("stripe.finalised")
+    return final
 
 
 def invoice_find(client: stripe.StripeClient, order: Order) -> stripe.Invoice | None:
@@ -88,7 +91,9 @@ def _create(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
     if not order.is_automatic:
         given["due_date"] = int(order.due_at.timestamp())
     options: Any = {"idempotency_key": order.key("create")}
-    return called(lambda: client.v1.invoices.create(given, options))
+    made = called(lambda: client.v1.invoices.create(given, options))
+    failpoint("stripe.draft")
+    return made
 
 
 def _items(client: stripe.StripeClient, order: Order, invoice: str) -> None:
@@ -103,6 +108,7 @@ def _items(client: stripe.StripeClient, order: Order, invoice: str) -> None:
         }  # fmt: skip
         options: Any = {"idempotency_key": order.key(f"line:{number}")}
         called(lambda given=given, options=options: client.v1.invoice_items.create(given, options))  # type: ignore[misc]
+        failpoint("stripe.item")
 
 
 def _named(thing: Any, name: str) -> str | None:
