@@ -157,10 +157,11 @@ def _job(request: HttpRequest, pk: UUID, **access: Any) -> Job:
 def _submit(
     request: HttpRequest, contract: Contract, arrays: dict[str, Array], wanted: UUID | None
 ) -> tuple[int, JobOut]:
-    now = timezone.now()
+    now, principal = timezone.now(), principal_get(request)
     job = services.job_create(
-        contract=contract, arrays=arrays, actor=principal_get(request).user, now=now, wanted=wanted
-    )
+        contract=contract, arrays=arrays, actor=principal.user, now=now, wanted=wanted,
+        token_id=principal.token.pk if principal.token else None,
+    )  # fmt: skip
     return 201, job_out(job, now=now)
 
 

@@ -11,7 +11,7 @@ from django.contrib.postgres.fields import RangeOperators
 from django.db import models
 from django.db.models import F, Func
 
-from apps.accounts.models import Organisation, User
+from apps.accounts.models import ApiToken, Organisation, User
 from apps.compilation.models import Program
 from apps.dispatch.devicetime import Pace
 from apps.fleet.models import Device
@@ -39,6 +39,7 @@ class Job(models.Model):
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="jobs")
     contract = models.ForeignKey(Contract, on_delete=models.PROTECT, related_name="jobs")
     submitted_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="+")
     items = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
     threshold = models.DecimalField(max_digits=12, decimal_places=10, null=True)

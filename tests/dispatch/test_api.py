@@ -13,9 +13,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import ApiToken, User
+from apps.accounts.roles import Scope
 from apps.dispatch.feeds import arrays_pack, arrays_unpack
 from apps.dispatch.models import Job
+from apps.ledger.chain import chain_verify
+from apps.ledger.models import UsageRow
 from apps.sales.models import Contract
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
@@ -67,6 +70,17 @@ def test_a_job_is_submitted_as_json_run_and_its_outputs_fetched(
     assert arrays_unpack(data)["y"].shape == (3, 1, 2)
     blocks = client.get(f"/api/v1/jobs/{made['id']}/blocks").json()
     assert [(one["from_item"], one["count"], one["state"]) for one in blocks] == [(0, 2, "done"), (2, 1, "done")]
+
+
+def test_the_key_that_submits_a_job_stands_on_its_usage(
+    present: Scene, client: Client, contract: Contract, as_token: Callable[..., Client]
+) -> None:
+    script = as_token(present.cast.engineer, present.cast.organisation, Scope.RUN)
+    for one in (script, client):
+        present.run(Job.objects.get(pk=post_json(one, contract, {"x": [[1, 2, 3, 4]]}).json()["id"]))
+    keys = set(UsageRow.objects.values_list("token_id", flat=True))
+    assert keys == {ApiToken.objects.get().pk, None}
+    assert chain_verify(present.cast.organisation.pk).intact
 
 
 def test_a_job_is_submitted_as_npz(client: Client, contract: Contract) -> None:

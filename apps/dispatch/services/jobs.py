@@ -68,12 +68,14 @@ def job_create(
     actor: User | None,
     now: datetime,
     wanted: UUID | None = None,
+    token_id: UUID | None = None,
 ) -> Job:
     """Takes a job: its items against the contract's volume, its leases into the timetable.
 
     `arrays` are the inputs by name, items along the leading axis; `wanted` is the program that they are for, where the
-    contract holds several that take the same. Raises Problem: inputs that do not fit (422), volume
-    used up, contract ended, processor described anew or capacity taken (409).
+    contract holds several that take the same; `token_id` is the API token that asks, which the job's usage names. Raises
+    Problem: inputs that do not fit (422), volume used up, contract ended, processor described anew or capacity taken
+    (409).
     """
     program, types = program_choose(contract, arrays, wanted)
     plan = contracts.cascade_of(contract)
@@ -83,16 +85,20 @@ def job_create(
         checked = items_check(arrays, types)
     except InputError as error:
         raise inputs_problem(error) from error
-    job_id = uuid.uuid4()
-    key = default_storage.save(f"jobs/{job_id}/inputs.npz", ContentFile(arrays_pack(checked)))
-    items = len(next(iter(checked.values())))
+    job = Job(
+        id=uuid.uuid4(), organisation_id=contract.organisation_id, contract=contract, submitted_by=actor,
+        token_id=token_id, items=len(next(iter(checked.values()))), threshold=plan.threshold if plan else None,
+        confidence_output=plan.output if plan else "", submitted_at=now,
+    )  # fmt: skip
+    job.inputs_key = default_storage.save(f"jobs/{job.pk}/inputs.npz", ContentFile(arrays_pack(checked)))
     try:
-        return _job_store(job_id, key, contract, program, items, actor, now)
+        _job_store(job, program)
     except BaseException as refused:
-        default_storage.delete(key)
+        default_storage.delete(job.inputs_key)
         if isinstance(refused, CapacityTaken):
-            _refusal_record(contract, program, items, refused, now)
+            _refusal_record(contract, program, job.items, refused, now)
         raise
+    return job
 
 
 def _refusal_record(contract: Contract, program: Program, items: int, refused: CapacityTaken, now: datetime) -> None:
@@ -109,28 +115,15 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
 
 
 @transaction.atomic
-def _job_store(
-    job_id: UUID, key: str, contract: Contract, program: Program, items: int, actor: User | None, now: datetime
-) -> Job:
-    contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=items, now=now)
-    plan = contracts.cascade_of(contract)
-    job = Job.objects.create(
-        id=job_id,
-        organisation_id=contract.organisation_id,
-        contract=contract,
-        submitted_by=actor,
-        items=items,
-        threshold=plan.threshold if plan else None,
-        confidence_output=plan.output if plan else "",
-        inputs_key=key,
-        submitted_at=now,
-    )
-    stage_place(stage=stage_create(job=job, position=0, program=program, count=items), now=now)
+def _job_store(job: Job, program: Program) -> None:
+    contract, now = job.contract, job.submitted_at
+    contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=job.items, now=now)
+    job.save(force_insert=True)
+    stage_place(stage=stage_create(job=job, position=0, program=program, count=job.items), now=now)
     audit_record(
-        action="job.submit", subject=f"job {job.pk}", actor=actor, organisation=contract.organisation, now=now,
-        detail={"contract": str(contract.pk), "items": items, "program": program.digest},
+        action="job.submit", subject=f"job {job.pk}", actor=job.submitted_by, organisation=contract.organisation,
+        now=now, detail={"contract": str(contract.pk), "items": job.items, "program": program.digest},
     )  # fmt: skip
-    return job
 
 
 @transaction.atomic

@@ -240,6 +240,7 @@ def _usage_post(*, lease: Lease, job: Job, now: datetime) -> None:
         cycles=contracts.counts_of(program).cycles * lease.count,
         program_digest=program.digest,
         project_id=model.project_id,
+        token_id=job.token_id,
         model_name=model.name,
         rating=rating,
         occurred_from=lease.device_from,
