@@ -14,6 +14,7 @@ from compiler.frontend.operators import (
     indexing,
     layout,
     microsoft,
+    microsoft_attention,
     microsoft_codes,
     ordering,
     quantised,
@@ -47,5 +48,5 @@ RULES: dict[str, Rule] = {
     **attention.TABLE,
 }
 
-MICROSOFT: dict[str, Rule] = {**microsoft.TABLE, **microsoft_codes.TABLE}
+MICROSOFT: dict[str, Rule] = {**microsoft.TABLE, **microsoft_attention.TABLE, **microsoft_codes.TABLE}
 """Operators of the domain ``com.microsoft`` that optimised and quantised models carry."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.codes import Codes, multiply, requantised
-from compiler.frontend.operators.microsoft import attend, derived, single
+from compiler.frontend.operators.derived import derived, single
+from compiler.frontend.operators.microsoft_attention import attention_of
 from compiler.frontend.operators.quantised import TABLE as STANDARD
 from compiler.frontend.operators.quantised import dequantise, dynamic, factor, flat, quantise
 from compiler.frontend.operators.recurrent import Cell, lstm
@@ -136,13 +137,12 @@ def _qgemm(op: Op) -> str:
     return requantised(op, total, scale, zero, op.dtype(8) if zero else op.dtype(0))
 
 
-def _qattention(op: Op) -> str:
-    op.need(not op.has(8), "keeps past keys and values.")
+def _qattention(op: Op) -> tuple[str | None, ...]:
     total = multiply(op, Codes(op.x(0), op.optional(6)), Codes(op.x(1), op.optional(7)))
     scale = op.point(lambda p, q: p * q, flat(op, 3), flat(op, 4))
     projected = op.point(lambda t, s, b: t.scaled(s) + b, total, scale, op.x(2))
     hidden = op.shape(1)[1]
-    return attend(op, projected, [hidden // 3] * 3, op.optional(5), None)
+    return attention_of(op, projected, [hidden // 3] * 3, op.optional(5), None, op.optional(8))
 
 
 def _matmul_nbits(op: Op) -> str:
