@@ -13,6 +13,13 @@ CARDS = {
     "pm_card_chargeCustomerFail": ("visa", "0341", "generic_decline"),
     "pm_card_createDispute": ("visa", "0259", ""),
 }
+NUMBERS = {  # what a person types for them on a hosted page
+    "4242424242424242": "pm_card_visa",
+    "5555555555554444": "pm_card_mastercard",
+    "4000000000000341": "pm_card_chargeCustomerFail",
+    "4000000000000259": "pm_card_createDispute",
+    "4000000000000002": "pm_card_chargeDeclined",
+}
 REFUSED_CARDS = {"pm_card_chargeDeclined": "generic_decline"}
 
 
@@ -50,7 +57,12 @@ def customer_get(store: Store, given: Thing, path: Thing) -> Thing:
 
 def method_attach(store: Store, given: Thing, path: Thing) -> Thing:
     """POST /v1/payment_methods/{payment_method}/attach: a test card becomes a method of the customer."""
-    name, customer = path["payment_method"], store.get("customer", given.get("customer", ""))
+    return card_attach(store, path["payment_method"], given.get("customer", ""))
+
+
+def card_attach(store: Store, name: str, owner: str) -> Thing:
+    """A test card becomes a method of the customer. Raises Refused for one that cannot be kept."""
+    customer = store.get("customer", owner)
     if name in REFUSED_CARDS:
         raise Refused(
             402, "card_error", "Your card was declined.", code="card_declined", decline_code=REFUSED_CARDS[name]
@@ -63,6 +75,38 @@ def method_attach(store: Store, given: Thing, path: Thing) -> Thing:
     store.add("pm", method)
     store.tell("payment_method.attached", method)
     return method
+
+
+def method_get(store: Store, given: Thing, path: Thing) -> Thing:
+    """GET /v1/payment_methods/{payment_method}"""
+    return store.get("payment_method", path["payment_method"])
+
+
+def method_detach(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/payment_methods/{payment_method}/detach: it cannot be charged any more, nor be the default."""
+    method = store.get("payment_method", path["payment_method"])
+    if not method["customer"]:
+        raise invalid("The payment method is not attached to a customer.")
+    settings = store.get("customer", method["customer"])["invoice_settings"]
+    if settings["default_payment_method"] == method["id"]:
+        settings["default_payment_method"] = None
+    method["customer"] = None
+    store.tell("payment_method.detached", method)
+    return method
+
+
+def tax_id_create(store: Store, given: Thing, path: Thing) -> Thing:
+    """POST /v1/customers/{customer}/tax_ids"""
+    customer = store.get("customer", path["customer"])
+    found = made("tax_id", created=store.now(), customer=customer["id"], type=given["type"], value=given["value"])
+    store.add("txi", found)
+    store.tell("customer.tax_id.created", found)
+    return found
+
+
+def tax_id_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/customers/{customer}/tax_ids"""
+    return [one for one in store.all("tax_id") if one["customer"] == path["customer"]]
 
 
 def method_list(store: Store, given: Thing, path: Thing) -> list[Thing]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tests.stripe.double.answers import made
-from tests.stripe.double.errors import invalid
+from tests.stripe.double.errors import Refused, invalid
 from tests.stripe.double.payments import charge
 from tests.stripe.double.store import Store, Thing
 
@@ -110,13 +112,20 @@ def invoice_finalize(store: Store, given: Thing, path: Thing) -> Thing:
     _only(invoice, "draft", act="finalize")
     invoice["number"] = invoice["number"] or f"DOUBLE-{store.count:06d}"
     invoice["auto_advance"] = given.get("auto_advance", invoice["auto_advance"])
-    invoice["hosted_invoice_url"] = f"/hosted/invoices/{invoice['id']}"
+    invoice["hosted_invoice_url"] = f"{store.base}/hosted/invoices/{invoice['id']}"
     _moved(store, invoice, "open", "finalized_at", "invoice.finalized")
-    return invoice if invoice["amount_due"] else _paid(store, invoice)
+    if not invoice["amount_due"]:
+        return paid(store, invoice)
+    if invoice["auto_advance"] and invoice["collection_method"] == "charge_automatically":
+        with suppress(Refused):  # a card that declines leaves it open, and an event says so
+            invoice_pay(store, {}, path)
+    return invoice
 
 
-def _paid(store: Store, invoice: Thing) -> Thing:
-    invoice |= {"amount_remaining": 0, "amount_paid": invoice["amount_due"], "attempted": True}
+def paid(store: Store, invoice: Thing) -> Thing:
+    """Nothing is left of it; what cards paid is known from its payments."""
+    taken = [one["amount_paid"] for one in store.all("invoice_payment") if one["invoice"] == invoice["id"]]
+    invoice |= {"amount_remaining": 0, "amount_paid": sum(one or 0 for one in taken), "attempted": True}
     return _moved(store, invoice, "paid", "paid_at", "invoice.paid")
 
 
@@ -125,8 +134,8 @@ def invoice_pay(store: Store, given: Thing, path: Thing) -> Thing:
     invoice = store.get("invoice", path["invoice"])
     _only(invoice, "open", "uncollectible", act="pay")
     if given.get("paid_out_of_band"):
-        invoice["amount_paid_off_stripe"] = invoice["amount_due"]
-        return _paid(store, invoice)
+        invoice["amount_paid_off_stripe"] = invoice["amount_remaining"]
+        return paid(store, invoice)
     customer = store.get("customer", invoice["customer"])
     method = given.get("payment_method") or customer["invoice_settings"]["default_payment_method"]
     if not method:
@@ -134,11 +143,18 @@ def invoice_pay(store: Store, given: Thing, path: Thing) -> Thing:
     invoice["attempt_count"] += 1
     invoice["attempted"] = True
     try:
-        charge(store, invoice, store.get("payment_method", method))
+        charge(store, invoice, _chargeable(store, customer, method))
     except Exception:
         store.tell("invoice.payment_failed", invoice)
         raise
-    return _paid(store, invoice)
+    return paid(store, invoice)
+
+
+def _chargeable(store: Store, customer: Thing, name: str) -> Thing:
+    method = store.get("payment_method", name)
+    if method["customer"] != customer["id"]:
+        raise invalid("The payment method does not belong to the customer.", param="payment_method")
+    return method
 
 
 def invoice_send(store: Store, given: Thing, path: Thing) -> Thing:

@@ -63,13 +63,19 @@ def dispute_get(store: Store, given: Thing, path: Thing) -> Thing:
 def dispute_update(store: Store, given: Thing, path: Thing) -> Thing:
     """POST /v1/disputes/{dispute}: hand in evidence; the two test texts decide at once."""
     dispute = store.get("dispute", path["dispute"])
-    if dispute["status"] != "needs_response":
+    if dispute["status"] not in {"needs_response", "under_review"}:
         raise invalid("This dispute is already closed.")
     outcome = OUTCOMES.get(given.get("evidence", {}).get("uncategorized_text", ""), "under_review")
     if given.get("submit", True):
         dispute["status"] = outcome
         store.tell("charge.dispute.updated" if outcome == "under_review" else "charge.dispute.closed", dispute)
     return dispute
+
+
+def dispute_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/disputes"""
+    wanted = {name: given[name] for name in ("charge", "payment_intent") if name in given}
+    return [one for one in store.all("dispute") if all(one[name] == value for name, value in wanted.items())]
 
 
 def intent_get(store: Store, given: Thing, path: Thing) -> Thing:

@@ -11,9 +11,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.stripe.double.answers import faults
+from tests.stripe.double.control import controlled
+from tests.stripe.double.delivering import Deliverer
 from tests.stripe.double.description import Operation, operation_of
 from tests.stripe.double.errors import Refused, invalid
 from tests.stripe.double.forms import decoded
+from tests.stripe.double.hosted import Elsewhere, served
 from tests.stripe.double.parameters import read
 from tests.stripe.double.routes import ROUTES
 from tests.stripe.double.store import Saved, Store, Thing
@@ -110,24 +113,55 @@ def _page(found: list[Thing], given: Thing, path: str) -> Thing:
     return {"object": "list", "data": found[:limit], "has_more": len(found) > limit, "url": path}
 
 
+class Serving(str):  # noqa: SLOT000 - it has an attribute
+    """The double's address, with what delivers its events (None without an endpoint)."""
+
+    deliverer: Deliverer | None = None
+
+    def delivered(self) -> None:
+        """Wait until the endpoint has every event. Raises TimeoutError."""
+        if self.deliverer is not None:
+            self.deliverer.wait()
+
+
 class _Handler(BaseHTTPRequestHandler):
     store: Store
+    serving: Serving
     protocol_version = "HTTP/1.1"
 
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         form = self.rfile.read(length).decode()
+        if self.path == "/" or self.path.startswith("/hosted/"):
+            self._hosted(form)
+            return
+        if self.path == "/control" and self.command == "POST":
+            body = json.dumps(controlled(self.store, self.serving.deliverer, json.loads(form)))
+            self._send(200, "application/json", body)
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = answered(self.store, self.command, self.path, form, headers)
         if answer is None:  # acted, and nobody hears of it
             self.close_connection = True
             return
-        body = json.dumps(answer.body).encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        if answer.replayed:
-            self.send_header("Idempotent-Replayed", "true")
+        replayed = {"Idempotent-Replayed": "true"} if answer.replayed else {}
+        self._send(answer.status, "application/json", json.dumps(answer.body), **replayed)
+
+    def _hosted(self, form: str) -> None:
+        try:
+            with self.store.lock:
+                page = served(self.store, self.command, self.path, form)
+            self._send(200, "text/html; charset=utf-8", page)
+        except Elsewhere as place:
+            self._send(303, "text/plain", "", Location=str(place))
+        except Refused as refusal:
+            self._send(refusal.status, "text/plain", str(refusal))
+
+    def _send(self, status: int, kind: str, text: str, **headers: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -138,15 +172,23 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running(store: Store, *, port: int = 0) -> Iterator[str]:
-    """Serve until the block ends; gives the address."""
+def running(store: Store, *, port: int = 0, webhook: str = "", secret: str = "") -> Iterator[Serving]:
+    """Serve until the block ends; gives the address. With `webhook`, events are delivered there, signed by `secret`."""
     handler = type("Handler", (_Handler,), {"store": store})
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
+    serving = Serving(f"http://127.0.0.1:{server.server_address[1]}")
+    store.base = handler.serving = serving
+    threads = [threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)]
+    threads[0].start()
+    if webhook:
+        serving.deliverer = Deliverer(store, webhook, secret)
+        threads.append(serving.deliverer.start())
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield serving
     finally:
+        if serving.deliverer is not None:
+            serving.deliverer.end()
         server.shutdown()
         server.server_close()
-        thread.join()
+        for thread in threads:
+            thread.join()

@@ -45,6 +45,7 @@ class Store:
     """All state. Every request runs under the lock."""
 
     prefix: str = ""
+    base: str = ""  # its own address, of which the hosted pages' are made
     lock: threading.RLock = field(default_factory=threading.RLock)
     offset: int = 0
     count: int = 0
@@ -53,6 +54,7 @@ class Store:
     keys: dict[str, Saved] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     unfit: list[str] = field(default_factory=list)
+    meters: dict[str, Thing] = field(default_factory=dict)
 
     def now(self) -> int:
         """Seconds since 1970 by the double's clock, which may be set forward."""
