@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from apps.accounts.problems import Problem
 from apps.pricing.rating import Schedule
 from apps.sales.facts import ProgramFacts, facts_of_line
+from apps.sales.limits import Window
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,17 @@ def ask_of(line: dict[str, Any]) -> Ask:
         line["expected_executions"],
         None if schedule is None else Schedule.from_json(schedule),
     )
+
+
+def asks_of(document: dict[str, Any]) -> list[Ask]:
+    """What was asked, from a stored quote or terms."""
+    return [ask_of(line) for line in document["lines"]]
+
+
+def window_of_document(document: dict[str, Any]) -> Window:
+    """The period of a stored quote or terms."""
+    window = document["window"]
+    return Window(datetime.fromisoformat(window["start"]), datetime.fromisoformat(window["end"]))
 
 
 def asks_merge(asks: Sequence[Ask]) -> list[Ask]:

@@ -46,13 +46,13 @@ class CapacityBusy(Problem):
         super().__init__(503, "Busy", detail, kind="capacity-busy")
 
 
-def devices_lock(pool: Pool) -> list[Device]:
-    """The pool's active devices, locked in the order of their ids until the transaction ends."""
+def devices_lock(pool: Pool, *others: Pool) -> list[Device]:
+    """The active devices of one or several pools, locked in the order of their ids until the transaction ends."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("devices_lock needs a transaction that holds the locks")
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
-    rows = Device.objects.select_for_update(no_key=True).filter(pool=pool, is_active=True).order_by("id")
+    rows = Device.objects.select_for_update(no_key=True).filter(pool__in=[pool, *others], is_active=True).order_by("id")
     try:
         with transaction.atomic():
             return list(rows)

@@ -1,6 +1,7 @@
 """What changes quotes and contracts."""
 
 from apps.sales.selectors import contract_allowed
+from apps.sales.services.accepting import quote_accept
 from apps.sales.services.contracts import (
     contract_close,
     contract_end,
@@ -9,15 +10,8 @@ from apps.sales.services.contracts import (
     contract_lease_rate,
     contracts_close_due,
 )
-from apps.sales.services.quoting import (
-    MOST_EXECUTIONS,
-    Offer,
-    Quota,
-    QuoteLine,
-    offer_make,
-    quote_accept,
-    quote_create,
-)
+from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
+from apps.sales.services.sharing import quote_share, quote_unshare, quote_withdraw
 
 __all__ = [
     "MOST_EXECUTIONS",
@@ -34,4 +28,7 @@ __all__ = [
     "offer_make",
     "quote_accept",
     "quote_create",
+    "quote_share",
+    "quote_unshare",
+    "quote_withdraw",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
+from fractions import Fraction
 from uuid import UUID
 
 from django.db import transaction
@@ -14,8 +16,9 @@ from apps.compilation.models import Program
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.services import hold_release, usage_post
 from apps.ledger.usage import Usage
-from apps.pricing.rating import Rating, Terms, rate, rate_quota
+from apps.pricing.rating import Counts, Rating, Terms, rate_lease
 from apps.pricing.selectors import book_of_digest
+from apps.sales.amendments import rest_rating
 from apps.sales.facts import facts_of_line, project_uuid
 from apps.sales.models import Contract, ContractLine, ContractState, FormName
 from apps.sales.selectors import contract_usage, terms_line
@@ -25,19 +28,34 @@ from apps.timetable.services import reservation_release
 
 
 def contract_lease_rate(
-    *, contract: Contract, program_digest: str, executions: int, first_instant: datetime, now: datetime
+    *,
+    contract: Contract,
+    program_digest: str,
+    executions: int,
+    first_instant: datetime,
+    now: datetime,
+    seconds: Fraction | None = None,
+    measured: Counts | None = None,
+    served: str = "",
 ) -> Rating:
     """Price what a lease executed, by the contract's frozen terms.
 
-    The tariff was bound at acceptance, so `first_instant` (the first cycle of the first execution) never raises it: a
-    delay is the platform's. Raises KeyError for a program that is not in the contract.
+    Executions begin at `first_instant` (the first cycle of the first one) and follow each other every `seconds` of device
+    time, the program's own interval unless stated. Where the class follows the hours each costs what its hour costs, never
+    more than the one that was bound at acceptance: a delay is the platform's. `measured` are the lease's total counts, for
+    terms that charge those; `served` is the class that the work got where that is less than what was bought. Raises
+    KeyError for a program that is not in the contract.
     """
     line = terms_line(contract, program_digest)
-    return rate(
+    facts = facts_of_line(line)
+    return rate_lease(
         book=book_of_digest(contract.terms["book"]["digest"]),
-        counts=facts_of_line(line).counts,
+        counts=facts.counts,
         executions=executions,
-        terms=Terms.from_json(line["rating"]["terms"]),
+        terms=replace(Terms.from_json(line["rating"]["terms"]), served=served),
+        start=first_instant,
+        seconds=facts.seconds if seconds is None else seconds,
+        measured=measured,
     )
 
 
@@ -89,14 +107,14 @@ def contract_end(*, contract_id: UUID, organisation: Organisation, actor: User, 
     contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
         raise Problem(409, "Contract is over", "This contract has ended already.", kind="contract-over")
-    if _in_flight(contract):
+    if in_flight(contract):
         raise Problem(
             409, "Jobs are running", "Jobs of this contract are not finished; cancel them or wait.", kind="jobs-open"
         )
     audit_record(
         action="contract.end", subject=f"contract {contract.id}", actor=actor, organisation=organisation, now=now
     )
-    return _close(contract, now)
+    return contract_finish(contract, now)
 
 
 @transaction.atomic
@@ -106,8 +124,8 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
     if contract.state != ContractState.ACTIVE:
         return contract
     used_up = Hold.objects.filter(contract_id=contract_id, state=HoldState.POSTED).exists()
-    if used_up or (now >= contract.ends_at and not _in_flight(contract)):
-        return _close(contract, now)
+    if used_up or (now >= contract.ends_at and not in_flight(contract)):
+        return contract_finish(contract, now)
     return contract
 
 
@@ -122,7 +140,8 @@ def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
     return closed
 
 
-def _close(contract: Contract, now: datetime) -> Contract:
+def contract_finish(contract: Contract, now: datetime) -> Contract:
+    """Give back what a contract has left, under its lock: capacity, then money; what is unused is charged as its class says."""
     # Devices before the ledger's chain, as in quote_accept.
     reservation_release(reservation_id=contract.reservation_id, now=now)
     usage = contract_usage(contract)
@@ -140,14 +159,8 @@ def _unused_charge(contract: Contract, program_digest: str, executions: int, now
     """What of a line was not used, in executions, or of a quota in operations.
 
     Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
-    line = terms_line(contract, program_digest)
-    facts = facts_of_line(line)
-    book = book_of_digest(contract.terms["book"]["digest"])
-    terms = Terms.from_json(line["rating"]["terms"])
-    if facts.is_quota:
-        rating = rate_quota(book=book, operations=executions, terms=terms, unused=True)
-    else:
-        rating = rate(book=book, counts=facts.counts, executions=executions, terms=terms, unused=True)
+    facts = facts_of_line(terms_line(contract, program_digest))
+    rating = rest_rating(contract, program_digest, executions, unused=True)
     if rating.amount == 0:
         return
     usage = Usage(
@@ -167,6 +180,6 @@ def _unused_charge(contract: Contract, program_digest: str, executions: int, now
     usage_post(usage, now=now)
 
 
-def _in_flight(contract: Contract) -> bool:
+def in_flight(contract: Contract) -> bool:
     """Whether executions are promised to jobs that have not been metered yet."""
     return any(line.taken > line.used for line in contract_usage(contract).lines)

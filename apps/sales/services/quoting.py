@@ -1,38 +1,31 @@
-"""What changes quotes and contracts. `quote_accept` is the one place where capacity and money are taken together."""
+"""Making a quote: what is asked is priced, and kept as it was priced."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
-from fractions import Fraction
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from apps.accounts.idempotency import keep
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Precision, Program
 from apps.fleet.models import Pool
-from apps.ledger.services import HOLD_GRACE, hold_place
-from apps.pricing.rating import decimal_text, digest_of, exact_sum
-from apps.pricing.selectors import book_in_force, book_of_digest, document_of
-from apps.sales.asks import Ask, ask_of
+from apps.pricing.rating import decimal_text, digest_of
+from apps.pricing.selectors import book_in_force, document_of
+from apps.sales.amendments import amendment_check, amendment_json
+from apps.sales.asks import Ask
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
-from apps.sales.facts import facts_of, project_uuid, quota_facts
-from apps.sales.limits import Window, window_of
-from apps.sales.models import Contract, ContractLine, ContractQuota, FormName, Quote, QuoteState
+from apps.sales.facts import facts_of, quota_facts
+from apps.sales.limits import window_of
+from apps.sales.models import Contract, FormName, Quote
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
-from apps.timetable.models import Reservation
-from apps.timetable.services import CapacityTaken, refusal_record, reservation_replace, reservation_take
 
 MOST_EXECUTIONS = 10**12
-T = TypeVar("T")
 
 
 class QuoteLine(NamedTuple):
@@ -66,9 +59,13 @@ def offer_make(
     window: tuple[datetime | None, datetime | None] | None,
     now: datetime,
     form: Form = PER_EXECUTION,
+    amends: Contract | None = None,
     identity: dict[str, Any] | None = None,
 ) -> Offer:
-    """Price without storing anything: what the page shows while the controls move. Raises Problem."""
+    """Price without storing anything: what the page shows while the controls move. Raises Problem.
+
+    With `amends` the document names that contract and the difference to what is left of it.
+    """
     document_book = document_of(book_in_force(at=now))
     if isinstance(lines, Quota):
         asks, form = [_quota_ask(lines, pool)], Form(FormName.QUOTA)
@@ -91,6 +88,9 @@ def offer_make(
         )
     alternatives = alternatives_of(asks=asks, chosen=priced, now=now)
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
+    if amends is not None:
+        _amendable(organisation, amends, priced, now)
+        who["amends"] = amendment_json(amends, priced.worst)
     return Offer(priced, quote_document(priced=priced, identity=who, alternatives=alternatives, now=now))
 
 
@@ -104,6 +104,7 @@ def quote_create(
     window: tuple[datetime | None, datetime | None] | None = None,
     plan_id: UUID | None = None,
     form: Form = PER_EXECUTION,
+    amends: Contract | None = None,
     actor: User | None,
     now: datetime,
 ) -> Quote:
@@ -112,7 +113,7 @@ def quote_create(
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
     priced, document = offer_make(
         organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form,
-        identity=identity,
+        amends=amends, identity=identity,
     )  # fmt: skip
     quote = Quote.objects.create(
         id=quote_id,
@@ -121,6 +122,7 @@ def quote_create(
         pool=pool,
         klass=klass,
         form=priced.form.name,
+        amends=amends,
         document=document,
         digest=digest_of(document),
         expected=priced.expected,
@@ -138,196 +140,15 @@ def quote_create(
     return quote
 
 
-def quote_accept(
-    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
-) -> Contract:
-    """Turn a quote into a contract: capacity, hold and terms are taken together or not at all (T4).
-
-    `token_id` is the API token that accepts, whose own spend cap holds too. Raises Problem: the quote is expired or
-    accepted, the capacity is gone (with alternatives), a cap is reached.
-    """
-    try:
-        return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
-    except CapacityTaken as refusal:
-        quote = Quote.objects.select_related("pool").get(pk=quote_id)
-        note = partial(
-            refusal_record,
-            organisation_id=organisation.id,
-            pool=quote.pool,
-            klass=quote.klass,
-            duration=Fraction(quote.document["device_seconds"]),
-            reason=refusal.detail,
-            now=now,
-        )
-        keep(note)
-        raise
-
-
-@transaction.atomic
-def _accept(
-    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None
-) -> Contract:
-    # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
-    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
-    _check_acceptable(quote, now)
-    asks = asks_of(quote.document)
-    book = book_of_digest(quote.document["book"]["digest"])
-    window = window_of_document(quote.document)
-    form = Form.from_json(quote.document.get("form"))
-    priced = price_asks(asks=asks, book=book, klass=quote.klass, pool=quote.pool, window=window, now=now, form=form)
-    if (priced.worst, priced.expected) != (quote.worst, quote.expected):
-        raise RuntimeError(f"quote {quote.id} no longer prices to what it says")
-    contract_id = uuid4()
-    reservation = _reserve(priced, contract_id=contract_id, organisation_id=organisation.id, now=now)
-    hold_place(
-        organisation_id=organisation.id,
-        contract_id=contract_id,
-        amount=quote.worst,
-        currency=quote.currency,
-        idempotency_key=f"quote:{quote.id}",
-        now=now,
-        shares=_project_shares(priced),
-        token_id=token_id,
-        expires_at=window.end + HOLD_GRACE,
-    )
-    contract = _contract_store(quote, contract_id, reservation.id, asks, window, actor, now)
-    audit_record(
-        action="quote.accept", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
-        detail={"contract": str(contract.id), "terms": contract.terms_digest, "net": decimal_text(contract.net)},
-    )  # fmt: skip
-    return contract
-
-
-def _project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw."""
-    shares: dict[UUID, Decimal] = {}
-    for line in priced.lines:
-        project = project_uuid(line.ask.facts)
-        if project is None:
-            return None
-        shares[project] = exact_sum([shares.get(project, Decimal(0)), line.worst.amount])
-    return shares
-
-
-def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime) -> Reservation:
-    """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
-
-    Raises CapacityTaken.
-    """
-    first, *others = priced.demands
-    take = partial(
-        reservation_take, **first, contract_id=contract_id, organisation_id=organisation_id,
-        klass=priced.price_class.name, now=now,
-    )  # fmt: skip
-    reservation = _in_few_windows(priced.windows, take)
-    for demand in others:
-        rest = {key: value for key, value in demand.items() if key != "pool"}
-        _in_few_windows(priced.windows, partial(reservation_replace, **rest, reservation_id=reservation.id, now=now))
-    return reservation
-
-
-def _in_few_windows(windows: Sequence[int], take: Callable[..., T]) -> T:
-    *tries, last = windows
-    for most in tries:
-        try:
-            return take(windows_max=most)
-        except CapacityTaken:
-            continue
-    return take(windows_max=last)
-
-
-def _check_acceptable(quote: Quote, now: datetime) -> None:
-    if quote.state == QuoteState.ACCEPTED:
+def _amendable(organisation: Organisation, contract: Contract, priced: Priced, now: datetime) -> None:
+    if contract.organisation_id != organisation.id:
+        raise Problem(404, "Not found", "There is no such contract here, or it is not yours to see.")
+    amendment_check(contract, now=now)
+    if contract.currency != priced.book.currency.code:
         raise Problem(
-            409, "Already accepted", f"This quote became contract {quote.contract.id}.", kind="quote-accepted",
-            errors=[{"contract": str(quote.contract.id)}],
+            409, "Another currency", f"The contract is in {contract.currency}, prices are in {priced.book.currency.code} now.",
+            kind="currency",
         )  # fmt: skip
-    if now >= quote.valid_until:
-        raise Problem(
-            409,
-            "Quote expired",
-            f"The price was locked until {quote.valid_until:%Y-%m-%d %H:%M} UTC; ask for a new quote.",
-            kind="quote-expired",
-        )
-    if now >= window_of_document(quote.document).end:
-        raise Problem(409, "Window is over", "The quoted window has passed; ask for a new quote.", kind="quote-expired")
-    if digest_of(quote.document) != quote.digest:
-        raise RuntimeError(f"quote {quote.id} does not have its digest")
-
-
-def _contract_store(
-    quote: Quote,
-    contract_id: UUID,
-    reservation_id: UUID,
-    asks: Sequence[Ask],
-    window: Window,
-    actor: User | None,
-    now: datetime,
-) -> Contract:
-    terms = {
-        "format": "takt-terms/1",
-        "quote": {"id": str(quote.id), "digest": quote.digest},
-        **{
-            key: quote.document[key]
-            for key in (
-                "book",
-                "currency",
-                "class",
-                "form",
-                "pool",
-                "window",
-                "tariff",
-                "lines",
-                "net",
-                "expected",
-                "plan",
-            )
-            if key in quote.document
-        },
-    }
-    contract = Contract.objects.create(
-        id=contract_id,
-        organisation_id=quote.organisation_id,
-        quote=quote,
-        plan_id=quote.plan_id,
-        pool=quote.pool,
-        klass=quote.klass,
-        form=quote.form,
-        terms=terms,
-        terms_digest=digest_of(terms),
-        reservation_id=reservation_id,
-        net=quote.worst,
-        currency=quote.currency,
-        starts_at=window.start,
-        ends_at=window.end,
-        accepted_at=now,
-        accepted_by=actor,
-    )
-    ContractLine.objects.bulk_create(
-        ContractLine(
-            contract=contract,
-            number=number,
-            program_id=UUID(ask.facts.program_id),
-            program_digest=ask.facts.digest,
-            executions=ask.executions,
-        )
-        for number, ask in enumerate(asks, 1)
-        if not ask.facts.is_quota
-    )
-    for ask in asks:
-        if ask.facts.is_quota:
-            ContractQuota.objects.create(
-                contract=contract, precision=ask.facts.precision, operations=ask.facts.operations
-            )
-    quote.state = QuoteState.ACCEPTED
-    quote.save(update_fields=["state"])
-    return contract
-
-
-def asks_of(document: dict[str, Any]) -> list[Ask]:
-    """What was asked, from a stored quote or terms."""
-    return [ask_of(line) for line in document["lines"]]
 
 
 def _quota_ask(quota: Quota, pool: Pool) -> Ask:
@@ -356,9 +177,3 @@ def _ask(organisation: Organisation, line: QuoteLine) -> Ask:
             kind="volume",
         )  # fmt: skip
     return Ask(facts_of(line.program), line.executions, line.executions if line.expected is None else line.expected)
-
-
-def window_of_document(document: dict[str, Any]) -> Window:
-    return Window(
-        datetime.fromisoformat(document["window"]["start"]), datetime.fromisoformat(document["window"]["end"])
-    )

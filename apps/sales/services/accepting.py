@@ -1,0 +1,249 @@
+"""Accepting a quote: the one place where capacity and money are taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from apps.accounts.idempotency import keep
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.ledger.services import HOLD_GRACE, hold_place
+from apps.pricing.rating import decimal_text, digest_of, exact_sum
+from apps.pricing.selectors import book_of_digest
+from apps.sales.asks import Ask, asks_of, window_of_document
+from apps.sales.documents import Priced, price_asks
+from apps.sales.facts import project_uuid
+from apps.sales.limits import Window
+from apps.sales.models import Contract, ContractLine, ContractQuota, Quote, QuoteState
+from apps.sales.services.amending import contract_replace
+from apps.sales.volumes import Form
+from apps.timetable.models import Reservation
+from apps.timetable.services import CapacityTaken, refusal_record, reservation_replace, reservation_take
+
+# What of a quote's document becomes the terms of its contract.
+TERMS = (
+    "amends", "book", "currency", "class", "form", "pool", "window", "tariff", "lines", "net", "expected", "plan",
+)  # fmt: skip
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A quote that somebody accepts now, read and checked."""
+
+    quote: Quote
+    asks: Sequence[Ask]
+    window: Window
+    actor: User | None
+    now: datetime
+    token_id: UUID | None
+
+
+def quote_accept(
+    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
+) -> Contract:
+    """Turn a quote into a contract: capacity, hold and terms are taken together or not at all (T4).
+
+    A quote that amends a contract ends what is left of that one in the same transaction. `token_id` is the API token
+    that accepts, whose own spend cap holds too. Raises Problem: the quote is expired, withdrawn or accepted, the capacity
+    is gone (with alternatives), a cap is reached, the amended contract is over or has jobs in flight.
+    """
+    try:
+        return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
+    except CapacityTaken as refusal:
+        quote = Quote.objects.select_related("pool").get(pk=quote_id)
+        note = partial(
+            refusal_record,
+            organisation_id=organisation.id,
+            pool=quote.pool,
+            klass=quote.klass,
+            duration=Fraction(quote.document["device_seconds"]),
+            reason=refusal.detail,
+            now=now,
+        )
+        keep(note)
+        raise
+
+
+@transaction.atomic
+def _accept(
+    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None
+) -> Contract:
+    # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
+    _check_acceptable(quote, now)
+    window = window_of_document(quote.document)
+    given = Acceptance(quote, asks_of(quote.document), window, actor, now, token_id)
+    priced = _price_again(given)
+    if quote.amends_id is not None:
+        contract_replace(contract_id=quote.amends_id, pool=quote.pool, now=now)
+    contract_id = uuid4()
+    reservation = _reserve(priced, contract_id=contract_id, organisation_id=organisation.id, now=now)
+    _hold(given, priced, contract_id)
+    contract = _contract_store(given, contract_id, reservation.id)
+    amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
+    audit_record(
+        action="quote.accept", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
+        detail={
+            "contract": str(contract.id), "terms": contract.terms_digest, "net": decimal_text(contract.net), **amended,
+        },
+    )  # fmt: skip
+    return contract
+
+
+def _check_acceptable(quote: Quote, now: datetime) -> None:
+    if quote.state == QuoteState.ACCEPTED:
+        raise Problem(
+            409, "Already accepted", f"This quote became contract {quote.contract.id}.", kind="quote-accepted",
+            errors=[{"contract": str(quote.contract.id)}],
+        )  # fmt: skip
+    if quote.state == QuoteState.WITHDRAWN:
+        raise Problem(409, "Withdrawn", "This quote was withdrawn; ask for a new one.", kind="quote-withdrawn")
+    if now >= quote.valid_until:
+        raise Problem(
+            409,
+            "Quote expired",
+            f"The price was locked until {quote.valid_until:%Y-%m-%d %H:%M} UTC; ask for a new quote.",
+            kind="quote-expired",
+        )
+    if now >= window_of_document(quote.document).end:
+        raise Problem(409, "Window is over", "The quoted window has passed; ask for a new quote.", kind="quote-expired")
+    if digest_of(quote.document) != quote.digest:
+        raise RuntimeError(f"quote {quote.id} does not have its digest")
+
+
+def _price_again(given: Acceptance) -> Priced:
+    """The stored lines, priced by the quote's own book: to the digit what it says."""
+    quote = given.quote
+    priced = price_asks(
+        asks=given.asks,
+        book=book_of_digest(quote.document["book"]["digest"]),
+        klass=quote.klass,
+        pool=quote.pool,
+        window=given.window,
+        now=given.now,
+        form=Form.from_json(quote.document.get("form")),
+    )
+    if (priced.worst, priced.expected) != (quote.worst, quote.expected):
+        raise RuntimeError(f"quote {quote.id} no longer prices to what it says")
+    return priced
+
+
+def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime) -> Reservation:
+    """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
+
+    Raises CapacityTaken.
+    """
+    first, *others = priced.demands
+    take = partial(
+        reservation_take, **first, contract_id=contract_id, organisation_id=organisation_id,
+        klass=priced.price_class.name, now=now,
+    )  # fmt: skip
+    reservation = _in_few_windows(priced.windows, take)
+    for demand in others:
+        rest = {key: value for key, value in demand.items() if key != "pool"}
+        _in_few_windows(priced.windows, partial(reservation_replace, **rest, reservation_id=reservation.id, now=now))
+    return reservation
+
+
+def _in_few_windows(windows: Sequence[int], take: Callable[..., T]) -> T:
+    *tries, last = windows
+    for most in tries:
+        try:
+            return take(windows_max=most)
+        except CapacityTaken:
+            continue
+    return take(windows_max=last)
+
+
+def _hold(given: Acceptance, priced: Priced, contract_id: UUID) -> None:
+    quote = given.quote
+    hold_place(
+        organisation_id=quote.organisation_id,
+        contract_id=contract_id,
+        amount=quote.worst,
+        currency=quote.currency,
+        idempotency_key=f"quote:{quote.id}",
+        now=given.now,
+        shares=_project_shares(priced),
+        token_id=given.token_id,
+        expires_at=given.window.end + HOLD_GRACE,
+    )
+
+
+def _project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
+    """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw."""
+    shares: dict[UUID, Decimal] = {}
+    for line in priced.lines:
+        project = project_uuid(line.ask.facts)
+        if project is None:
+            return None
+        shares[project] = exact_sum([shares.get(project, Decimal(0)), line.worst.amount])
+    return shares
+
+
+def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) -> Contract:
+    quote = given.quote
+    terms = terms_of(quote)
+    contract = Contract.objects.create(
+        id=contract_id,
+        organisation_id=quote.organisation_id,
+        quote=quote,
+        plan_id=quote.plan_id,
+        pool=quote.pool,
+        klass=quote.klass,
+        form=quote.form,
+        terms=terms,
+        terms_digest=digest_of(terms),
+        reservation_id=reservation_id,
+        net=quote.worst,
+        currency=quote.currency,
+        starts_at=given.window.start,
+        ends_at=given.window.end,
+        accepted_at=given.now,
+        accepted_by=given.actor,
+    )
+    _volumes_store(contract, given.asks)
+    quote.state = QuoteState.ACCEPTED
+    quote.save(update_fields=["state"])
+    return contract
+
+
+def terms_of(quote: Quote) -> dict[str, Any]:
+    """What of a quote is frozen in its contract."""
+    return {
+        "format": "takt-terms/1",
+        "quote": {"id": str(quote.id), "digest": quote.digest},
+        **{key: quote.document[key] for key in TERMS if key in quote.document},
+    }
+
+
+def _volumes_store(contract: Contract, asks: Sequence[Ask]) -> None:
+    """What was bought: executions of each program, or the operations of a quota."""
+    ContractLine.objects.bulk_create(
+        ContractLine(
+            contract=contract,
+            number=number,
+            program_id=UUID(ask.facts.program_id),
+            program_digest=ask.facts.digest,
+            executions=ask.executions,
+        )
+        for number, ask in enumerate(asks, 1)
+        if not ask.facts.is_quota
+    )
+    for ask in asks:
+        if ask.facts.is_quota:
+            ContractQuota.objects.create(
+                contract=contract, precision=ask.facts.precision, operations=ask.facts.operations
+            )
