@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -45,6 +46,17 @@ def words(name: str, default: list[str]) -> list[str]:
     """A list separated by commas."""
     value = os.environ.get(name, "")
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
+
+
+def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    """Whole days, each more than the one before, separated by commas."""
+    words_given = words(name, [str(one) for one in default])
+    if not all(one.isdigit() for one in words_given):
+        raise ImproperlyConfigured(f"{name} must be whole days such as 3,10,20; it is {os.environ[name]!r}.")
+    found = tuple(int(one) for one in words_given)
+    if not found or any(after <= before for before, after in pairwise(found)):
+        raise ImproperlyConfigured(f"{name} must rise, as 3,10,20 does; it is {os.environ[name]!r}.")
+    return found
 
 
 def choice(name: str, default: str, allowed: set[str]) -> str:

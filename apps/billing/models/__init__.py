@@ -12,6 +12,7 @@ from apps.billing.models.credits import (
 from apps.billing.models.invoices import (
     WAITING,
     BillingProfile,
+    DisputeState,
     Invoice,
     InvoiceCounter,
     InvoicedUsage,
@@ -24,6 +25,7 @@ from apps.billing.models.payments import DunningStep, Payment, Settlement, Settl
 from apps.billing.models.stripe import (
     FactKind,
     PushState,
+    StripeCheck,
     StripeCustomer,
     StripeEvent,
     StripeFact,
@@ -42,6 +44,7 @@ __all__ = [
     "CreditNoteCounter",
     "CreditNoteLine",
     "CreditUse",
+    "DisputeState",
     "DunningStep",
     "FactKind",
     "GrantKind",
@@ -55,6 +58,7 @@ __all__ = [
     "PushState",
     "Settlement",
     "SettlementKind",
+    "StripeCheck",
     "StripeCustomer",
     "StripeEvent",
     "StripeFact",

@@ -76,6 +76,14 @@ class InvoiceState(models.TextChoices):
     WRITTEN_OFF = "written_off", "Written off"
 
 
+class DisputeState(models.TextChoices):
+    """What a customer's bank says of money that had been paid; empty while it says nothing."""
+
+    OPEN = "open", "Disputed"
+    WON = "won", "Dispute won"
+    LOST = "lost", "Dispute lost"
+
+
 WAITING = (InvoiceState.ISSUED, InvoiceState.OVERDUE, InvoiceState.COLLECTION)
 
 
@@ -106,6 +114,7 @@ class Invoice(models.Model):
     provider = models.CharField(max_length=30)
     state = models.CharField(max_length=12, choices=InvoiceState, default=InvoiceState.ISSUED)
     reminders = models.PositiveSmallIntegerField(default=0)
+    dispute = models.CharField(max_length=4, choices=DisputeState, blank=True)
     issued_at = models.DateTimeField()
     issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     due_at = models.DateTimeField()

@@ -18,6 +18,7 @@ class StripeCustomer(models.Model):
     )
     customer_id = models.CharField(max_length=80, unique=True)
     payment_method = models.CharField(max_length=80, blank=True)
+    method_label = models.CharField(max_length=60, blank=True)
     created_at = models.DateTimeField()
 
     def __str__(self) -> str:
@@ -86,6 +87,7 @@ class FactKind(models.TextChoices):
     PAID = "paid", "Paid"
     FAILED = "failed", "Payment failed"
     REFUNDED = "refunded", "Refunded"
+    REFUND_FAILED = "refund_failed", "Refund came back"
     DISPUTED = "disputed", "Disputed"
     DISPUTE_WON = "dispute_won", "Dispute won"
     DISPUTE_LOST = "dispute_lost", "Dispute lost"
@@ -108,3 +110,18 @@ class StripeFact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.reference}"
+
+
+class StripeCheck(models.Model):
+    """A comparison of our sums with Stripe's, as it was found at `at`. Never changed."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField()
+    rows = models.JSONField()
+    differences = models.JSONField()
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d} {len(self.differences)} differences"

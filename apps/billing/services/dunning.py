@@ -14,12 +14,10 @@ from apps.accounts.services import audit_record
 from apps.billing.models import DunningStep, Invoice, InvoiceState
 from apps.billing.services.settling import invoice_lock, tell
 
-DAYS = (3, 10, 20)  # after the due date, for reminders 1 to 3
-
 
 def schedule() -> tuple[int, ...]:
-    """Days after the due date on which a customer is reminded: the setting DUNNING_DAYS, or 3, 10 and 20."""
-    return tuple(getattr(settings, "DUNNING_DAYS", DAYS))
+    """Days after the due date on which a customer is reminded: the setting DUNNING_DAYS."""
+    return tuple(settings.DUNNING_DAYS)
 
 
 def dunning_run(*, now: datetime) -> int:

@@ -7,4 +7,10 @@ if STRIPE_API_KEY == "none":
     STRIPE_API_KEY = ""
 # Another server that speaks Stripe's API: a sandbox or a proxy. Empty: Stripe itself.
 STRIPE_API_BASE = env.text("STRIPE_API_BASE", "none").replace("none", "")
-STRIPE_WEBHOOK_SECRET = env.text("STRIPE_WEBHOOK_SECRET", "none")
+# Without it no event is taken: each is caught up on by listing instead.
+STRIPE_WEBHOOK_SECRET = env.text("STRIPE_WEBHOOK_SECRET", "none").replace("none", "")
+# The name of a billing meter at Stripe to which usage is mirrored. Empty: none. What it sums up decides nothing.
+STRIPE_METER = env.text("STRIPE_METER", "none").replace("none", "")
+
+# Days after the due date on which a customer is reminded.
+DUNNING_DAYS = env.days("DUNNING_DAYS", (3, 10, 20))
