@@ -8,7 +8,7 @@ from math import ceil
 from typing import NamedTuple
 
 from apps.accounts.problems import Problem
-from apps.pricing.rating import PriceBookDocument, PriceClass
+from apps.pricing.rating import PriceBookDocument, PriceClass, tariff_bound
 from apps.pricing.rating.tariff import Interval
 
 DEFAULT_WINDOW = timedelta(days=7)
@@ -63,15 +63,14 @@ def limits_of(
 
 
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:
-    """The instant that binds the tariff: the start of the window, or its first off-peak instant. Raises Problem."""
-    if not price_class.off_peak_only:
-        return window.start
-    off_peak = book.tariff.intervals(window.start, window.end)
-    if not off_peak:
+    """The instant that binds the tariff: the start of the window, its first off-peak instant, or where the price follows
+    the hours its dearest one. Raises Problem."""
+    bound = tariff_bound(book, price_class.name, window.start, window.end)
+    if bound is None:
         raise Problem(
             422,
             "No off-peak hour",
             f"The window has no off-peak hour in {book.tariff.zone}; make it longer, move it, or take another class.",
             kind="no-off-peak",
         )
-    return off_peak[0][0]
+    return bound

@@ -16,6 +16,7 @@ from apps.pricing.rating.decimals import (
 from apps.pricing.rating.errors import BookError, NotPriced, RatingError
 from apps.pricing.rating.forms import (
     FreeShare,
+    Reduction,
     TariffPart,
     both_ends,
     commitment_factor,
@@ -28,6 +29,7 @@ from apps.pricing.rating.forms import (
     rate_lease,
     rate_quota,
     rate_schedule,
+    reductions,
     tariff_bound,
     tariff_parts,
 )
@@ -56,6 +58,7 @@ __all__ = [
     "PriceClass",
     "Rating",
     "RatingError",
+    "Reduction",
     "Schedule",
     "Step",
     "Tariff",
@@ -84,6 +87,7 @@ __all__ = [
     "rate_lease",
     "rate_quota",
     "rate_schedule",
+    "reductions",
     "shares_of",
     "tariff_bound",
     "tariff_parts",

@@ -58,6 +58,32 @@ def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
     return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
 
 
+@dataclass(frozen=True)
+class Reduction:
+    """What used work cost less than as it was bought, and why: `measured`, cheaper `hours`, or the class `served`."""
+
+    name: str
+    amount: Decimal
+
+
+def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
+    """Why used work came to less than `rate_bought`, one reason after the other; their amounts sum to the difference."""
+    if rating.unused or rating.missed:
+        return []
+    kept = replace(rating.terms, served="")
+    periods = rating.periods if bound_period(book, kept) is not None else None
+    as_run = rate(
+        book=book, counts=rating.counts, executions=rating.executions, terms=kept, measured=rating.measured,
+        periods=periods,
+    ).amount  # fmt: skip
+    first = "hours" if rating.measured is None else "measured"
+    found = [
+        Reduction(first, subtract(rate_bought(book, rating).amount, as_run)),
+        Reduction("served", subtract(as_run, rating.amount)),
+    ]
+    return [one for one in found if one.amount]
+
+
 def tariff_bound(book: PriceBookDocument, klass: str, start: datetime, end: datetime) -> datetime | None:
     """The instant in [start, end) that binds a contract's tariff: the first off-peak one where the class keeps to those,
     the first of the dearest hours where its price follows the hours, else the start. None: there is no off-peak hour."""
