@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.isa import encoding as e
+from compiler.isa.alike import Kind, kinds
 from compiler.isa.instruction import INSTRUCTION_DTYPE, Instruction, unpack
 from compiler.isa.program import Program
 from compiler.isa.stream import Gather, Stream
@@ -124,6 +125,11 @@ class Binary:
                 write(section, self)
                 total += len(section.data)
         return total
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """The instructions by kind."""
+        return kinds(self.instructions)
 
     @cached_property
     def rows(self) -> list[Instruction]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
+import numpy as np
+
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
 from compiler.isa.element import SIZE
@@ -54,15 +56,42 @@ def check(binary: Binary) -> None:
     _check_memory(binary)
     _check_names(binary)
     _check_lengths(binary)
-    order = (-1, -1, -1)
     sizes = [(points(s.g0), points(s.g1), points(s.g2)) for s in binary.streams]
+    if not _ordered(binary) or any(_broken(binary, kind.most, sizes) for kind in binary.kinds):
+        _check_each(binary, sizes)
+
+
+def _broken(binary: Binary, i: Instruction, sizes: list[tuple[int, int, int]]) -> str:
+    """Which rule about single instructions one breaks; '' when none."""
+    try:
+        _check_fields(binary, i)
+        _check_operands(binary, i, sizes)
+        _CHECKS[i.opcode](binary, i)
+    except _Refusal as refusal:
+        return str(refusal)
+    return ""
+
+
+def _ordered(binary: Binary) -> bool:
+    """Whether instructions are in the order of cycle, unit class and unit, with known operations and no branches (which
+    are looked at one by one)."""
+    records = binary.instructions
+    operations, cycle = records["opcode"], records["cycle"].astype(np.int64)
+    if not np.isin(operations, list(_ORDER)).all() or (operations == Op.BRANCH).any():
+        return False
+    places = np.zeros(256, np.int64)
+    places[list(_ORDER)] = list(_ORDER.values())
+    here = ((cycle << 8) + places[operations] << 8) + records["unit"]
+    return bool((here[1:] >= here[:-1]).all())
+
+
+def _check_each(binary: Binary, sizes: list[tuple[int, int, int]]) -> None:
+    """Instruction by instruction: the first that breaks a rule is named."""
+    order = (-1, -1, -1)
     for number, i in enumerate(binary.rows):
-        try:
-            _check_fields(binary, i)
-            _check_operands(binary, i, sizes)
-            _CHECKS[i.opcode](binary, i)
-        except _Refusal as refusal:
-            _fail(f"instruction {number}: {refusal}")
+        broken = _broken(binary, i, sizes)
+        if broken:
+            _fail(f"instruction {number}: {broken}")
         here = (i.cycle, _ORDER[i.opcode], i.unit)
         if here < order:
             _fail(f"instruction {number}: instructions are not ordered by cycle and unit")
