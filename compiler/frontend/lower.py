@@ -19,6 +19,8 @@ from compiler.ir.types import TensorType
 _DOMAINS = ("", "ai.onnx")
 # What an operation that contradicts itself can end in: told like any other mistake of the model, with the cause kept.
 _SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, RecursionError)
+# Attributes of other domains that choose how a runtime computes, not what.
+_HARMLESS = ("accuracy_level", "mask_index_type", "stash_type")
 _REMEDY = {
     "ai.onnx.ml": "Export the numeric part of the model only; classical learners and text handling are not offered.",
     "com.microsoft": "Export the model without the optimisations of one runtime (standard operators only).",
@@ -62,6 +64,8 @@ class Lowering:
     def _rule(self, node: NodeProto) -> Rule | None:
         if node.domain == "com.microsoft":
             return MICROSOFT.get(node.op_type)
+        if node.op_type == "SimplifiedLayerNormalization":  # a runtime's own, which it puts into the standard's domain
+            return MICROSOFT[node.op_type]
         return RULES.get(node.op_type) if node.domain in _DOMAINS else None
 
     def _body(self, node: NodeProto) -> FunctionProto | None:
@@ -229,6 +233,8 @@ class Lowering:
                 body=lambda graph, given: self.subgraph(graph, given, scope),
             )
             results = bounded.apply(op, rule) if bounded.needs_care(op) else tupled(rule(op))
+            unread = [n for n in op.attributes.unread() if node.domain not in _DOMAINS and n not in _HARMLESS]
+            op.need(not unread, f"its attribute {', '.join(map(repr, unread))[:200]} is not known here. Leave it out.")
         for i, output in enumerate(node.output):
             if not output:
                 continue

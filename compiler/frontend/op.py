@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,6 +18,32 @@ from compiler.ir.types import DType
 
 Array = np.ndarray[Any, Any]
 Lowered = str | tuple[str | None, ...]
+
+
+class Attributes(Mapping[str, AttributeProto]):
+    """Attributes by name, remembering which a rule has asked for: one that nobody reads would change the answer unseen."""
+
+    def __init__(self, given: Mapping[str, AttributeProto], asked: set[str] | None = None) -> None:
+        self._given = given
+        self.asked = set() if asked is None else asked
+
+    def __getitem__(self, name: str) -> AttributeProto:
+        self.asked.add(name)
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def changed(self, others: Mapping[str, AttributeProto], *, alone: bool = False) -> Attributes:
+        """Some replaced (or, ``alone``, nothing but those); what is asked of either counts for both."""
+        return Attributes({**({} if alone else self._given), **others}, self.asked)
+
+    def unread(self) -> list[str]:
+        """Names that no rule has asked for."""
+        return [name for name in self._given if name not in self.asked]
 
 
 class Op:
@@ -38,7 +64,7 @@ class Op:
         body: Callable[[GraphProto, Mapping[str, str]], tuple[str, ...]] | None = None,
     ) -> None:
         self.b, self.name, self.kind, self.opset, self.outputs = b, name, kind, opset, outputs
-        self.attributes = attributes
+        self.attributes = Attributes(attributes)
         self.inputs = tuple(inputs)
         self.body = body  # lowers a subgraph, given values for its inputs
         self.label = label or name  # what the model calls it, inside a body too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 from onnx import helper
@@ -12,12 +13,23 @@ from compiler.frontend.op import Lowered, Op, tupled
 
 def derived(op: Op, kind: str, *inputs: str | None, **attributes: Any) -> Lowered:
     """A standard operator's result with this operation's attributes, some of them changed."""
+    return _applied(op, kind, inputs, attributes, alone=False)
+
+
+def plain(op: Op, kind: str, *inputs: str | None, **attributes: Any) -> str:
+    """A standard operator's first result with these attributes alone."""
+    return single(_applied(op, kind, inputs, attributes, alone=True))
+
+
+def _applied(
+    op: Op, kind: str, inputs: tuple[str | None, ...], attributes: Mapping[str, Any], *, alone: bool
+) -> Lowered:
     from compiler.frontend.operators import RULES
 
     other = copy.copy(op)
-    other.kind, other.inputs = kind, tuple(inputs)
+    other.kind, other.inputs = kind, inputs
     made = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
-    other.attributes = {**op.attributes, **made}
+    other.attributes = op.attributes.changed(made, alone=alone)
     return RULES[kind](other)
 
 
