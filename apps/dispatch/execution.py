@@ -63,7 +63,9 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
         log.warning("lease lost", reason=str(lost))
         return False
     except (ModelError, CountersDiffer, simulator.WrongBinary, Problem, ValueError, KeyError) as error:
-        services.lease_fail(lease_id=lease_id, epoch=epoch, reason=_sentence(error), now=clock())
+        services.lease_fail(
+            lease_id=lease_id, epoch=epoch, reason=_sentence(error), now=clock(), is_ours=_is_ours(error)
+        )
         return False
     return True
 
@@ -93,6 +95,12 @@ def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
     """Stores the block's outputs under the epoch, so that a worker that was given up cannot write over another's."""
     name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
     return default_storage.save(name, ContentFile(arrays_pack(outcome.outputs)))
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the failure is the platform's: a binary that is not the one sold, counts that differ, a refusal of its own.
+    What a program cannot do with its inputs is not."""
+    return isinstance(error, (CountersDiffer, simulator.WrongBinary, Problem))
 
 
 def _sentence(error: Exception) -> str:

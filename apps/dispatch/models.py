@@ -138,6 +138,7 @@ class Lease(models.Model):
     `epoch` is the fencing token: every time the lease is offered anew it grows, and only the worker that holds the
     present one may renew or complete. `device_from` and `device_to` are the exact instants rounded down to microseconds;
     `wall_ns` is how long the execution took here, which is shown apart and never billed on a deterministic device.
+    `is_missed`: it failed through no fault of the customer's.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -161,6 +162,7 @@ class Lease(models.Model):
     counters = models.JSONField(null=True, blank=True)
     outputs_key = models.CharField(max_length=200, blank=True)
     wall_ns = models.BigIntegerField(null=True, blank=True)
+    is_missed = models.BooleanField(default=False)
 
     organisation_path: ClassVar[str] = "stage__job__organisation"
 
@@ -189,6 +191,9 @@ class Lease(models.Model):
             models.CheckConstraint(
                 condition=models.Q(count__gt=0, first_cycle__gte=0, next_cycle__gt=F("first_cycle")),
                 name="lease_is_something",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(is_missed=False) | models.Q(state="failed"), name="lease_missed_has_failed"
             ),
         ]
         indexes = [

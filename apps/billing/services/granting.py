@@ -109,9 +109,10 @@ def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
 
     What the block would have cost (times the book's share for a missed guarantee) is granted, once for each lease.
     """
-    known = CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True)
-    failed = Lease.objects.filter(state=LeaseState.FAILED).select_related("stage__job__contract", "stage__program")
-    due = [lease for lease in failed.order_by("finished_at") if _key(lease) not in set(known)][:limit]
+    known = set(CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True))
+    missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
+    related = missed.select_related("stage__job__contract__organisation", "stage__program")
+    due = [lease for lease in related.order_by("finished_at", "id") if _key(lease) not in known][:limit]
     return sum(_guarantee_credit(lease, now=now) for lease in due)
 
 

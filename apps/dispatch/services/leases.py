@@ -18,12 +18,10 @@ from django.db.models import Q
 
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
-from apps.dispatch import contracts
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
+from apps.dispatch.services.metering import usage_of
 from apps.fleet.models import HOST_SILENT_AFTER, WorkerHost
 from apps.ledger.services import usage_post
-from apps.ledger.usage import Usage
-from apps.sales.services import contract_lease_rate
 from compiler.isa.resources import Resources
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -127,7 +125,7 @@ def lease_complete(
     if measured is not None:
         lease.device_from, lease.device_to = measured
     failpoint("lease.fenced")
-    _usage_post(lease=lease, job=job, now=now)
+    _usage_post(lease=lease, job=job, counters=counters, now=now)
     failpoint("lease.posted")
     lease.state, lease.outputs_key, lease.counters = LeaseState.DONE, outputs_key, counters
     lease.wall_ns, lease.finished_at, lease.progress, lease.heartbeat_at = wall_ns, now, lease.count, now
@@ -168,16 +166,19 @@ def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> lis
 
 
 @transaction.atomic
-def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
-    """The holder gives up for good: the lease and its job fail with `reason`, nothing is billed for it."""
+def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_ours: bool = True) -> None:
+    """The holder gives up for good: the lease and its job fail with `reason`, nothing is billed for it.
+
+    `is_ours` says that nothing of the customer's was the cause: what was reserved was then missed, and is credited.
+    """
     from apps.dispatch.services.jobs import job_end
 
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
     if lease.state not in LIVE or lease.epoch != epoch or job.is_final:
         return
-    lease.state, lease.finished_at = LeaseState.FAILED, now
-    lease.save(update_fields=["state", "finished_at"])
+    lease.state, lease.finished_at, lease.is_missed = LeaseState.FAILED, now, is_ours
+    lease.save(update_fields=["state", "finished_at", "is_missed"])
     log.error("lease failed", lease=str(lease_id), job=str(job.pk), reason=reason)
     job_end(job=job, state=JobState.FAILED, problem=reason, now=now)
 
@@ -219,34 +220,9 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
     return True
 
 
-def _usage_post(*, lease: Lease, job: Job, now: datetime) -> None:
-    """Rates the lease by the contract's frozen terms and posts it; the key is the lease, whatever its epoch."""
-    stage = lease.stage
-    program = stage.program
-    rating = contract_lease_rate(
-        contract=job.contract,
-        program_digest=program.digest,
-        executions=lease.count,
-        first_instant=lease.device_from,
-        now=now,
-    )
-    model = program.model_version.model
-    usage = Usage(
-        organisation_id=job.organisation_id,
-        contract_id=job.contract_id,
-        lease_id=lease.pk,
-        idempotency_key=f"lease:{lease.pk}",
-        operations=rating.counted_operations,
-        cycles=contracts.counts_of(program).cycles * lease.count,
-        program_digest=program.digest,
-        project_id=model.project_id,
-        token_id=job.token_id,
-        model_name=model.name,
-        rating=rating,
-        occurred_from=lease.device_from,
-        occurred_to=lease.device_to,
-    )
-    _, is_new = usage_post(usage, now=now)
+def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> None:
+    """Rates the lease and posts it, once."""
+    _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
         raise Problem(409, "Already billed", f"Lease {lease.pk} was billed before it was completed.")
 

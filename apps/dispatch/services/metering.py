@@ -1,0 +1,84 @@
+"""What a finished lease used, and what that costs: by the hours in which it ran, and by the class that it got."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import Max
+
+from apps.dispatch import contracts
+from apps.dispatch.models import Job, Lease
+from apps.dispatch.served import class_served
+from apps.ledger.usage import Usage
+from apps.pricing.rating import Counts
+from apps.pricing.selectors import book_of_digest
+from apps.sales.selectors import contract_duration
+from apps.sales.services import contract_lease_rate
+
+
+def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> Usage:
+    """The usage of a lease by its contract's frozen terms; the key is the lease, whatever its epoch.
+
+    `counters` are those of one execution, the dearest of the block: what is charged where the terms charge what was
+    measured.
+    """
+    program = lease.stage.program
+    model = program.model_version.model
+    rating = contract_lease_rate(
+        contract=job.contract,
+        program_digest=program.digest,
+        executions=lease.count,
+        first_instant=lease.device_from,
+        now=now,
+        seconds=_seconds(lease),
+        measured=_measured(lease, counters),
+        served=served_of(lease, job),
+    )
+    return Usage(
+        organisation_id=job.organisation_id,
+        contract_id=job.contract_id,
+        lease_id=lease.pk,
+        idempotency_key=f"lease:{lease.pk}",
+        operations=rating.counted_operations,
+        cycles=contracts.counts_of(program).cycles * lease.count,
+        program_digest=program.digest,
+        project_id=model.project_id,
+        token_id=job.token_id,
+        model_name=model.name,
+        rating=rating,
+        occurred_from=lease.device_from,
+        occurred_to=lease.device_to,
+    )
+
+
+def served_of(lease: Lease, job: Job) -> str:
+    """The class that the lease's work got when that is less than what the contract bought; else empty."""
+    contract, stage = job.contract, lease.stage
+    book = book_of_digest(contract.terms["book"]["digest"])
+    work = max(contract_duration(contract), stage.pace.duration(stage.count))
+    return class_served(book=book, bought=contract.klass, since=_since(lease, job), work=work, end=lease.device_to)
+
+
+def _since(lease: Lease, job: Job) -> datetime:
+    """When the stage's items were known and the contract had begun: the promise counts from here."""
+    begun = max(job.submitted_at, job.contract.starts_at)
+    before = Lease.objects.filter(stage__job=job, stage__position__lt=lease.stage.position)
+    known = before.aggregate(at=Max("finished_at"))["at"]
+    return begun if known is None else max(begun, known)
+
+
+def _seconds(lease: Lease) -> Fraction:
+    """Device time between the starts of two executions; on a host pool the lease's own time, cut evenly."""
+    if not lease.device.pool.is_host:
+        return lease.stage.pace.each
+    span = lease.device_to - lease.device_from
+    return Fraction((span.days * 86_400 + span.seconds) * 10**6 + span.microseconds, 10**6 * lease.count)
+
+
+def _measured(lease: Lease, counters: dict[str, Any]) -> Counts | None:
+    """Total counts of the lease, at most the worst case; None where the worst case is what runs, or nothing is proven."""
+    if lease.device.pool.is_host or lease.stage.program.exact:
+        return None
+    return Counts(counters["operations"] * lease.count, counters["interval"] * lease.count)
