@@ -16,6 +16,8 @@ from compiler.frontend.operators import (
     microsoft,
     microsoft_attention,
     microsoft_codes,
+    microsoft_images,
+    microsoft_weights,
     ordering,
     quantised,
     recurrent,
@@ -48,5 +50,11 @@ RULES: dict[str, Rule] = {
     **attention.TABLE,
 }
 
-MICROSOFT: dict[str, Rule] = {**microsoft.TABLE, **microsoft_attention.TABLE, **microsoft_codes.TABLE}
+MICROSOFT: dict[str, Rule] = {
+    **microsoft.TABLE,
+    **microsoft_attention.TABLE,
+    **microsoft_codes.TABLE,
+    **microsoft_images.TABLE,
+    **microsoft_weights.TABLE,
+}
 """Operators of the domain ``com.microsoft`` that optimised and quantised models carry."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from onnx import helper
@@ -31,6 +31,21 @@ def _applied(
     made = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
     other.attributes = op.attributes.changed(made, alone=alone)
     return RULES[kind](other)
+
+
+def other_inputs(op: Op, *inputs: str | None) -> Op:
+    """The same operation of other values."""
+    other = copy.copy(op)
+    other.inputs = inputs
+    return other
+
+
+def last_to_first(op: Op, make: Callable[[str], str], value: str) -> str:
+    """``make`` of a value whose channels come last, as if they came second; the result's come last again."""
+    rank = len(op.b.shape(value))
+    op.need(rank > 2, "has no dimensions beside batch and channels.")
+    done = make(op.transpose(value, (0, rank - 1, *range(1, rank - 1))))
+    return op.transpose(done, (0, *range(2, rank), 1))
 
 
 def single(result: Lowered) -> str:

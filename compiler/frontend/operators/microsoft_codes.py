@@ -9,16 +9,15 @@ import copy
 
 import numpy as np
 
-from compiler.frontend.op import Op, Rule
+from compiler.frontend.op import Op, Rule, tupled
 from compiler.frontend.operators.codes import Codes, multiply, requantised
-from compiler.frontend.operators.derived import derived, single
+from compiler.frontend.operators.derived import derived, last_to_first, other_inputs, plain, single
+from compiler.frontend.operators.microsoft import TABLE as MICROSOFT_FLOATS
 from compiler.frontend.operators.microsoft_attention import attention_of
 from compiler.frontend.operators.quantised import TABLE as STANDARD
 from compiler.frontend.operators.quantised import dequantise, dynamic, factor, flat, quantise
 from compiler.frontend.operators.recurrent import Cell, lstm
 from compiler.ir.types import DType
-
-BITS = (2, 4, 8)
 
 
 def _floats(op: Op, i: int) -> str:
@@ -51,14 +50,10 @@ def _unary(kind: str) -> Rule:
 
 def _pool(kind: str) -> Rule:
     def rule(op: Op) -> str:
-        value, last = _floats(op, 0), bool(op.whole("channels_last", 0))
-        rank = op.rank()
-        if last:
-            value = op.transpose(value, (0, rank - 1, *range(1, rank - 1)))
-        done = single(derived(op, kind, value))
-        if last:
-            done = op.transpose(done, (0, *range(2, rank), 1))
-        return _codes(op, done, 3, op.dtype(0))
+        value = _floats(op, 0)
+        if not op.whole("channels_last", 0):
+            return _codes(op, single(derived(op, kind, value)), 3, op.dtype(0))
+        return _codes(op, last_to_first(op, lambda x: single(derived(op, kind, x)), value), 3, op.dtype(0))
 
     return rule
 
@@ -145,40 +140,39 @@ def _qattention(op: Op) -> tuple[str | None, ...]:
     return attention_of(op, projected, [hidden // 3] * 3, op.optional(5), None, op.optional(8))
 
 
-def _matmul_nbits(op: Op) -> str:
-    """Weights of few bits, in blocks along the depth, unpacked while compiling."""
-    columns, depth, bits, block = (op.whole(n) for n in ("N", "K", "bits", "block_size"))
-    op.need(bits in BITS and block > 0 and min(columns, depth) > 0, f"has weights of {bits} bits in blocks of {block}.")
-    blocks = -(-depth // block)
-    order = np.arange(depth) // block if not op.has(4) else op.known(4, "the group of each row")[:depth]
-    packed = op.known(1, "the weight").reshape(columns, -1)
-    op.need(packed.size * 8 >= columns * blocks * block * bits, "has fewer weights than its size says.")
-    weights = _unpacked(packed, bits).reshape(columns, -1)[:, : blocks * block][:, :depth]
-    scales = op.known(2, "the scale").astype(np.float32).reshape(columns, blocks)
-    zeros = np.full((columns, blocks), 1 << (bits - 1), np.float32)
-    if op.has(3):
-        given = op.known(3, "the zero point")
-        whole = given if given.dtype.kind == "f" else _unpacked(given.reshape(columns, -1), bits)
-        zeros = whole.reshape(columns, -1)[:, :blocks].astype(np.float32)
-    matrix = (weights.astype(np.float32) - zeros[:, order]) * scales[:, order]
-    kept = op.b.constant(np.ascontiguousarray(matrix.T).astype(op.dtype().numpy))
-    done = single(derived(op, "MatMul", op.x(0), kept))
-    return op.point(lambda x, c: x + c, done, op.x(5)) if op.has(5) else done
+def _embed(op: Op) -> tuple[str | None, ...]:
+    """EmbedLayerNormalization of tables of codes; places of scales and zero points as in the schema."""
+    places = {2: (8, 13), 3: (9, 14), 4: (10, 15), 5: (11, 16), 6: (12, 17)}
+    tables: dict[int, str] = {}
+    for i, (scale, zero) in places.items():
+        if op.has(i):
+            tables[i] = dequantise(op, op.x(i), flat(op, scale), flat(op, zero), DType.F32)
+    inputs = [op.x(0), op.optional(1), *(tables.get(i) for i in range(2, 7)), op.optional(7)]
+    return tupled(MICROSOFT_FLOATS["EmbedLayerNormalization"](other_inputs(op, *inputs)))
 
 
-def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of 2, 4 or 8 bits, the lowest first in each byte."""
-    parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
-    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
+def _reduce_mean(op: Op) -> str:
+    keep = op.whole("keepdims", 1)
+    return _codes(op, plain(op, "ReduceMean", _floats(op, 0), axes=op.wholes("axes"), keepdims=keep), 3, op.dtype(0))
+
+
+def _reduce_sum(op: Op) -> str:
+    axes = op.axes(op.wholes("axes"), op.rank())
+    return op.reduce("sum", op.x(), axes, keep=bool(op.whole("keepdims", 1)), term=lambda x: x.cast(DType.I32))
+
+
+def _mul_integer(op: Op) -> str:
+    sides = []
+    for i in (0, 2):
+        zero = flat(op, i + 1) if op.has(i + 1) else op.const(0, op.dtype(i))
+        sides.append(op.point(lambda x, z: x.cast(DType.I32) - z.cast(DType.I32), op.x(i), zero))
+    return op.point(lambda a, b: a * b, *sides)
 
 
 def _qconv(op: Op) -> str:
     if not op.whole("channels_last", 0):
         return single(STANDARD["QLinearConv"](op))
-    rank = op.rank()
-    turned = op.transpose(op.x(), (0, rank - 1, *range(1, rank - 1)))
-    done = single(derived(op, "QLinearConv", turned, *op.inputs[1:]))
-    return op.transpose(done, (0, *range(2, rank), 1))
+    return last_to_first(op, lambda x: single(derived(op, "QLinearConv", x, *op.inputs[1:])), op.x())
 
 
 class _CodedCell(Cell):
@@ -216,5 +210,7 @@ TABLE: dict[str, Rule] = {
     "QLinearLeakyRelu": _leaky, "QLinearSoftmax": _softmax, "QLinearConcat": _concat, "QLinearWhere": _where,
     "QLinearAveragePool": _pool("AveragePool"), "QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
     "QLinearConv": _qconv, "DynamicQuantizeMatMul": _dynamic_matmul, "MatMulIntegerToFloat": _integer_matmul,
-    "QGemm": _qgemm, "QAttention": _qattention, "MatMulNBits": _matmul_nbits,
+    "QGemm": _qgemm, "QAttention": _qattention, "QEmbedLayerNormalization": _embed, "QLinearReduceMean": _reduce_mean,
+    "ReduceSumInteger": _reduce_sum, "MulInteger": _mul_integer,
+    "MatMulInteger16": lambda op: multiply(op, Codes(op.x(0), None), Codes(op.x(1), None)),
 }  # fmt: skip
