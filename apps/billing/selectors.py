@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from django.db.models import Count, Max, QuerySet, Sum
-from django.db.models.functions import TruncDate
 
 from apps.accounts.models import Organisation
 from apps.billing.models import WAITING, Invoice, InvoicedUsage, InvoiceLine
@@ -20,22 +15,8 @@ from apps.ledger.models import Cap, UsageRow
 from apps.ledger.selectors import Reconciliation, cap_of, month_of, reconcile, spending
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
-from apps.registry.models import Project
-from apps.sales.models import Contract, ContractState
+from apps.sales.models import Contract
 from apps.sales.selectors import ContractUsage, contract_usages
-
-GROUPS = {"model": "model_name", "project": "project_id", "class": "klass"}
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Usage of one day, model, project or class."""
-
-    name: str
-    executions: int
-    operations: int
-    billed_operations: int
-    amount: Decimal
 
 
 @dataclass(frozen=True)
@@ -93,52 +74,6 @@ def _microseconds(span: timedelta) -> int:
     return span // timedelta(microseconds=1)
 
 
-def usage_between(*, organisation: Organisation, start: datetime, end: datetime) -> QuerySet[UsageRow]:
-    """Usage recorded in [start, end)."""
-    return UsageRow.objects.filter(organisation=organisation, created_at__gte=start, created_at__lt=end)
-
-
-def usage_by_day(*, organisation: Organisation, start: datetime, end: datetime) -> list[tuple[date, Slice]]:
-    """One slice for each local day in [start, end), days without usage included."""
-    zone = ZoneInfo(organisation.time_zone)
-    rows = (
-        usage_between(organisation=organisation, start=start, end=end)
-        .annotate(day=TruncDate("created_at", tzinfo=zone))
-        .values("day")
-        .annotate(q=Sum("quantity"), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount"))
-        .order_by("day")
-    )
-    found = {row["day"]: _slice(str(row["day"]), row) for row in rows}
-    first, last = start.astimezone(zone).date(), (end - timedelta(microseconds=1)).astimezone(zone).date()
-    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    return [(day, found.get(day, Slice(str(day), 0, 0, 0, Decimal(0)))) for day in days]
-
-
-def usage_by(*, organisation: Organisation, group: str, start: datetime, end: datetime) -> list[Slice]:
-    """Usage by `model`, `project` or `class`, the largest first."""
-    field = GROUPS[group]
-    rows = (
-        usage_between(organisation=organisation, start=start, end=end)
-        .values(field)
-        .annotate(q=Sum("quantity"), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount"))
-        .order_by("-a", field)
-    )
-    names = (
-        dict(Project.objects.filter(organisation=organisation).values_list("id", "name")) if group == "project" else {}
-    )
-    return [_slice(_name(row[field], names), row) for row in rows]
-
-
-def _name(value: Any, names: dict[UUID, str]) -> str:
-    if isinstance(value, UUID):
-        return names.get(value, str(value))
-    return str(value) if value else "-"
-
-
-def _slice(name: str, row: Mapping[str, Any]) -> Slice:
-    return Slice(name, int(row["q"]), int(row["o"]), int(row["b"]), row["a"])
-
-
 def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[tuple[Contract, ContractUsage]]:
     """The newest contracts, quoted against actual."""
     rows = list(Contract.objects.filter(organisation=organisation).select_related("pool")[:limit])
@@ -186,17 +121,3 @@ def reconcile_all(organisation: Organisation) -> FullReconciliation:
     unknown = set(rows.values_list("contract_id", flat=True)) - known
     differences += [f"usage names contract {contract}, which does not exist" for contract in sorted(map(str, unknown))]
     return FullReconciliation(ledger, invoiced, waiting, differences)
-
-
-def contracts_active(organisation: Organisation) -> int:
-    """How many contracts are active."""
-    return Contract.objects.filter(organisation=organisation, state=ContractState.ACTIVE).count()
-
-
-def days_back(*, organisation: Organisation, days: int, now: datetime) -> tuple[datetime, datetime]:
-    """The last `days` local days, today included, as [start, end) in UTC."""
-    zone = ZoneInfo(organisation.time_zone)
-    today = now.astimezone(zone).date()
-    first = datetime.combine(today - timedelta(days=days - 1), datetime.min.time(), zone)
-    after = datetime.combine(today + timedelta(days=1), datetime.min.time(), zone)
-    return first.astimezone(UTC), after.astimezone(UTC)

@@ -4,6 +4,8 @@ from django.urls import URLPattern, URLResolver, path
 
 from apps.billing import exporting, views
 from apps.billing.budgets import views as budgets
+from apps.billing.customers import views as customers
+from apps.billing.portal import views as portal
 from apps.billing.stripe.views import webhook
 from apps.billing.webhooks import views as webhooks
 
@@ -11,7 +13,9 @@ app_name = "billing"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("stripe/webhook", webhook, name="stripe_webhook"),
-    path("portal", views.portal, name="portal"),
+    path("portal", portal.portal, name="portal"),
+    path("portal/usage", portal.usage, name="usage"),
+    path("portal/caps", portal.caps, name="cap_list"),
     path("portal/settings", views.settings, name="settings"),
     path("portal/ledger", views.ledger, name="ledger"),
     path("portal/focus.csv", exporting.focus_file, name="focus_file"),
@@ -27,4 +31,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("invoices/<uuid:pk>/invoice.<str:kind>", views.invoice_file, name="invoice_file"),
     path("credit-notes/<uuid:pk>/credit-note.<str:kind>", views.credit_note_file, name="credit_note_file"),
     path("payments", views.payments, name="payments"),
+    path("customers", customers.customer_list, name="customer_list"),
+    path("customers/<uuid:pk>", customers.customer, name="customer"),
+    path("customers/invoices/<uuid:pk>", customers.customer_invoice, name="customer_invoice"),
 ]

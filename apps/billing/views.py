@@ -1,4 +1,4 @@
-"""The portal and invoices."""
+"""Invoices, the addressee, the ledger, and payments."""
 
 from __future__ import annotations
 
@@ -17,62 +17,17 @@ from apps.accounts.access import org_object_get, organisation_get, platform_admi
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
-from apps.billing.adjusting import credits_of
 from apps.billing.api import invoice_file_response
 from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
-from apps.billing.services.settling import balance_of
 from apps.billing.settling_api import credit_note_response
 from apps.ledger.selectors import chain_verify, day_roots
-from apps.pricing.selectors import book_in_force, book_next
+from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
 PER_PAGE = 25
-PERIODS = {"7": 7, "30": 30, "90": 90}
-
-
-@require_GET
-def portal(request: HttpRequest) -> HttpResponse:
-    """Month to date, usage, quoted against actual, invoices, prices in force."""
-    organisation, now = organisation_get(request), timezone.now()
-    book = book_in_force(at=now)
-    days = PERIODS.get(request.GET.get("days", ""), 30)
-    start, end = selectors.days_back(organisation=organisation, days=days, now=now)
-    by_day = selectors.usage_by_day(organisation=organisation, start=start, end=end)
-    slices = {
-        group: selectors.usage_by(organisation=organisation, group=group, start=start, end=end)
-        for group in selectors.GROUPS
-    }
-    context = {
-        "now": now,
-        "book": book,
-        "book_next": book_next(at=now),
-        "currency": book.currency,
-        "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
-        "days": days,
-        "periods": [(f"?days={key}", f"{value} days") for key, value in PERIODS.items()],
-        "period_shown": f"{days} days",
-        "by_day": [(day, one) for day, one in by_day if one.executions],
-        "slices": slices,
-        "chart": _chart(by_day, book.currency),
-        "compared": selectors.contracts_compared(organisation=organisation, limit=8),
-        "invoices": selectors.invoices_of(organisation)[:5],
-        "roots": day_roots(organisation.id, now=now)[:3],
-        "credits": credits_of(organisation, currency=book.currency),
-        "balance": balance_of(organisation.id, book.currency),
-    }
-    return render(request, "billing/portal.html", context)
-
-
-def _chart(by_day: list[Any], currency: str) -> dict[str, Any]:
-    """Bars for the chart; its table twin holds the exact figures."""
-    return {
-        "unit": currency,
-        "categories": [day.isoformat() for day, _ in by_day],
-        "series": [{"name": "Usage", "values": [float(one.amount) for _, one in by_day]}],
-    }
 
 
 @require_GET

@@ -109,7 +109,7 @@
   kinds.line = function (data, c) {
     const option = base(c);
     option.xAxis = {
-      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
+      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: data.days ? "{yyyy}-{MM}-{dd}" : { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
     };
     option.useUTC = true;
     option.yAxis = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0 });

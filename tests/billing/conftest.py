@@ -1,5 +1,6 @@
 """Fixtures of the billing tests."""
 
+from tests.dispatch.conftest import scene
 from tests.sales.conftest import market
 
-__all__ = ["market"]
+__all__ = ["market", "scene"]

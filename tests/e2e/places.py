@@ -48,6 +48,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     visit = visiting.watched(administrator, product.url)
     walk.sign_in(visit, product.demo["admin_email"], product.demo["admin_password"])
     found.admin_state = administrator.storage_state()
+    customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
     found.console += visit.noted()
     administrator.close()
     found.public = {
@@ -56,6 +57,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     }  # fmt: skip
     found.admin = {
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
+        "revenue": "/revenue", "outbox": "/outbox", "customers": "/customers", "customer": customer, "customer-invoice": invoice,
     }  # fmt: skip
     return found
 
@@ -92,6 +94,9 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     found.public["invitation"] = walk.invite(visit, "colleague@example.com")
     pages["invoice-draft"] = "/invoices/draft"
     pages["invoice"] = walk.issue_invoice(visit)
+    walk.set_budget(visit, amount="0.01")
+    walk.set_cap(visit, amount="250.00")
+    pages["webhook"] = walk.add_endpoint(visit, "https://hooks.example.com/takt")
     pages["job-second"] = walk.run_job(visit, pages["contract"], items=2)  # so that there is something to draft
     pages.update(
         {
@@ -101,6 +106,8 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",
             "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
             "password": "/settings/password", "organisation-new": "/organisations/new",
+            "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
+            "usage": "/portal/usage?group=key", "caps": "/portal/caps",
         }
     )  # fmt: skip
 

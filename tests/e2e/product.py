@@ -38,7 +38,13 @@ class Product:
         """Start a process of the product; its words go to <folder>/<name>.log."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
 
     def log(self, name: str) -> str:
@@ -57,7 +63,11 @@ def running_product() -> Iterator[Product]:
         addresses = servers.acquire()
         port = _free_port()
         environment = {
-            **{name: value for name, value in os.environ.items() if name not in {"STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"}},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if name not in {"STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"}
+            },
             "DATABASE_URL": addresses.database_url,
             "REDIS_URL": addresses.redis_url,
             "SECRET_KEY": "of the browser tests",

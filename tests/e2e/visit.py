@@ -70,7 +70,9 @@ def chromium() -> Iterator[Browser]:
         opened.close()
 
 
-def context(opened: Browser, *, size: dict[str, int] | None = None, dark: bool = False, state: Any = None) -> BrowserContext:
+def context(
+    opened: Browser, *, size: dict[str, int] | None = None, dark: bool = False, state: Any = None
+) -> BrowserContext:
     """A fresh profile, or one that is signed in by another's `state`."""
     made = opened.new_context(
         viewport=size or WIDE,  # type: ignore[arg-type]

@@ -177,3 +177,50 @@ def issue_invoice(visit: Watched) -> str:
     page.get_by_role("button", name="Issue now").click()
     page.wait_for_url(re.compile(r"/invoices/[0-9a-f-]{36}"))
     return path_of(page)
+
+
+def set_budget(visit: Watched, *, amount: str) -> None:
+    """A budget of the whole organisation."""
+    page = visit.page
+    visit.open("/portal/budgets")
+    page.get_by_label("Budget for a month").fill(amount)
+    page.get_by_role("button", name="Set the budget").click()
+    expect(page.get_by_text("The budget is set.")).to_be_visible()
+
+
+def add_endpoint(visit: Watched, url: str) -> str:
+    """An address that is told of invoices and budgets; ends on its page."""
+    page = visit.page
+    visit.open("/portal/webhooks")
+    page.locator("input[name=url]").fill(url)
+    page.get_by_role("button", name="Add endpoint").click()
+    page.locator("main table a").first.click()
+    page.wait_for_url(re.compile(r"/webhooks/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def set_cap(visit: Watched, *, amount: str) -> None:
+    """A cap of the whole organisation."""
+    page = visit.page
+    visit.open("/portal/caps")
+    page.get_by_label("At most in a month").fill(amount)
+    page.get_by_role("button", name="Set the cap").click()
+    expect(page.get_by_text("it holds from now on")).to_be_visible()
+
+
+def credit_customer(visit: Watched, name: str, *, amount: str) -> tuple[str, str]:
+    """As administrator: grant a customer a credit by a double click; the customer's page and its first invoice's."""
+    page = visit.page
+    visit.open("/customers")
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("link", name=name).click()
+    page.wait_for_url(re.compile(r"/customers/[0-9a-f-]{36}"))
+    customer = path_of(page)
+    page.get_by_label("Credit", exact=True).fill(amount)
+    page.get_by_label("Why").fill("A month to try it")
+    page.get_by_role("button", name="Grant the credit").dblclick()
+    expect(page.get_by_text("How the credits are used up").first).to_be_visible()
+    page.locator("a[href*='/customers/invoices/']").first.click()
+    page.wait_for_url(re.compile(r"/customers/invoices/"))
+    return customer, path_of(page)

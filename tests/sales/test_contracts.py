@@ -44,7 +44,7 @@ def sold(cast: Cast, market: Market, *, executions: int = 1000, klass: str = "st
     return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=NOW)
 
 
-def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int = 0) -> UsageRow:
+def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int = 0, model: str = "") -> UsageRow:
     """What a completed lease does: take, rate by the frozen terms, post."""
     line = contract.terms["lines"][number]
     facts = ProgramFacts.from_json(line["program"])
@@ -56,8 +56,8 @@ def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int
     usage = Usage(
         organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=lease,
         idempotency_key=f"lease:{lease}", operations=facts.operations * executions,
-        cycles=facts.cycles * executions, program_digest=facts.digest, project_id=project_uuid(facts), model_name=facts.model,
-        rating=rating, occurred_from=now, occurred_to=now + timedelta(seconds=1),
+        cycles=facts.cycles * executions, program_digest=facts.digest, project_id=project_uuid(facts),
+        model_name=model or facts.model, rating=rating, occurred_from=now, occurred_to=now + timedelta(seconds=1),
     )  # fmt: skip
     return usage_post(usage, now=now)[0]
 

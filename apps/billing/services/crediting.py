@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Sum
@@ -27,6 +27,7 @@ from apps.billing.models import (
 )
 from apps.billing.outbox import outbox_write
 from apps.billing.services.settling import invoice_lock, settle, tell
+from apps.ledger.identity import identity
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import transaction_post
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
@@ -46,6 +47,34 @@ class Part:
     title: str
     share: Decimal
     amount: Decimal
+
+
+@dataclass(frozen=True)
+class CreditLine:
+    """A line of an invoice as a credit note sees it: its share of the rounded total, and what of that is left."""
+
+    number: int
+    title: str
+    share: Decimal
+    left: Decimal
+
+
+def credit_lines(invoice: Invoice) -> list[CreditLine]:
+    """Every line with what may still be taken back of it."""
+    lines = {line.number: line for line in invoice.lines.all()}
+    numbers = [*lines, *_adjustments(invoice), *([CARRIED] if invoice.carried_in else [])]
+    taken = dict(
+        CreditNoteLine.objects.filter(credit_note__invoice=invoice)
+        .order_by()
+        .values_list("number")
+        .annotate(share=Sum("share"))
+    )
+    found = []
+    for number in sorted(numbers):
+        share, _ = _worth(invoice, number, lines.get(number))
+        left = subtract(share, taken.get(number) or Decimal(0))
+        found.append(CreditLine(number, _title(invoice, number), share, left))
+    return found
 
 
 @transaction.atomic
@@ -200,7 +229,8 @@ def _tax(invoice: Invoice, net: Decimal) -> Decimal:
 def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None, now: datetime) -> CreditNote:
     net = exact_sum(part.share for part in parts)
     tax = _tax(invoice, net)
-    note_id, number = uuid4(), _number(now)
+    number = _number(now)
+    note_id = identity(invoice.organisation_id, "credit-note", number)
     document = {
         "format": FORMAT,
         "id": str(note_id),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import transaction
 
@@ -24,6 +24,7 @@ from apps.billing.models import (
 from apps.billing.payments import provider_default
 from apps.billing.services.granting import grants_use
 from apps.billing.services.settling import balance_use, tell
+from apps.ledger.identity import identity as identity_of
 from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import month_of
@@ -82,12 +83,23 @@ def invoices_issue_month(*, now: datetime) -> int:
 
 @transaction.atomic
 def cap_change(
-    *, organisation: Organisation, amount: Decimal | None, currency: str, actor: User, now: datetime
+    *,
+    organisation: Organisation,
+    amount: Decimal | None,
+    currency: str,
+    actor: User,
+    now: datetime,
+    project_id: UUID | None = None,
+    token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set the organisation's monthly spend cap, or remove it with None. What is accepted already stays."""
-    cap = cap_set(organisation=organisation, amount=amount, currency=currency, now=now)
+    """Set the monthly spend cap of the organisation, of one project or of one API token of it, or remove it with None.
+    What is accepted already stays."""
+    cap = cap_set(
+        organisation=organisation, amount=amount, currency=currency, now=now, project_id=project_id, token_id=token_id
+    )
+    scope = f"project {project_id}" if project_id else f"token {token_id}" if token_id else str(organisation.id)
     audit_record(
-        action="cap.set", subject=str(organisation.id), actor=actor, organisation=organisation, now=now,
+        action="cap.set", subject=scope, actor=actor, organisation=organisation, now=now,
         detail={"amount": None if amount is None else decimal_text(amount), "currency": currency},
     )  # fmt: skip
     return cap
@@ -108,7 +120,8 @@ def profile_set(
 
 
 def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
-    invoice_id, number = uuid4(), _number(now)
+    number = _number(now)
+    invoice_id = identity_of(draft.organisation.id, "invoice", number)
     profile = BillingProfile.objects.filter(organisation=draft.organisation).first()
     due_at = now + timedelta(days=profile.payment_days if profile else 14)
     identity = {

@@ -46,7 +46,9 @@ MONEY = (
 ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
     Entry("Revenue", "chart-bar", "reports:revenue", "/revenue"),
+    Entry("Reconciliation", "scale", "reports:reconciliation_list", "/reconciliations"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
+    Entry("Customers", "users", "billing:customer_list", "/customers"),
     Entry("Payments", "credit-card", "billing:payments", "/payments"),
     Entry("Outbox", "inbox", "billing:outbox", "/outbox"),
 )

@@ -1,0 +1,1 @@
+"""The administrator's pages of customers: tax, credits, and what is taken back of invoices."""

@@ -1,0 +1,156 @@
+"""What the portal says beside usage: budgets and caps with what is left, what was not billed and why, how credits and
+commitments are used up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from django.db.models import F, QuerySet, Sum
+
+from apps.accounts.models import Organisation
+from apps.billing.budgets.services import used_and_forecast
+from apps.billing.models import Budget, BudgetAlert, CreditGrant, CreditUse
+from apps.dispatch.models import Lease, LeaseState
+from apps.ledger.models import Cap
+from apps.ledger.selectors import Spending, caps_of, month_of, spending
+from apps.pricing.rating import exact_sum
+from apps.pricing.rating.decimals import subtract
+
+FORECAST_METHOD = "this month's use divided by the time gone by, times the whole month"
+
+
+class BudgetRow(NamedTuple):
+    """A budget of this month."""
+
+    budget: Budget
+    used: Decimal
+    forecast: Fraction
+
+    @property
+    def share(self) -> Fraction:
+        """Used, of the budget; more than 1 when it is overrun."""
+        return Fraction(self.used) / Fraction(self.budget.amount)
+
+    @property
+    def left(self) -> Decimal:
+        """What may still be used within it; 0 when it is overrun."""
+        return max(subtract(self.budget.amount, self.used), Decimal(0))
+
+
+class CapRow(NamedTuple):
+    """A cap, and what counts against it this month."""
+
+    cap: Cap
+    spent: Spending
+
+    @property
+    def name(self) -> str:
+        """For what it is."""
+        if self.cap.project is not None:
+            return f"project {self.cap.project.name}"
+        return "the whole organisation" if self.cap.token is None else f"API token {self.cap.token.name}"
+
+    @property
+    def left(self) -> Decimal:
+        """What quotes may still set aside; 0 when a lowered cap is below what is committed."""
+        return max(subtract(self.cap.amount, self.spent.committed), Decimal(0))
+
+    @property
+    def share(self) -> Fraction:
+        """Used or set aside, of the cap."""
+        return Fraction(self.spent.committed) / Fraction(self.cap.amount) if self.cap.amount else Fraction(1)
+
+
+class Excluded(NamedTuple):
+    """Work that was measured or planned and is not charged for."""
+
+    reason: str
+    leases: int
+    executions: int
+
+
+@dataclass(frozen=True)
+class BurnStep:
+    """A moment at which what is left of all credits changed."""
+
+    at: datetime
+    what: str
+    change: Decimal
+    left: Decimal
+
+
+def budget_rows(organisation: Organisation, *, now: datetime) -> list[BudgetRow]:
+    """Budgets that alert, the organisation's own first."""
+    budgets = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
+    rows = [BudgetRow(one, *used_and_forecast(one, now=now)) for one in budgets]
+    return sorted(
+        rows, key=lambda row: (row.budget.project_id is not None, row.budget.token_id is not None, row.budget.scope)
+    )
+
+
+def alert_highest(organisation: Organisation, *, now: datetime) -> BudgetAlert | None:
+    """The highest mark that was reached this month; of equal ones that of what is used, not only expected."""
+    month = month_of(now)[0].date()
+    alerts = BudgetAlert.objects.filter(budget__organisation=organisation, budget__deleted_at=None, month=month)
+    return alerts.select_related("budget__project", "budget__token").order_by("-percent", "kind", "at").first()
+
+
+def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
+    """Every cap with what is used and held of it this month."""
+    return [
+        CapRow(
+            cap,
+            spending(
+                organisation_id=organisation.pk, currency=cap.currency, now=now, project_id=cap.project_id,
+                token_id=cap.token_id,
+            ),
+        )
+        for cap in caps_of(organisation.pk)
+    ]  # fmt: skip
+
+
+def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> list[Excluded]:
+    """What ended in [start, end) and is not billed, with the reason; nothing is left out of a bill unsaid."""
+    leases = Lease.objects.filter(stage__job__organisation=organisation, finished_at__gte=start, finished_at__lt=end)
+    again = leases.filter(state=LeaseState.DONE, epoch__gt=1)
+    found = [
+        _excluded("Taken back before they were done: the job was cancelled or had failed.", leases, LeaseState.REVOKED),
+        _excluded("Failed: they were not what was compiled, or no worker finished them.", leases, LeaseState.FAILED),
+        Excluded(
+            "Given to a worker again, since the one before was not heard of: only the run that finished is billed.",
+            again.aggregate(n=Sum(F("epoch") - 1))["n"] or 0,
+            again.aggregate(n=Sum((F("epoch") - 1) * F("count")))["n"] or 0,
+        ),
+    ]
+    return [one for one in found if one.leases]
+
+
+def _excluded(reason: str, leases: QuerySet[Lease], state: LeaseState) -> Excluded:
+    rows = leases.filter(state=state)
+    return Excluded(reason, rows.count(), rows.aggregate(n=Sum("count"))["n"] or 0)
+
+
+def burn_down(organisation: Organisation, *, currency: str) -> list[BurnStep]:
+    """How all credits together grew and were used up, in order of time."""
+    events: list[tuple[datetime, str, Decimal]] = [
+        (one.granted_at, f"Granted: {one.reason}", one.amount)
+        for one in CreditGrant.objects.filter(organisation=organisation, currency=currency)
+    ]
+    uses = CreditUse.objects.filter(grant__organisation=organisation, grant__currency=currency)
+    events += [(use.at, _use_words(use), use.amount.copy_negate()) for use in uses.select_related("grant", "invoice")]
+    steps: list[BurnStep] = []
+    left = Decimal(0)
+    for at, what, change in sorted(events, key=lambda event: (event[0], event[1])):
+        left = exact_sum([left, change])
+        steps.append(BurnStep(at, what, change, left))
+    return steps
+
+
+def _use_words(use: CreditUse) -> str:
+    if use.invoice is None:
+        return f"Expired: {use.grant.reason}"
+    return f"{'Given back by a credit note of' if use.amount < 0 else 'Used by'} invoice {use.invoice.number}"

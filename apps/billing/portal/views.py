@@ -1,0 +1,187 @@
+"""The portal: a month at a glance, usage by what it was for, and spend caps."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.contrib import messages
+from django.db.models import Sum
+from django.db.models.functions import TruncDate
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods
+
+from apps.accounts.access import organisation_get, principal_get
+from apps.accounts.models import Organisation
+from apps.accounts.roles import MONEY
+from apps.billing import selectors
+from apps.billing.adjusting import credits_of
+from apps.billing.drafting import named_differences
+from apps.billing.portal import selectors as portal_selectors
+from apps.billing.portal.forms import GROUPS, ScopedCapForm, UsageForm
+from apps.billing.portal.usage import Ask, Report, names_of, narrowed, usage_report
+from apps.billing.services import cap_change
+from apps.billing.services.settling import balance_of
+from apps.ledger.selectors import day_roots
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import decimal_text
+from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
+
+CONTRACTS_SHOWN = 8
+FILE_COLUMNS = (
+    "day", "project", "model", "class", "api_token", "executions", "counted_operations", "billed_operations", "amount",
+    "currency",
+)  # fmt: skip
+
+
+class Echo:
+    """What a CSV writer writes to: it hands every row on."""
+
+    def write(self, text: str) -> str:
+        """The row itself."""
+        return text
+
+
+@require_GET
+def portal(request: HttpRequest) -> HttpResponse:
+    """The month against budget and forecast, usage, quoted against actual, credits, invoices, prices in force."""
+    organisation, now = organisation_get(request), timezone.now()
+    book = book_in_force(at=now)
+    ask = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now).ask()
+    report = usage_report(organisation=organisation, ask=ask, book=document_of(book))
+    start, end = ask.instants(organisation.time_zone)
+    burn = portal_selectors.burn_down(organisation, currency=book.currency)
+    context = {
+        "now": now,
+        "currency": book.currency,
+        "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
+        "method": portal_selectors.FORECAST_METHOD,
+        "alert": portal_selectors.alert_highest(organisation, now=now),
+        "budgets": portal_selectors.budget_rows(organisation, now=now),
+        "caps": portal_selectors.cap_rows(organisation, now=now),
+        "report": report,
+        "chart": chart_of(report),
+        "groups": _group_links(request, ask),
+        "group_shown": GROUPS[ask.group],
+        "excluded": portal_selectors.excluded(organisation=organisation, start=start, end=end),
+        "compared": _compared(organisation),
+        "invoices": selectors.invoices_of(organisation)[:5],
+        "roots": day_roots(organisation.id, now=now)[:3],
+        "credits": credits_of(organisation, currency=book.currency),
+        "burn": burn,
+        "burn_chart": burn_chart(burn, book.currency),
+        "balance": balance_of(organisation.id, book.currency),
+        **_books(book, book_next(at=now)),
+    }
+    return render(request, "billing/portal.html", context)
+
+
+def _compared(organisation: Organisation) -> list[tuple[Any, Any, list[dict[str, Any]]]]:
+    """The newest contracts: what they are, quoted against actual, and every difference in words."""
+    rows = selectors.contracts_compared(organisation=organisation, limit=CONTRACTS_SHOWN)
+    return [(contract, usage, named_differences(contract, usage)) for contract, usage in rows]
+
+
+def _books(book: PriceBook, following: PriceBook | None) -> dict[str, Any]:
+    differences = book_differences(book, following) if following else []
+    return {"book": book, "book_next": following, "differences": len(differences)}
+
+
+def _group_links(request: HttpRequest, ask: Ask) -> list[tuple[str, str]]:
+    query = request.GET.copy()
+    links = []
+    for name, label in GROUPS.items():
+        query["group"] = name
+        links.append((f"?{query.urlencode()}", label))
+    return links
+
+
+def chart_of(report: Report) -> dict[str, Any]:
+    """Stacked bars for the chart; the table beside it holds the exact figures."""
+    series = [
+        {"name": name, "values": [float(report.amount(parts, name)) for _, parts, _ in report.days]}
+        for name in report.names
+    ]
+    days = [day.isoformat() for day, _, _ in report.days]
+    return {"unit": report.ask.currency, "categories": days, "stacked": True, "series": series}
+
+
+def burn_chart(steps: list[portal_selectors.BurnStep], currency: str) -> dict[str, Any]:
+    """What is left of all credits over time, for the line chart; its table names every step."""
+    values = [float(step.left) for step in steps]
+    series = [{"name": "Credits left", "values": values, "step": True}]
+    return {"unit": currency, "times": [step.at.isoformat() for step in steps], "series": series, "days": True}
+
+
+@require_GET
+def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+    """Usage by day and by what it was for; every filter stands in the address, `format=csv` is the file."""
+    organisation, now = organisation_get(request), timezone.now()
+    book = book_in_force(at=now)
+    form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
+    ask = form.ask()
+    if request.GET.get("format") == "csv" and form.is_valid():
+        return _file(organisation, ask, now_day=f"{ask.first}-{ask.last}")
+    report = usage_report(organisation=organisation, ask=ask, book=document_of(book))
+    start, end = ask.instants(organisation.time_zone)
+    query = request.GET.copy()
+    query["format"] = "csv"
+    context = {
+        "form": form, "report": report, "chart": chart_of(report), "group": GROUPS[ask.group], "currency": book.currency,
+        "csv": query.urlencode(), "zone": organisation.time_zone, "now": now,
+        "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
+        "excluded": portal_selectors.excluded(organisation=organisation, start=start, end=end),
+    }  # fmt: skip
+    return render(request, "billing/portal/usage.html", context)
+
+
+def _file(organisation: Organisation, ask: Ask, *, now_day: str) -> StreamingHttpResponse:
+    rows = csv.writer(Echo())
+    lines = (rows.writerow(row) for row in _file_rows(organisation, ask))
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="takt-usage-{now_day}.csv"'
+    return response
+
+
+def _file_rows(organisation: Organisation, ask: Ask) -> Iterator[tuple[Any, ...]]:
+    """One row for each day, project, model, class and key; amounts exact."""
+    yield FILE_COLUMNS
+    book = document_of(book_in_force(at=timezone.now()))
+    project, key = (names_of(organisation, group, book) for group in ("project", "key"))
+    parts = ("day", "project_id", "model_name", "klass", "token_id")
+    rows = narrowed(organisation, ask).annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
+    summed = rows.order_by().values(*parts).annotate(
+        q=Sum("quantity"), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
+    ).order_by(*parts)  # fmt: skip
+    for row in summed.iterator():
+        names = (project(row["project_id"]), row["model_name"], row["klass"], key(row["token_id"]))
+        told = (row["q"], row["o"], row["b"], decimal_text(row["a"]), ask.currency)
+        yield (row["day"], *(text_cell(name) for name in names), *told)
+
+
+def text_cell(text: str) -> str:
+    """A text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
+
+
+@require_http_methods(["GET", "POST"])
+def caps(request: HttpRequest) -> HttpResponse:
+    """Caps of the organisation, of projects and of API tokens: what is used, held and left, and a form."""
+    roles = {"roles": MONEY} if request.method == "POST" else {}
+    organisation, now = organisation_get(request, **roles), timezone.now()
+    currency = book_in_force(at=now).currency
+    form = ScopedCapForm(request.POST or None, organisation=organisation, initial={"scope": request.GET.get("scope")})
+    if request.method == "POST" and form.is_valid():
+        amount = form.cleaned_data["amount"]
+        cap_change(
+            organisation=organisation, amount=amount, currency=currency, actor=principal_get(request).user, now=now,
+            **form.scope_ids(),
+        )  # fmt: skip
+        messages.success(request, "The cap is removed." if amount is None else "The cap is set; it holds from now on.")
+        return redirect("billing:cap_list")
+    context = {"rows": portal_selectors.cap_rows(organisation, now=now), "form": form, "currency": currency, "now": now}
+    return render(request, "billing/portal/caps.html", context)

@@ -1,0 +1,88 @@
+"""The administrator's pages of customers: credits, tax, credit notes, void, write off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.billing.models import BillingProfile, CreditGrant, CreditNote, Invoice
+from apps.billing.services.crediting import credit_lines
+from tests.billing.tenancy import an_invoice_of
+from tests.billing.test_pages import _text
+from tests.cast import Cast
+from tests.sales.market import Market
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MILLION = 10**6
+
+
+def test_a_credit_is_granted_once_however_often_the_form_is_sent(cast: Cast, market: Market, as_user: AsUser) -> None:
+    client, place = as_user(cast.admin), f"/customers/{cast.organisation.pk}"
+    assert cast.organisation.name in _text(client, "/customers?q=acme")
+    assert "No organisation has that" in _text(client, "/customers?q=%00%27%3B--")
+    sent = {"form": "grant", "amount": "12.50", "reason": "Welcome", "key": str(uuid4())}
+    for _ in range(2):
+        assert client.post(place, sent).status_code == 302
+    assert CreditGrant.objects.get().amount == Decimal("12.5")
+    assert "How the credits are used up" in _text(client, place)
+    for wrong in (
+        {"amount": "0"}, {"amount": "1.234"}, {"amount": "1e9"}, {"reason": " "}, {"expires": "2020-01-01"},
+        {"expires": "9999-12-31"}, {"key": "x"}, {"amount": "13.00"},
+    ):  # fmt: skip
+        key = {} if wrong == {"amount": "13.00"} else {"key": str(uuid4())}
+        answer = client.post(place, {**sent, **key, **wrong})
+        assert answer.status_code == 422, wrong
+        assert "form-error" in answer.content.decode() or 'role="alert"' in answer.content.decode()
+    assert CreditGrant.objects.count() == 1
+
+
+def test_the_tax_of_a_customer_fits_its_scheme(cast: Cast, market: Market, as_user: AsUser) -> None:
+    client, place = as_user(cast.admin), f"/customers/{cast.organisation.pk}"
+    good = {"form": "tax", "tax_scheme": "standard", "tax_percent": "19", "payment_days": "30"}
+    assert client.post(place, good).status_code == 302
+    profile = BillingProfile.objects.get()
+    assert (profile.tax_rate, profile.payment_days) == (Decimal("0.19"), 30)
+    for wrong in (
+        {"tax_percent": "100"}, {"tax_percent": "-1"}, {"tax_percent": "1.234"}, {"tax_percent": "NaN"},
+        {"tax_scheme": "exempt"}, {"tax_scheme": "reverse_charge", "tax_percent": "0"}, {"tax_scheme": "x"},
+        {"payment_days": "-1"},
+    ):  # fmt: skip
+        assert client.post(place, {**good, **wrong}).status_code == 422, wrong
+    BillingProfile.objects.update(tax_id="DE1")
+    assert client.post(place, {**good, "tax_scheme": "reverse_charge", "tax_percent": "0"}).status_code == 302
+
+
+def test_parts_of_an_invoice_are_taken_back_until_nothing_is_left(cast: Cast, as_user: AsUser) -> None:
+    invoice, client = an_invoice_of(cast, executions=MILLION), as_user(cast.admin)
+    place = f"/customers/invoices/{invoice.pk}"
+    assert [(line.number, line.left) for line in credit_lines(invoice)] == [(1, Decimal("5.63"))]
+    for wrong in ({"line_1": "5.64"}, {"line_1": "0.001"}, {"line_1": "-1"}, {"reason": ""}):
+        answer = client.post(place, {"form": "note", "line_1": "1.00", "reason": "late", **wrong})
+        assert answer.status_code == 422, wrong
+    client.post(place, {"form": "note", "line_1": "1.63", "reason": "late"})
+    (line,) = credit_lines(invoice)
+    assert line.left == Decimal(4)
+    page = _text(client, place)
+    assert re.search(r"Credit note C-\d{4}-000001, €\s1.63 : late", page)
+    client.post(place, {"form": "note", "reason": "the rest"})
+    assert [note.total for note in CreditNote.objects.order_by("number")] == [Decimal("1.63"), Decimal(4)]
+    assert "nothing left" in _text(client, place)
+    assert client.post(place, {"form": "note", "reason": "more"}).status_code == 422
+
+
+@pytest.mark.parametrize(("action", "state"), [("void", "void"), ("write-off", "written_off")])
+def test_an_invoice_that_will_not_be_paid_is_ended(cast: Cast, as_user: AsUser, action: str, state: str) -> None:
+    invoice, client = an_invoice_of(cast, executions=MILLION), as_user(cast.admin)
+    place = f"/customers/invoices/{invoice.pk}"
+    for wrong in ({"action": action}, {"action": "collection", "reason": "x"}, {"action": "burn", "reason": "x"}):
+        assert client.post(place, {"form": "end", **wrong}).status_code == 422
+    assert client.post(place, {"form": "end", "action": action, "reason": "gone"}).status_code == 302
+    assert Invoice.objects.get().state == state
+    assert Invoice.objects.get().open == 0
