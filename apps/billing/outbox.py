@@ -24,6 +24,7 @@ from uuid import UUID
 
 import structlog
 from celery import current_app
+from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, transaction
 from django.utils.module_loading import import_string
@@ -63,9 +64,16 @@ class Handler:
         return topic.startswith(self.topics)
 
 
+# Every posting of usage would be work for it, so it is there only where it is wanted.
+_METER = (Handler("stripe-meter", ("ledger.usage",), "apps.billing.stripe.metering.usage_mirror", remote=True),)
+
 # The table of handlers. A room adds a line; the function is imported when the first row comes.
 HANDLERS: tuple[Handler, ...] = (
-    Handler("stripe", ("invoice.issued",), "apps.billing.stripe.collecting.outbox_handle", remote=True),
+    Handler(
+        "stripe", ("invoice.issued", "invoice.paid", "invoice.voided", "invoice.written_off", "credit_note.issued"),
+        "apps.billing.stripe.collecting.outbox_handle", remote=True,
+    ),
+    Handler("stripe-parts", ("payment.received",), "apps.billing.stripe.collecting.settlement_handle", remote=True),
     Handler(
         "webhooks",
         (
@@ -77,6 +85,7 @@ HANDLERS: tuple[Handler, ...] = (
     Handler("budgets", ("ledger.usage",), "apps.billing.budgets.services.usage_handle"),
     Handler("invoice-mails", ("invoice.issued", "invoice.reminder"), "apps.billing.mails.invoice_mail", remote=True),
     Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True),
+    *(_METER if settings.STRIPE_METER else ()),
 )  # fmt: skip
 
 

@@ -21,6 +21,11 @@ SCHEDULE = {
         "schedule": 60.0,
         "options": {"queue": "default", "expires": 60},
     },
+    "stripe-check": {
+        "task": "apps.billing.tasks.stripe_check",
+        "schedule": 6 * 3600.0,
+        "options": {"queue": "default", "expires": 3600},
+    },
     "webhooks-send": {
         "task": "apps.billing.tasks.webhooks_send",
         "schedule": 3.0,

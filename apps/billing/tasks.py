@@ -6,8 +6,10 @@ from django.utils import timezone
 
 from apps.billing import outbox
 from apps.billing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
-from apps.billing.stripe.collecting import client_of_settings, pushes_tend
+from apps.billing.stripe.collecting import pushes_tend
+from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.events import event_handle, events_catch_up
+from apps.billing.stripe.reconciling import check_run
 from apps.billing.webhooks.services import deliveries_send
 
 
@@ -55,3 +57,11 @@ def stripe_tend() -> int:
         return 0
     client, now = client_of_settings(), timezone.now()
     return pushes_tend(client=client, now=now) + events_catch_up(client=client, now=now)
+
+
+@shared_task(name="apps.billing.tasks.stripe_check", queue="default")
+def stripe_check() -> int:
+    """Compare our sums with Stripe's; returns the number of differences. Does nothing without a key."""
+    if not settings.STRIPE_API_KEY:
+        return 0
+    return len(check_run(client=client_of_settings(), now=timezone.now()).differences)

@@ -23,7 +23,8 @@ from apps.billing.models import Invoice, PushState, StripeEvent, StripeFact, Str
 from apps.billing.selectors import reconcile_all
 from apps.billing.services import invoice_issue, invoice_mark_paid
 from apps.billing.stripe import gateway
-from apps.billing.stripe.collecting import client_of_settings, pushes_tend
+from apps.billing.stripe.collecting import pushes_tend
+from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.events import event_handle, event_keep, events_catch_up
 from apps.ledger.selectors import balances
 from tests.cast import Cast

@@ -12,11 +12,13 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from apps.accounts.models import Organisation
 from apps.billing.models import Invoice, PushState, StripeCustomer, StripePush
 from apps.billing.stripe.amounts import minor_of
-from apps.billing.stripe.gateway import Broken, Uncertain, called, client_make
+from apps.billing.stripe.closing import invoice_close
+from apps.billing.stripe.customers import client_of_settings, customer_ensure
+from apps.billing.stripe.gateway import Broken, Uncertain
 from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
+from apps.billing.stripe.syncing import invoice_sync
 from apps.ledger.models import OutboxRow
 from apps.pricing.rating.decimals import subtract
 
@@ -27,29 +29,29 @@ ITEMS_MAX = 200  # Stripe takes 250 on an invoice
 log = structlog.get_logger("stripe")
 
 
-def client_of_settings() -> stripe.StripeClient:
-    """The client for the installation's key."""
-    return client_make(api_key=settings.STRIPE_API_KEY, base=settings.STRIPE_API_BASE)
-
-
-@transaction.atomic
-def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
-    """The organisation's customer at Stripe, made when there is none. Raises gateway.Uncertain."""
-    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    known = StripeCustomer.objects.filter(organisation=organisation).first()
-    if known is not None:
-        return known
-    given: Any = {"name": organisation.name, "metadata": {"takt_organisation": str(organisation.id)}}
-    options: Any = {"idempotency_key": f"organisation:{organisation.id}:customer"}
-    made = called(lambda: client.v1.customers.create(given, options))
-    return StripeCustomer.objects.create(organisation=organisation, customer_id=made.id, created_at=now)
-
-
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
-    """An invoice was issued: bring it. What fails is tried again by the scheduler, so nothing waits behind it."""
-    invoice = Invoice.objects.filter(pk=row.payload["invoice"], provider=PROVIDER, open__gt=0).first()
-    if invoice is not None and settings.STRIPE_API_KEY:
+    """An invoice was issued: bring it; or something happened to it elsewhere: Stripe is told.
+
+    A push that fails is tried again by the scheduler, so nothing waits behind it. Raises gateway.Uncertain.
+    """
+    invoice = Invoice.objects.filter(pk=row.payload["invoice"], provider=PROVIDER).first()
+    if invoice is None or not settings.STRIPE_API_KEY:
+        return
+    if row.topic != "invoice.issued":
+        invoice_close(invoice_id=invoice.id, client=client_of_settings(), now=now)
+    elif invoice.open:
         push_run(invoice_id=invoice.id, client=client_of_settings(), now=now)
+
+
+def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
+    """Money came: an invoice at Stripe of which a part was paid elsewhere leaves as much less. Raises gateway.Uncertain."""
+    if not settings.STRIPE_API_KEY:
+        return
+    touched = Invoice.objects.filter(
+        organisation=row.organisation, provider=PROVIDER, open__gt=0, stripe_push__state=PushState.OPEN
+    )
+    for invoice in touched:
+        invoice_close(invoice_id=invoice.id, client=client_of_settings(), now=now)
 
 
 @transaction.atomic
@@ -72,7 +74,18 @@ def push_run(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) ->
         push.state, push.error = PushState.MISMATCH, str(refusal)[:400]
         log.error("stripe.mismatch", invoice=push.invoice.number, reason=push.error)
     push.save(update_fields=["stripe_id", "state", "version", "version_at", "hosted_url", "error"])
+    if push.state == PushState.OPEN:
+        _charged_at_once(push, client, now)
     return push
+
+
+def _charged_at_once(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
+    """A card on file is charged as the invoice becomes final, before anybody here could hear of it."""
+    try:
+        invoice_sync(stripe_id=push.stripe_id, client=client, now=now)
+    except Uncertain:
+        log.warning("stripe.later", invoice=push.invoice.number)  # its events say it again
+    push.refresh_from_db()
 
 
 def _take(push: StripePush, found: stripe.Invoice) -> None:

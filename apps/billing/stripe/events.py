@@ -12,14 +12,19 @@ from django.db import transaction
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.billing.models import StripeEvent
+from apps.billing.stripe.catalogue import EVENTS
 from apps.billing.stripe.gateway import Uncertain, called
-from apps.billing.stripe.syncing import dispute_sync, invoice_sync, refund_sync
 
 OVERLAP = timedelta(hours=1)  # events are listed by the second of their making, and may be listed late
 
 
 def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
-    """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other."""
+    """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other.
+
+    Without a secret (404) nothing is taken: anybody could sign with an empty one.
+    """
+    if not settings.STRIPE_WEBHOOK_SECRET:
+        raise Problem(404, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so no event is taken.", kind="signature")
     try:
         event = stripe.Webhook.construct_event(body, signature, settings.STRIPE_WEBHOOK_SECRET)
     except (ValueError, stripe.SignatureVerificationError) as error:
@@ -61,13 +66,9 @@ def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, a
 
 
 def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) -> None:
-    thing = event.payload["data"]["object"]
-    if event.type.startswith("invoice.") and event.type != "invoice.deleted":
-        invoice_sync(stripe_id=thing["id"], client=client, now=now)
-    elif event.type.startswith("refund."):
-        refund_sync(refund_id=thing["id"], client=client, now=now)
-    elif event.type.startswith("charge.dispute."):
-        dispute_sync(dispute_id=thing["id"], client=client, now=now)
+    look = EVENTS.get(event.type)
+    if look is not None:
+        look(event.payload["data"]["object"], client, now)
 
 
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:

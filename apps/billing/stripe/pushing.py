@@ -56,7 +56,8 @@ def invoice_push(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
     _items(client, order, invoice.id)
     draft = _compared(called(lambda: client.v1.invoices.retrieve(invoice.id)), order)
     options: Any = {"idempotency_key": order.key("finalize")}
-    final = called(lambda: client.v1.invoices.finalize_invoice(draft.id, {"auto_advance": False}, options))
+    given: Any = {"auto_advance": order.is_automatic}  # a card on file is charged now, and again by Stripe's schedule
+    final = called(lambda: client.v1.invoices.finalize_invoice(draft.id, given, options))
     failpoint("stripe.finalised")
     return final
 

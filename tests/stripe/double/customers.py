@@ -90,6 +90,7 @@ def method_detach(store: Store, given: Thing, path: Thing) -> Thing:
     settings = store.get("customer", method["customer"])["invoice_settings"]
     if settings["default_payment_method"] == method["id"]:
         settings["default_payment_method"] = None
+        store.tell("customer.updated", store.get("customer", method["customer"]))
     method["customer"] = None
     store.tell("payment_method.detached", method)
     return method
