@@ -5,8 +5,9 @@ i by one that depends on j. Either operand may be stationary. A beat of a plane 
 sums (its column-slots). A *form* is any cut of the work into beats in which the D row-slots meet, each, sums of one row
 (of one column when the other operand is stationary), at most W neighbours in an order that the form chooses once. So tiles
 may be of uneven size, both sides may share the output, K may be cut anywhere, and blocks of several rows, columns or
-products of the batch may share a beat on the diagonal. What a form may not do is let one moving element serve several rows,
-with zeros stored between them (as a band matrix does for a window); the first count below holds even then.
+products of the batch may share a beat on the diagonal. One moving element may serve several rows, as a band matrix does for
+windows that overlap, in contractions in groups (``Grid.bands``): the first count below holds even then, the second is for
+the others.
 
 Two counts, each true for all forms:
 
@@ -29,7 +30,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.bounds.shape import Box, inside_share, used
+from compiler.bounds.shape import Box, inside_share, overlapping, used
 from compiler.ir.graph import Compute, Graph, Operand
 
 Lines = dict[int, int]  # products of a sum that meet data -> how many such lines (rows or columns, over the batch)
@@ -39,13 +40,15 @@ Lines = dict[int, int]  # products of a sum that meet data -> how many such line
 class Grid:
     """A contraction's outputs: ``batch`` grids of ``lines`` (kinds of lines by the length of their sums) by ``across``.
 
-    ``products``: at least so many of one line of every kind together, where the lengths are not known.
+    ``products``: at least so many of one line of every kind together, where the lengths are not known. ``bands``: forms
+    with band matrices count too.
     """
 
     batch: int
     lines: Lines
     across: int
     products: Fraction
+    bands: bool = False
 
     @property
     def count(self) -> int:
@@ -60,7 +63,7 @@ def grid(node: Compute, graph: Graph, box: Box | None = None) -> Grid:
     side = padded[0] if padded else 0
     both = [i for i in range(node.parallel) if uses[0][i] and uses[1][i]]
     along = [i for i in range(node.parallel) if uses[side][i] and i not in both]
-    batch, count = prod(lengths[i] for i in both), prod(lengths[i] for i in along)
+    batch, count, bands = prod(lengths[i] for i in both), prod(lengths[i] for i in along), overlapping(node)
     across = prod(lengths) // max(1, batch * count)
     kinds: Lines | None = {node.reduction: count}
     if padded:
@@ -68,10 +71,10 @@ def grid(node: Compute, graph: Graph, box: Box | None = None) -> Grid:
     if kinds is None:  # only how many products meet data in all
         share = sum((inside_share(node.operands[k], graph, node.loops) - 1 for k in padded), Fraction(1))
         share = max(Fraction(0), share) if box is None else Fraction(0)
-        return Grid(batch, {0: count}, across, share * node.reduction * count)
+        return Grid(batch, {0: count}, across, share * node.reduction * count, bands)
     if box is not None and padded:
         kinds = {min(kinds): count}
-    return Grid(batch, kinds, across, Fraction(sum(k * n for k, n in kinds.items())))
+    return Grid(batch, kinds, across, Fraction(sum(k * n for k, n in kinds.items())), bands)
 
 
 def inside(operand: Operand, graph: Graph, node: Compute, along: list[int]) -> Lines | None:
@@ -113,6 +116,8 @@ def _product(one: Lines, other: Lines) -> Lines:
 
 def beats(g: Grid, depth: int, width: int) -> Fraction:
     """The fewest beats in which one plane makes all sums of a grid; both counts, the larger."""
+    if g.bands:
+        return one_sided(g, g.count * g.across, depth, width)
     filled = Fraction(g.products) * g.across / (depth * max(1, min(width, max(g.count, g.across))))
     q, r = divmod(g.count, width)
     s, t = divmod(g.across, width)
@@ -127,8 +132,9 @@ def by_sums(g: Grid, depth: int, width: int) -> Fraction:
 
 def one_sided(g: Grid, columns: int, depth: int, width: int) -> Fraction:
     """Beats when the operand with so many ``columns`` is the stationary one; they hold in proportion for a part of the
-    outputs whose sums are of one length."""
-    filled = g.batch * g.products * g.across / (depth * max(1, min(width, columns)))
+    outputs whose sums are of one length. In a band every position is a column too."""
+    together = g.count * g.across if g.bands else columns
+    filled = g.batch * g.products * g.across / (depth * max(1, min(width, together)))
     return max(by_sums(g, depth, width), filled)
 
 

@@ -50,6 +50,19 @@ def used(operand: Operand, loops: int) -> list[bool]:
     return [any(row[i] for row in operand.access.matrix) for i in range(loops)]
 
 
+def overlapping(node: Compute) -> bool:
+    """Whether a contraction in groups reads overlapping windows: some coordinate is moved along and within them."""
+    uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+    if not any(a and b and n > 1 for a, b, n in zip(*uses, node.loops[: node.parallel], strict=False)):
+        return False
+    return any(
+        any(row[i] and not uses[1 - k][i] and node.loops[i] > 1 for i in range(node.parallel))
+        and any(row[i] and node.loops[i] > 1 for i in range(node.parallel, len(node.loops)))
+        for k in (0, 1)
+        for row in node.operands[k].access.matrix
+    )
+
+
 def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Fraction:
     """At least this part of the points reads data instead of the fill."""
     if operand.fill is None:

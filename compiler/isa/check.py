@@ -225,6 +225,8 @@ def _loadw(b: Binary, i: Instruction) -> None:
     run = i.blocks * i.start3
     _require(bool(i.blocks) == bool(i.start3), "blocks and the rows of a run belong together")
     _require(i.blocks != 1 and not (run and i.count1 % run), "rows that do not fall into equal blocks")
+    _require(not i.offset or bool(b.streams[i.a - 1].guards), "cells that are off without a guard")
+    _require(i.offset <= i.count1 * i.count2, "more cells that are on than there are")
 
 
 def _matmul(b: Binary, i: Instruction) -> None:
@@ -233,6 +235,7 @@ def _matmul(b: Binary, i: Instruction) -> None:
     _require(bool(dtype), "a plane does not take operands of this type")
     even = i.blocks and not (i.count2 % i.blocks or i.count3 % i.blocks)
     _require(i.blocks != 1 and bool(even or not i.blocks), "a product that does not fall into equal blocks")
+    _require(i.offset <= i.count2 * i.count3 // max(1, i.blocks), "more cells that are on than there are")
     if not i.flags & Flag.LAST:
         _require(not (i.b or i.c or i.d or i.out or i.post), "a product that is not the last one has no epilogue")
         return

@@ -57,7 +57,7 @@ def _matmul(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     stream = stream_of(tables, i.a)
     assert stream is not None
     rows, columns = machine.matrix.tiles[stream.dtype]
-    macs = i.count1 * i.count2 * i.count3 // max(1, i.blocks)
+    macs = i.count1 * (i.offset or i.count2 * i.count3 // max(1, i.blocks))
     post = _arithmetic(program_of(tables, i.post)) if i.flags & Flag.LAST else 0
     alu = i.count1 * i.count3 * post
     return Counts(

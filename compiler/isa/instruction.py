@@ -76,7 +76,9 @@ FIELDS: Final = (
     Field("count2", 32, "number of inner points"),
     Field("start3", 32, "first point of the result's inner loops; of a branch: cycles that it skips"),
     Field("count3", 32, "number of the result's inner points; of a branch: instructions that it skips"),
-    Field("offset", 64, "byte offset in the host tensor, or in external memory"),
+    Field(
+        "offset", 64, "byte offset in the host tensor, or in external memory; of weights in bands: cells that are on"
+    ),
 )
 
 INSTRUCTION_DTYPE: Final[np.dtype[Any]] = np.dtype([(field.name, f"<u{field.bits // 8}") for field in FIELDS])

@@ -29,8 +29,8 @@ def _no_index(loop: int) -> Array:
 @dataclass(frozen=True)
 class Inputs:
     """What one instruction works on. ``operands``: arrays by field name. ``accumulated``: the plane's sums so far (None
-    with ``first``), ``weights``: the slot's tile, ``run``: consecutive rows of one of its blocks. ``index``:
-    coordinate of a loop at every point, as an array."""
+    with ``first``), ``weights``: the slot's tile, ``run``: consecutive rows of one of its blocks, ``on``: which of its cells
+    are on (None: all; the others hold 0). ``index``: coordinate of a loop at every point, as an array."""
 
     operands: Mapping[str, Array]
     pre: Program | None = None
@@ -38,6 +38,7 @@ class Inputs:
     accumulated: Array | None = None
     weights: Array | None = None
     run: int = 0
+    on: Array | None = None
     index: Callable[[int], Array] = _no_index
 
 
@@ -67,15 +68,34 @@ def matmul(i: Instruction, inputs: Inputs) -> Result:
     a, weights = inputs.operands["a"], inputs.weights
     assert weights is not None
     dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(a.dtype, "i8"))]
+    on = None if inputs.on is None or dtype.kind != "f" or np.isfinite(a).all() else inputs.on
     if not i.blocks:
-        return contract(inputs.accumulated, a, weights, dtype)
+        return _products(inputs.accumulated, a, weights, on, dtype)
     rows, split = a.shape[0], (-1, i.blocks, inputs.run)
     before = inputs.accumulated
     if before is not None:
         before = before.reshape(rows, i.blocks, -1).swapaxes(0, 1)
     left = a.reshape(rows, *split).transpose(2, 0, 1, 3).reshape(i.blocks, rows, -1)
-    right = weights.reshape(*split, weights.shape[1]).swapaxes(0, 1).reshape(i.blocks, -1, weights.shape[1])
-    return contract(before, left, right, dtype).swapaxes(0, 1).reshape(rows, -1)
+    right = _apart(weights, i, inputs)
+    on = None if on is None else _apart(on, i, inputs)
+    return _products(before, left, right, on, dtype).swapaxes(0, 1).reshape(rows, -1)
+
+
+def _apart(weights: Array, i: Instruction, inputs: Inputs) -> Array:
+    """A tile's rows by the block that they belong to."""
+    split = (-1, i.blocks, inputs.run)
+    return weights.reshape(*split, weights.shape[1]).swapaxes(0, 1).reshape(i.blocks, -1, weights.shape[1])
+
+
+def _products(before: Array | None, a: Array, weights: Array, on: Array | None, dtype: np.dtype[Any]) -> Array:
+    """``contract``; where ``on`` is given without the products of cells that are off, as infinity times 0 is not 0."""
+    if on is None:
+        return contract(before, a, weights, dtype)
+    total = contract(before, a[..., :0], weights[..., :0, :], dtype)
+    for k in range(a.shape[-1]):
+        more = contract(total, a[..., k : k + 1], weights[..., k : k + 1, :], dtype)
+        total = np.where(on[..., k : k + 1, :], more, total)
+    return total
 
 
 def epilogue(i: Instruction, inputs: Inputs) -> Array:

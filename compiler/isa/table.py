@@ -71,19 +71,22 @@ TABLE: Final[dict[Op, Spec]] = {
     spec.op: spec
     for spec in (
         Spec(
-            Op.LOADW, "weights", ("slot", "blocks", "a", *_TILE2, "start3"),
+            Op.LOADW, "weights", ("slot", "blocks", "a", *_TILE2, "start3", "offset"),
             (Operand("a", 1, 2, "a", flow=ROWS),),
             meaning.loadw, timing.loadw_beats, _base("weights"),
             "ceil(K x N x size / weights.bytes_per_cycle)",
             "Fill a weight slot of plane `unit` with the K x N tile that rows `start1`, `count1` and columns `start2`, "
             "`count2` of `a` name. With `blocks` B the slot holds B blocks of `count2` columns side by side: row r belongs "
-            "to block (r / `start3`) mod B and gives that block's columns; all other cells are off. The slot changes from its "
+            "to block (r / `start3`) mod B and gives that block's columns; all other cells are off. With `offset` n so are those "
+            "whose element a guard of `a` excludes, and n are on. The slot changes from its "
             "issue + latency on: products that have read it by then use what was there before.",
             "Weight-stationary arrays have a load path of their own, so that the next tile's weights arrive while this "
-            "one computes. A cell without a weight is off: products of several small matrices (groups, heads) share one pass.",
+            "one computes. A cell without a weight is off: products of several small matrices (groups, heads) share one pass, "
+            "and a filter that slides is a band, in which one row serves the windows of many positions. The guards that pad "
+            "an image switch the cells.",
         ),
         Spec(
-            Op.MATMUL, "matrix", ("slot", "blocks", "flags", "row", "a", "b", "c", "d", "out", "post", *_TILE3),
+            Op.MATMUL, "matrix", ("slot", "blocks", "flags", "row", "a", "b", "c", "d", "out", "post", *_TILE3, "offset"),
             (
                 Operand("a", 1, 2, "a", flow=ROWS),
                 Operand("b", 1, 3, "b", required=False, flow=ROWS),
@@ -95,7 +98,7 @@ TABLE: Final[dict[Op, Spec]] = {
             "T x max(1, ceil(passes(post) / matrix.alus)) with `last`, else T",
             "Multiply T = `count1` rows of `a` (K = `count2` inner points) by the K x N weights in `slot` (N = `count3`) "
             "and add them to accumulator rows `row` ... `row + T - 1`: from 0 with `first`, k ascending over the cells that are "
-            "on (`blocks` as loaded: K x N / `blocks` of them). With `last` the "
+            "on (`blocks` and `offset` as loaded: K x N / `blocks` of them, or `offset`). With `last` the "
             "sums pass program `post` (argument -1 is the sum, 0, 1, 2 are `b`, `c`, `d`) and are written to `out`.",
             "The array takes one row per cycle; its cells multiply nine-bit signed values, so bytes with and without sign may "
             "meet, and sum them in 32 bits; the epilogue's arithmetic units sit at its output, so that bias, "

@@ -10,6 +10,7 @@ from compiler.schedule.chains import Step
 from compiler.schedule.forms import Form, extras, load_beats, weights
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Tiler, pieces
+from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
@@ -100,6 +101,13 @@ def _link_cycles(f: Form, tiler: Tiler) -> int:
     return max(sum(came) // tiler.target.link_in.bytes_per_cycle, sum(went) // tiler.target.link_out.bytes_per_cycle)
 
 
+def instructions(f: Form, cut: Cut) -> int:
+    """How many instructions a cut makes."""
+    passes = f.batch * -(-f.n // cut.columns) * -(-f.k // f.tile[0])
+    products = -(-f.m // cut.rows)
+    return passes * (products + -(-products // cut.run))
+
+
 def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
     """Make the tiles: per chain of K tiles a LOADW and its MATMULs."""
     depth = f.tile[0]
@@ -133,16 +141,18 @@ def _chain(
     steps: list[Step] = []
     for number, k in enumerate(k_tiles):
         where = (stream, batch, k[0], k[1], columns[0] - start, columns[1])
+        on = cells(tiler.space.pool.streams[stream - 1], k, (columns[0] - start, columns[1])) if f.band else 0
         load = Instruction(
             Op.LOADW, source=tiler.source, a=stream, g0=batch,
             start1=k[0], count1=k[1], start2=columns[0] - start, count2=columns[1], blocks=f.blocks, start3=f.run,
+            offset=on,
         )  # fmt: skip
         step = Step(len(tiler.tiles), where)
         tiler.tiles.append(make(tiler.space, load, stationary))
         flags = (Flag.FIRST if number == 0 else 0) | (Flag.LAST if number == len(k_tiles) - 1 else 0)
         row = 0
         for piece in rows:
-            product = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source)
+            product = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source, offset=on)
             step.uses.append(len(tiler.tiles))
             tiler.tiles.append(make(tiler.space, product, values, node.output if flags & Flag.LAST else ""))
             row += piece[1] if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own

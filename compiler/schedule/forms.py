@@ -44,12 +44,13 @@ class Form:
     tile: tuple[int, int]  # rows and columns of weights that a plane holds
     blocks: int  # products on the diagonal of one pass; 0: one
     run: int  # consecutive rows of one block
+    band: bool  # cells that a guard of the weights excludes are off
 
 
 def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     """Streams of a contraction; ``moving``: another place of the moving operand's value."""
     node = walk.node
-    r = roles(node, tiler.layout.sides[node.output].stationary)
+    r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
     strides = _strides(walk, tiler)
     batch, rows, columns = (
         sorted(g, key=lambda i: (-strides[i], i)) for g in ([i for i in r.batch if i != walk.block], r.rows, r.columns)
@@ -75,7 +76,7 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     tile = tiler.target.matrix.tiles[dtype]
     return Form(
         node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
-        node.loops[walk.block] if walk.block >= 0 else 0, run,
+        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.stationary >= 0,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
-from compiler.schedule import contraction, forms, layout, ordering, transfer, vector, walks
+from compiler.schedule import contraction, forms, layout, ordering, toeplitz, transfer, vector, walks
 from compiler.schedule import place as pl
 from compiler.schedule.readers import dense_order
 from compiler.schedule.sides import fits_plane
@@ -18,6 +18,9 @@ from compiler.schedule.tiler import Tiler
 
 if TYPE_CHECKING:
     from compiler.targets import Target
+
+
+PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
 
 
 def lower(graph: Graph, target: Target) -> tuple[Tiler, list[str], list[Node | None]]:
@@ -87,12 +90,14 @@ def _contract(node: Compute, tiler: Tiler) -> None:
     stationary = tiler.layout.sides[node.output].stationary
     f = forms.form(walks.plain(node), tiler)
     ways = [(f, contraction.choose(f, tiler))]
-    least = ways[0][1].cycles
-    together = [forms.form(w, tiler) for w in walks.blocked(node, stationary, f.tile)]
-    if together:
-        cuts = [contraction.choose(g, tiler) for g in together]
-        if sum(cut.cycles for cut in cuts) < least:
-            ways, least = list(zip(together, cuts, strict=True)), sum(cut.cycles for cut in cuts)
+    for together in [
+        walks.blocked(walks.plain(node), stationary, f.tile),
+        *toeplitz.bands(node, tiler.graph, tiler.target),
+    ]:
+        if together:
+            cut = [(g, contraction.choose(g, tiler)) for g in (forms.form(w, tiler) for w in together)]
+            ways = min(ways, cut, key=_price)
+    least = sum(cut.cycles for _, cut in ways)
     home = _relaid_home(node, f, tiler)
     if home is not None:
         better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
@@ -108,6 +113,11 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         ways = [(f, contraction.choose(f, tiler))]
     for way, cut in ways:
         contraction.emit(way, cut, tiler)
+
+
+def _price(ways: list[tuple[forms.Form, contraction.Cut]]) -> int:
+    """Cycles of the planes, and the instructions that a program would have to keep."""
+    return sum(cut.cycles + contraction.instructions(f, cut) // PER_CYCLE for f, cut in ways)
 
 
 def _relaid_home(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[tuple[int, ...], pl.Place] | None:

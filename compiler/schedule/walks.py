@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Walk:
     """``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks
-    of one pass; -1 for none."""
+    of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says."""
 
     node: Compute
     out: Access
     block: int = -1
+    stationary: int = -1
 
 
 def plain(node: Compute) -> Walk:
@@ -28,8 +29,9 @@ def plain(node: Compute) -> Walk:
     return Walk(node, Access.identity(node.parallel, len(node.loops)))
 
 
-def blocked(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     """Walks that together are the contraction, products of its largest batch loop sharing passes; none if they do not fit."""
+    node = walk.node
     r = roles(node, stationary)
     loop = max(r.batch, key=lambda i: node.loops[i], default=-1)
     if loop < 0 or _counts(node, loop):
@@ -43,11 +45,21 @@ def blocked(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]
     if size < 2:
         return []
     whole = node.loops[loop] // size * size
-    walks = [_cut(node, loop, 0, whole, size)]
+    walks = [_block(walk, loop, 0, whole, size)]
     rest = node.loops[loop] - whole
     if rest:
-        walks.append(_cut(node, loop, whole, rest, rest))
+        walks.append(_block(walk, loop, whole, rest, rest))
     return walks
+
+
+def _block(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
+    """Points of a batch loop, ``size`` of them as blocks of one pass."""
+    return replace(_cut(walk, loop, start, count, size), block=loop + 1 if size > 1 else -1)
+
+
+def split(walk: Walk, loop: int, size: int) -> Walk:
+    """A loop as two: over groups of ``size``, which divides it, and within them."""
+    return _cut(walk, loop, 0, walk.node.loops[loop], size)
 
 
 def _counts(node: Compute, loop: int) -> bool:
@@ -67,14 +79,15 @@ def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int
         return plain(node), order
     extent = node.loops[along]
     size = next(d for d in range(1, extent + 1) if extent % d == 0 and extent // d <= pieces)
-    walk = _cut(node, along, 0, extent, size)
+    walk = split(plain(node), along, size)
     moved = [i + (i > along) for i in order]
     at = moved.index(along)
     return walk, [along, *moved[:at], along + 1, *moved[at + 1 :]]
 
 
-def _cut(node: Compute, loop: int, start: int, count: int, size: int) -> Walk:
+def _cut(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
     """Points ``start`` ... ``start + count`` of a loop, as a loop over groups and a loop of ``size`` inside."""
+    node = walk.node
 
     def access(a: Access) -> Access:
         offset = tuple(o + row[loop] * start for o, row in zip(a.offset, a.matrix, strict=True))
@@ -89,6 +102,5 @@ def _cut(node: Compute, loop: int, start: int, count: int, size: int) -> Walk:
 
     loops = (*node.loops[:loop], count // size, size, *node.loops[loop + 1 :])
     operands = tuple(replace(o, access=access(o.access)) for o in node.operands)
-    out = access(Access.identity(node.parallel, len(node.loops)))
     new = replace(node, loops=loops, parallel=node.parallel + 1, operands=operands, post=expr(node.post))
-    return Walk(new, out, loop + 1 if size > 1 else -1)
+    return replace(walk, node=new, out=access(walk.out))

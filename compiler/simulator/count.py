@@ -40,10 +40,10 @@ class Tally:
         if p.out is not None:
             self.written += p.out_bytes
 
-    def product(self, p: Prepared, a: Array, weights: Array, sums: Array, post: Program | None) -> None:
-        """A matrix product of ``a`` and ``weights`` into ``sums``, with its epilogue."""
+    def product(self, p: Prepared, a: Array, cells: int, sums: Array, post: Program | None) -> None:
+        """A matrix product of ``a`` by a tile of which so many cells are on, into ``sums``, with its epilogue."""
         rows, columns = self.target.matrix.tiles[p.reads["a"].stream.dtype]
-        macs = sums.size * weights.shape[0] // max(1, p.i.blocks)
+        macs = sums.shape[0] * cells
         alu = sums.size * _arithmetic(post)
         self.executed += sums.shape[0] * columns * (2 * rows + _arithmetic(post))
         if not p.i.flags & _EXTRA:

@@ -30,8 +30,8 @@ _FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: instructions a
 
 @dataclass
 class Slot:
-    """What a weight slot holds from ``begin`` on: its tile, when it is loaded, its blocks and the rows of a run, until when
-    products read it."""
+    """What a weight slot holds from ``begin`` on: its tile, when it is loaded, its blocks and the rows of a run, the cells
+    that are on (0 and None: all), until when products read it."""
 
     tile: Array
     dtype: str
@@ -39,6 +39,8 @@ class Slot:
     ready: int
     blocks: int
     run: int
+    cells: int = 0
+    on: Array | None = None
     read_end: int = 0
 
 
@@ -162,7 +164,13 @@ class Processor:
             raise HazardError(f"slot {i.slot} is overwritten at cycle {begin} while it loads until {queue[-1].ready}")
         piece = p.reads["a"]
         tile = np.array(spread(self._read(p, "a", host), (i.count1, i.count2)))
-        queue.append(Slot(tile, piece.stream.dtype, begin, cycle + p.timing.end, i.blocks, i.start3))
+        on = None
+        if i.offset:
+            on = np.ones(tile.shape, np.bool_) if piece.inside is None else spread(piece.inside, tile.shape)
+            if np.count_nonzero(on) != i.offset:
+                raise HazardError(f"{np.count_nonzero(on)} cells of slot {i.slot} are on, not {i.offset}")
+            tile[~on] = 0
+        queue.append(Slot(tile, piece.stream.dtype, begin, cycle + p.timing.end, i.blocks, i.start3, i.offset, on))
 
     def _matmul(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array | None:
         i = p.i
@@ -171,11 +179,12 @@ class Processor:
         a = spread(self._read(p, "a", host), (i.count1, i.count2))
         open_sums = self.sums.setdefault(i.unit, {})
         before = self._accumulated(p, open_sums)
-        sums = meaning.matmul(i, Inputs({"a": a}, accumulated=before, weights=slot.tile, run=slot.run))
+        inputs = Inputs({"a": a}, accumulated=before, weights=slot.tile, run=slot.run, on=slot.on)
+        sums = meaning.matmul(i, inputs)
         assert sums is not None
         last = bool(i.flags & _LAST)
         post = self._program(i.post) if last else None
-        tally.product(p, a, slot.tile, sums, post)
+        tally.product(p, a, slot.cells or slot.tile.size, sums, post)
         if not last:
             open_sums[i.row] = sums
             return None
@@ -199,6 +208,8 @@ class Processor:
             )
         if slot.blocks != i.blocks:
             raise HazardError(f"slot {i.slot} holds {slot.blocks} blocks, the product needs {i.blocks}")
+        if slot.cells != i.offset:
+            raise HazardError(f"slot {i.slot} has {slot.cells} cells on, the product needs {i.offset}")
         if slot.tile.shape != (i.count2, i.count3 // max(1, i.blocks)):
             raise HazardError(
                 f"slot {i.slot} holds {slot.tile.shape} weights, the product needs {(i.count2, i.count3)}"

@@ -85,7 +85,7 @@ def other_flags(rng: Rng, b: Binary) -> Damage:
 
 
 def other_offset(rng: Rng, b: Binary) -> Damage:
-    links = [n for n, i in enumerate(b.rows) if i.opcode in (Op.RECV, Op.SEND, Op.FETCH)]
+    links = [n for n, i in enumerate(b.rows) if i.offset or i.opcode in (Op.RECV, Op.SEND, Op.FETCH)]
     n = int(_pick(rng, links))
     value = max(0, b.rows[n].offset + int(_pick(rng, (-8, -4, 4, 8, 40))))
     return f"{n}: offset = {value}", _change(b, n, offset=value)

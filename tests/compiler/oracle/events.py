@@ -101,6 +101,10 @@ class Reader:
             touched = {p + k for p in places for k in range(stream.size)}
             if touched and (min(touched) < 0 or max(touched) >= self.b.memory.total):
                 raise Broken(f"{number}: {role} leaves memory")
+            if i.opcode == Op.LOADW and i.offset:
+                on = len(places) * (1 if stream.g1 else i.count1) * (1 if stream.g2 else i.count2)
+                if not stream.guards or on != i.offset:
+                    raise Broken(f"{number}: {on} cells are on")
             pieces[role] = (stream, i.g0 if stream.g0 else 0, rows if stream.g1 else 0, inner if stream.g2 else 0)
             if role == "out" and i.opcode == Op.SCATTER:  # reads, changes and writes any line that an index could name
                 e.reach = e.scattered = self._reach(i, stream, rows, inner)

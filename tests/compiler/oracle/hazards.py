@@ -190,6 +190,8 @@ class Oracle:
         columns = load.i.count2 * max(1, load.i.blocks)
         if (load.i.count1, columns, load.i.blocks) != (i.count2, i.count3, i.blocks):
             found.append(f"{e.number}: weights of another shape")
+        if load.i.offset != i.offset:
+            found.append(f"{e.number}: weights with other cells on")
         mine, theirs = self._stream(i.a).dtype, self._stream(load.i.a).dtype
         if mine != theirs and {mine, theirs} != {"i8", "u8"}:
             found.append(f"{e.number}: weights of another type")

@@ -189,10 +189,13 @@ class Lanes:
 
     def _loadw(self, i: Instruction) -> None:
         tile: list[list[Number | None]] = []
+        places = elements(self._stream(i.a), i.g0, (i.start1, i.count1), (i.start2, i.count2))
         for r, weights in enumerate(self._read(i.a, i, (i.start1, i.count1), (i.start2, i.count2))):
             block = r // i.start3 % i.blocks if i.blocks else 0
             row: list[Number | None] = [None] * (i.count2 * max(1, i.blocks))  # cells that are off
-            row[block * i.count2 : (block + 1) * i.count2] = weights
+            for n, weight in enumerate(weights):
+                outside = places[r if len(places) > 1 else 0][n if len(places[0]) > 1 else 0][0] is None
+                row[block * i.count2 + n] = None if i.offset and outside else weight
             tile.append(row)
         self.slots.setdefault((i.unit, i.slot), []).append((i.cycle + self.way, tile))
 
