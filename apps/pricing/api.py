@@ -11,6 +11,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 from ninja.pagination import paginate
 
+from apps.accounts.access import principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor
@@ -70,5 +71,8 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
     """For administrators. The book before it ends where this one begins, after the notice that it promised."""
     return 201, services.pricebook_publish(
-        document=payload.document, effective_from=payload.effective_from, now=timezone.now()
+        document=payload.document,
+        effective_from=payload.effective_from,
+        now=timezone.now(),
+        actor=principal_get(request).user,
     )

@@ -8,30 +8,59 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import BookError, book_from_json
+from apps.pricing.rating import BookError, PriceBookDocument, book_from_json
 
 
 @transaction.atomic
-def pricebook_publish(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
+def pricebook_publish(
+    *, document: Any, effective_from: datetime, now: datetime, actor: User | None = None
+) -> PriceBook:
     """Publish the next price book; the one before it ends where this one begins.
 
     Raises Problem for a faulty document, a version that is not the next, a start that is not after the last book's
     start, or a notice shorter than the last book promised.
     """
-    try:
-        book = book_from_json(document)
-    except BookError as error:
-        faults = [{"message": problem} for problem in error.problems]
-        raise Problem(422, "Not a price book", str(error), kind="price-book-faulty", errors=faults) from error
+    book = book_checked(document)
     last = PriceBook.objects.select_for_update().order_by("-version").first()
     if last is not None:
         _follow(last, version=book.version, effective_from=effective_from, now=now)
         PriceBook.objects.filter(pk=last.pk).update(
             effective=DateTimeTZRange(last.effective_from, effective_from, "[)")
         )
-    return PriceBook.objects.create(
+    published = _row(book, effective_from, now)
+    published.save(force_insert=True)
+    if actor is not None:
+        audit_record(
+            action="price-book.publish", subject=f"price book {book.version}", actor=actor, now=now,
+            detail={"digest": book.digest, "effective_from": effective_from.isoformat()},
+        )  # fmt: skip
+    return published
+
+
+def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
+    """The book as it would be published, stored nowhere. Raises Problem for whatever publishing would refuse."""
+    book = book_checked(document)
+    last = PriceBook.objects.order_by("-version").first()
+    if last is not None:
+        _follow(last, version=book.version, effective_from=effective_from, now=now)
+    return _row(book, effective_from, now)
+
+
+def book_checked(document: Any) -> PriceBookDocument:
+    """The parsed document. Raises Problem, whose `errors` name every fault with its place."""
+    try:
+        return book_from_json(document)
+    except BookError as error:
+        faults = [{"message": problem} for problem in error.problems]
+        raise Problem(422, "Not a price book", str(error), kind="price-book-faulty", errors=faults) from error
+
+
+def _row(book: PriceBookDocument, effective_from: datetime, now: datetime) -> PriceBook:
+    return PriceBook(
         version=book.version,
         effective=DateTimeTZRange(effective_from, None, "[)"),
         document=book.to_json(),

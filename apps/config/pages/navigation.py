@@ -48,8 +48,10 @@ ADMINISTRATION = (
     Entry("Revenue", "chart-bar", "reports:revenue", "/revenue"),
     Entry("Reconciliation", "scale", "reports:reconciliation_list", "/reconciliations"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
+    Entry("New prices", "book-2", "reports:book_new", "/prices/new"),
     Entry("Customers", "users", "billing:customer_list", "/customers"),
     Entry("Payments", "credit-card", "billing:payments", "/payments"),
+    Entry("Stripe", "credit-card", "billing:stripe_overview", "/stripe"),
     Entry("Outbox", "inbox", "billing:outbox", "/outbox"),
 )
 HELP = (Entry("Documents", "book", "docs", "/docs"),)

@@ -1,0 +1,102 @@
+"""The administrator's way to the next price book: a file, what it changes, what it would have made of the last months,
+and only then its publication."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.access import platform_admin_check
+from apps.accounts.problems import Problem
+from apps.ledger.selectors import month_of
+from apps.pricing.models import PriceBook
+from apps.pricing.selectors import Difference, book_differences, book_in_force
+from apps.pricing.services import pricebook_preview, pricebook_publish
+from apps.reports.revenue import Revenue, revenue
+
+BYTES_MOST = 1_000_000
+
+
+class BookForm(forms.Form):
+    """A price book as a file or as text, and from when on it holds."""
+
+    file = forms.FileField(required=False, label="Price book", help_text="JSON, as the price book's own download.")
+    text = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}), label="Or its text"
+    )
+    effective_from = forms.DateTimeField(
+        label="In force from (UTC)", input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )  # fmt: skip
+
+    def clean(self) -> dict[str, Any]:
+        """Exactly one document, and JSON; the fault names line and column."""
+        values = super().clean() or {}
+        file, text = values.get("file"), str(values.get("text") or "")
+        if file is not None and file.size > BYTES_MOST:
+            self.add_error("file", f"The file has {file.size:,} bytes; a price book has at most {BYTES_MOST:,}.")
+            return values
+        try:
+            text = file.read().decode() if file is not None else text
+        except UnicodeDecodeError:
+            self.add_error("file", "The file is not text in UTF-8.")
+            return values
+        if not text.strip():
+            self.add_error("file", "Choose a file, or enter its text below.")
+            return values
+        try:
+            values["document"] = json.loads(text)
+        except json.JSONDecodeError as fault:
+            self.add_error(None, f"It is not JSON: {fault.msg} in line {fault.lineno}, column {fault.colno}.")
+        except (ValueError, RecursionError):
+            self.add_error(None, "It is not JSON: its parts are nested too deeply, or a number is too long.")
+        values["text"] = text
+        return values
+
+
+@require_http_methods(["GET", "POST"])
+def book_new(request: HttpRequest) -> HttpResponse:
+    """Without an action: a form; `preview`: what the book changes; `publish`: it is announced."""
+    principal, now = platform_admin_check(request), timezone.now()
+    current = book_in_force(at=now)
+    notice = timedelta(days=int(current.document["notice_days"]), hours=1)
+    form = BookForm(request.POST or None, request.FILES or None, initial={"effective_from": now + notice})
+    context: dict[str, Any] = {"form": form, "current": current, "notice": notice - timedelta(hours=1)}
+    if request.method == "POST" and form.is_valid() and not form.errors:
+        asked = {
+            "document": form.cleaned_data["document"],
+            "effective_from": form.cleaned_data["effective_from"],
+            "now": now,
+        }
+        try:
+            if request.POST.get("action") == "publish":
+                published = pricebook_publish(**asked, actor=principal.user)
+                messages.success(request, f"Price book {published.version} is published.")
+                return redirect("pricing:book")
+            context |= _preview(pricebook_preview(**asked), current, form, now)
+        except Problem as refusal:
+            context["refusal"] = refusal
+            context["faults"] = [one["message"] for one in refusal.errors or []]
+    failed = form.errors or "refusal" in context
+    return render(request, "pricing/new.html", context, status=422 if failed else 200)
+
+
+def _preview(draft: PriceBook, current: PriceBook, form: BookForm, now: datetime) -> dict[str, Any]:
+    """What the book changes, and the last month and this one rated by it."""
+    last = PriceBook.objects.order_by("-version").first() or current
+    differences: list[Difference] = book_differences(last, draft)
+    this_month, _ = month_of(now)
+    months = [this_month - timedelta(seconds=1), now]
+    effects: list[Revenue] = [revenue(month=month, currency=current.currency, book=draft) for month in months]
+    return {
+        "draft": draft, "last": last, "differences": differences, "effects": effects,
+        "text": form.cleaned_data["text"], "effective_from": f"{form.cleaned_data['effective_from']:%Y-%m-%dT%H:%M}",
+    }  # fmt: skip
