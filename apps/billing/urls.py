@@ -6,6 +6,7 @@ from apps.billing import exporting, views
 from apps.billing.budgets import views as budgets
 from apps.billing.customers import views as customers
 from apps.billing.portal import views as portal
+from apps.billing.stripe import pages as stripe
 from apps.billing.stripe.views import webhook
 from apps.billing.webhooks import views as webhooks
 
@@ -13,7 +14,10 @@ app_name = "billing"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("stripe/webhook", webhook, name="stripe_webhook"),
+    path("stripe", stripe.overview, name="stripe_overview"),
+    path("stripe/events/<str:pk>", stripe.event_detail, name="stripe_event"),
     path("portal", portal.portal, name="portal"),
+    path("portal/payment-methods", stripe.payment_methods, name="payment_methods"),
     path("portal/usage", portal.usage, name="usage"),
     path("portal/caps", portal.caps, name="cap_list"),
     path("portal/settings", views.settings, name="settings"),

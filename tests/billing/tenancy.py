@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.roles import MONEY, Scope
 from apps.billing.budgets.services import budget_create
-from apps.billing.models import Invoice, WebhookEndpoint
+from apps.billing.models import Invoice, StripeEvent, WebhookEndpoint
 from apps.billing.services import credit_note_issue, invoice_issue
 from apps.billing.webhooks.services import endpoint_create, test_message
 from tests.cast import Cast
@@ -52,6 +52,12 @@ def _budget(cast: Cast) -> dict[str, Any]:
             organisation=cast.organisation, amount=amount, currency="EUR", actor=cast.billing, now=now
         ).pk
     }
+
+
+def _event(cast: Cast) -> dict[str, Any]:
+    now = timezone.now()
+    StripeEvent.objects.create(id="evt_1", type="invoice.paid", created=now, received_at=now, payload={})
+    return {"pk": "evt_1"}
 
 
 WEBHOOK = {"url": "https://example.com/hook", "topics": ["invoices"]}
@@ -99,6 +105,9 @@ ROUTES = [
     page("/customers/<uuid:pk>", "GET", "POST", admin=True, make=lambda cast: {"pk": cast.organisation.pk}),
     page("/customers/invoices/<uuid:pk>", "GET", "POST", admin=True, make=_million),
     page("/stripe/webhook", "POST", public=True),
+    page("/stripe", "GET", "POST", admin=True),
+    page("/stripe/events/<str:pk>", "GET", "POST", admin=True, make=_event),
+    page("/portal/payment-methods", "GET", "POST", roles=MONEY),
     operation("GET /invoices"),
     operation("POST /invoices", roles=MONEY, scope=Scope.BILLING, body={}),
     operation("GET /invoices/draft"),

@@ -57,7 +57,8 @@ def make_places(opened: Browser, product: Product) -> Places:
     }  # fmt: skip
     found.admin = {
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
-        "revenue": "/revenue", "outbox": "/outbox", "customers": "/customers", "customer": customer, "customer-invoice": invoice,
+        "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers", "customer": customer, "customer-invoice": invoice,
+        "stripe": "/stripe",
     }  # fmt: skip
     return found
 
@@ -107,7 +108,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
             "password": "/settings/password", "organisation-new": "/organisations/new",
             "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
-            "usage": "/portal/usage?group=key", "caps": "/portal/caps",
+            "usage": "/portal/usage?group=key", "payment-methods": "/portal/payment-methods", "caps": "/portal/caps",
         }
     )  # fmt: skip
 

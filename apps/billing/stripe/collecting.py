@@ -118,6 +118,16 @@ def order_of(push: StripePush, customer: StripeCustomer) -> Order:
     )  # fmt: skip
 
 
+@transaction.atomic
+def push_retry(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
+    """Bring an invoice whose totals differed again, after a person looked at it: under keys of the next version."""
+    push = StripePush.objects.select_for_update().get(pk=invoice_id)
+    if push.state == PushState.MISMATCH:
+        push.state, push.version, push.version_at = PushState.WAITING, push.version + 1, now
+        push.save(update_fields=["state", "version", "version_at"])
+    return push_run(invoice_id=invoice_id, client=client, now=now)
+
+
 def _title(line: dict[str, Any]) -> str:
     program = line.get("program") or {}
     return f"{line['number']}. {line.get('title') or program.get('model') or line['kind']}"

@@ -21,10 +21,10 @@ OVERLAP = timedelta(hours=1)  # events are listed by the second of their making,
 def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
     """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other.
 
-    Without a secret (404) nothing is taken: anybody could sign with an empty one.
+    Without a secret nothing is taken: anybody could sign with an empty one.
     """
     if not settings.STRIPE_WEBHOOK_SECRET:
-        raise Problem(404, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so no event is taken.", kind="signature")
+        raise Problem(400, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so no event is taken.", kind="signature")
     try:
         event = stripe.Webhook.construct_event(body, signature, settings.STRIPE_WEBHOOK_SECRET)
     except (ValueError, stripe.SignatureVerificationError) as error:

@@ -57,6 +57,8 @@ KINDS: dict[str, Badge] = {
     "issued": Badge("issued", _WAIT, "receipt"),
     "paid": Badge("paid", _OK, "check"),
     "void": Badge("void", _PLAIN, "x"),
+    "waiting": Badge("waiting", _WAIT, "clock"),
+    "mismatch": Badge("totals differ", _BAD, "alert-triangle"),
     "not yet available": Badge("not yet available", _PLAIN, "lock"),
 }
 
