@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Router, Schema
+from ninja import Query, Router, Schema
 from ninja.pagination import paginate
 from pydantic import AwareDatetime, Field
 
@@ -26,8 +27,10 @@ from apps.compilation.models import Program
 from apps.fleet.selectors import pool_get
 from apps.pricing.rating import decimal_text
 from apps.sales import selectors, services
-from apps.sales.exports import quote_json, quote_pdf, steps_csv
-from apps.sales.models import Contract, Quote
+from apps.sales.comparing import MOST_COLUMNS, compare_json
+from apps.sales.exports import quote_file_response
+from apps.sales.filters import QUOTE_STATES, contracts_filter, filters_strict, quotes_filter
+from apps.sales.models import Contract, ContractState, Quote
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import QuoteLine
 from apps.sales.volumes import Form as VolumeForm
@@ -36,6 +39,7 @@ router = Router(tags=["quotes and contracts"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
+COMPARED = Query(..., min_length=1, max_length=MOST_COLUMNS)
 
 
 class LineIn(Schema):
@@ -72,6 +76,7 @@ class QuoteIn(Schema):
     klass: str = Field(default="standard", max_length=20)
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()
+    amends: UUID | None = None
 
 
 class QuoteOut(Schema):
@@ -86,8 +91,9 @@ class QuoteOut(Schema):
     created_at: datetime
     valid_until: datetime
     digest: str
-    share_url: str
+    share_url: str  # empty: the link was revoked
     contract: UUID | None
+    amends: UUID | None
     document: dict[str, Any]
 
     @staticmethod
@@ -108,7 +114,11 @@ class QuoteOut(Schema):
 
     @staticmethod
     def resolve_share_url(row: Quote) -> str:
-        return f"/shared/quotes/{row.share_token}"
+        return f"/shared/quotes/{row.share_token}" if row.share_token else ""
+
+    @staticmethod
+    def resolve_amends(row: Quote) -> UUID | None:
+        return row.amends_id
 
     @staticmethod
     def resolve_contract(row: Quote) -> UUID | None:
@@ -145,6 +155,7 @@ class ContractOut(Schema):
     state: str
     klass: str
     form: str
+    amends: UUID | None
     pool: str
     net: str
     actual: str
@@ -158,6 +169,10 @@ class ContractOut(Schema):
     @staticmethod
     def resolve_quote(row: Contract) -> UUID:
         return row.quote_id
+
+    @staticmethod
+    def resolve_amends(row: Contract) -> UUID | None:
+        return row.quote.amends_id
 
     @staticmethod
     def resolve_pool(row: Contract) -> str:
@@ -193,10 +208,31 @@ def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
 
 
 def _contract(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
-    return org_object_get(request, Contract.objects.select_related("pool"), pk=pk, **access)
+    return org_object_get(request, Contract.objects.select_related("pool", "quote"), pk=pk, **access)
 
 
-def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
+class ComparisonRowOut(Schema):
+    name: str
+    title: str
+    differs: bool
+    values: list[str]
+    changes: list[str | None]
+
+
+class ComparedOut(Schema):
+    id: UUID
+    digest: str
+
+
+class ComparisonOut(Schema):
+    """`values` are exact, `changes` fractions of the baseline's value where a row holds numbers."""
+
+    baseline: UUID
+    quotes: list[ComparedOut]
+    rows: list[ComparisonRowOut]
+
+
+def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
     """The arguments that preview and creation share."""
     lines: list[QuoteLine] | services.Quota
     if payload.quota is not None:
@@ -219,6 +255,7 @@ def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
     return {
         "organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window,
         "form": VolumeForm(payload.form.name, every),
+        "amends": None if payload.amends is None else _contract(request, payload.amends, roles=ENGINEERING),
     }  # fmt: skip
 
 
@@ -228,7 +265,7 @@ def _asked(organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
 def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
     """The document that a quote would have now."""
     organisation = organisation_get(request, roles=ENGINEERING)
-    return {"document": services.offer_make(**_asked(organisation, payload), now=timezone.now()).document}
+    return {"document": services.offer_make(**_asked(request, organisation, payload), now=timezone.now()).document}
 
 
 @router.post("/quotes", auth=BUILD, response={201: QuoteOut}, operation_id="quote_create", summary="Make a quote")
@@ -237,15 +274,27 @@ def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
     """Its price is locked until `valid_until`; nothing is reserved before it is accepted."""
     organisation = organisation_get(request, roles=ENGINEERING)
     return 201, services.quote_create(
-        **_asked(organisation, payload), plan_id=payload.plan, actor=principal_get(request).user, now=timezone.now()
+        **_asked(request, organisation, payload),
+        plan_id=payload.plan,
+        actor=principal_get(request).user,
+        now=timezone.now(),
     )
 
 
 @router.get("/quotes", response=list[QuoteOut], operation_id="quote_list", summary="Quotes")
 @paginate(Cursor, ordering=("-created_at", "id"))
-def quote_list(request: HttpRequest) -> QuerySet[Quote]:
+def quote_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Quote]:
     """Newest first."""
-    return selectors.quotes_of(organisation_get(request))
+    rows = selectors.quotes_of(organisation_get(request))
+    filters = filters_strict(states=[name for name, _ in QUOTE_STATES], state=state, form=form, project=project)
+    return quotes_filter(rows, filters, now=timezone.now())
+
+
+@router.get("/quotes/compare", response=ComparisonOut, operation_id="quote_compare", summary="Quotes side by side")
+def quote_compare(request: HttpRequest, quote: list[UUID] = COMPARED) -> dict[str, Any]:
+    """Up to four; the first is the baseline."""
+    chosen = {pk: _quote(request, pk) for pk in quote}
+    return compare_json(list(chosen.values()), now=timezone.now())
 
 
 @router.get("/quotes/{uuid:pk}", response=QuoteOut, operation_id="quote_get", summary="One quote")
@@ -280,11 +329,51 @@ def quote_accept(request: HttpRequest, pk: UUID) -> tuple[int, Contract]:
     )
 
 
+def _change(request: HttpRequest, pk: UUID, service: Callable[..., Quote]) -> Quote:
+    quote = _quote(request, pk, roles=ENGINEERING)
+    service(quote_id=quote.id, organisation=quote.organisation, actor=principal_get(request).user, now=timezone.now())
+    return _quote(request, pk)
+
+
+@router.post(
+    "/quotes/{uuid:pk}/withdraw",
+    auth=BUILD,
+    response=QuoteOut,
+    operation_id="quote_withdraw",
+    summary="Withdraw a quote",
+)
+def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
+    """Nobody can accept it then; safe to repeat."""
+    return _change(request, pk, services.quote_withdraw)
+
+
+@router.post(
+    "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Make a share link"
+)
+def quote_share(request: HttpRequest, pk: UUID) -> Quote:
+    """A new link where there is none; safe to repeat."""
+    return _change(request, pk, services.quote_share)
+
+
+@router.delete(
+    "/quotes/{uuid:pk}/share",
+    auth=BUILD,
+    response=QuoteOut,
+    operation_id="quote_unshare",
+    summary="Revoke a share link",
+)
+def quote_unshare(request: HttpRequest, pk: UUID) -> Quote:
+    """Whoever has the link sees nothing from now on; safe to repeat."""
+    return _change(request, pk, services.quote_unshare)
+
+
 @router.get("/contracts", response=list[ContractOut], operation_id="contract_list", summary="Contracts")
 @paginate(Cursor, ordering=("-accepted_at", "id"))
-def contract_list(request: HttpRequest) -> QuerySet[Contract]:
+def contract_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Contract]:
     """Newest first."""
-    return selectors.contracts_of(organisation_get(request))
+    rows = selectors.contracts_of(organisation_get(request))
+    filters = filters_strict(states=ContractState.values, state=state, form=form, project=project)
+    return contracts_filter(rows, filters)
 
 
 @router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
@@ -310,16 +399,3 @@ def contract_end(request: HttpRequest, pk: UUID) -> Contract:
         actor=principal_get(request).user,
         now=timezone.now(),
     )
-
-
-def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
-    """A quote as a download."""
-    writers = {
-        "pdf": ("application/pdf", lambda: quote_pdf(quote)),
-        "csv": ("text/csv; charset=utf-8", lambda: steps_csv(quote.document["lines"])),
-        "json": ("application/json", lambda: quote_json(quote)),
-    }
-    content_type, write = writers[kind]
-    response = HttpResponse(write(), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="quote-{str(quote.id)[:8]}.{kind}"'
-    return response

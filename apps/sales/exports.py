@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from django.http import HttpResponse
+
 from apps.figures import count_format, duration_format, instant_format, money_exact_format, money_format
 from apps.sales.facts import ProgramFacts, facts_of_line
 from apps.sales.models import Quote
@@ -18,6 +20,19 @@ CSV_HEAD = (
     "line", "model", "program_digest", "processor_class", "precision", "class", "executions", "step", "operation", "input",
     "factor", "result", "unit", "rule",
 )  # fmt: skip
+
+
+def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
+    """A quote as a download."""
+    writers = {
+        "pdf": ("application/pdf", lambda: quote_pdf(quote)),
+        "csv": ("text/csv; charset=utf-8", lambda: steps_csv(quote.document["lines"])),
+        "json": ("application/json", lambda: quote_json(quote)),
+    }
+    content_type, write = writers[kind]
+    response = HttpResponse(write(), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="quote-{str(quote.id)[:8]}.{kind}"'
+    return response
 
 
 def quote_json(quote: Quote) -> str:
@@ -40,13 +55,13 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
         terms = rating["terms"]
         for step in rating["steps"]:
             yield [
-                line["number"], _cell(facts.model), facts.digest, terms["processor_class"], terms["precision"],
+                line["number"], text_cell(facts.model), facts.digest, terms["processor_class"], terms["precision"],
                 terms["klass"], rating["executions"], step["name"], step["operation"], step["input"], step["factor"],
                 step["result"], step["unit"], step["rule"],
             ]  # fmt: skip
 
 
-def _cell(text: str) -> str:
+def text_cell(text: str) -> str:
     """A name that a spreadsheet would take for a formula is written as text."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 

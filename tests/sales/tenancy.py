@@ -39,6 +39,10 @@ def _file(cast: Cast) -> dict[str, Any]:
     return {**_quote(cast), "kind": "pdf"}
 
 
+def _nothing(cast: Cast) -> dict[str, Any]:
+    return {"kind": "csv"}
+
+
 def _shared(cast: Cast) -> dict[str, Any]:
     return {"token": a_quote_of(cast).share_token}
 
@@ -51,7 +55,12 @@ ROUTES = [
     page("/quotes"),
     page("/quotes/new", "GET", "POST", roles=ENGINEERING),
     page("/quotes/new/preview", roles=ENGINEERING),
+    page("/quotes/compare"),
+    page("/quotes/compare.<str:kind>", make=_nothing),
     page("/quotes/<uuid:pk>", make=_quote),
+    page("/quotes/<uuid:pk>/withdraw", "POST", roles=ENGINEERING, make=_quote),
+    page("/quotes/<uuid:pk>/share", "POST", roles=ENGINEERING, make=_quote),
+    page("/quotes/<uuid:pk>/unshare", "POST", roles=ENGINEERING, make=_quote),
     page("/quotes/<uuid:pk>/validity", make=_quote),
     page("/quotes/<uuid:pk>/accept", "GET", "POST", roles=BUYING, make=_quote),
     page("/quotes/<uuid:pk>/quote.<str:kind>", make=_file),
@@ -64,6 +73,10 @@ ROUTES = [
     operation("GET /quotes"),
     operation("GET /quotes/{uuid:pk}", make=_quote),
     operation("GET /quotes/{uuid:pk}/file", make=_quote),
+    operation("GET /quotes/compare"),
+    operation("POST /quotes/{uuid:pk}/withdraw", roles=ENGINEERING, scope=Scope.BUILD, make=_quote),
+    operation("POST /quotes/{uuid:pk}/share", roles=ENGINEERING, scope=Scope.BUILD, make=_quote),
+    operation("DELETE /quotes/{uuid:pk}/share", roles=ENGINEERING, scope=Scope.BUILD, make=_quote),
     operation("POST /quotes/{uuid:pk}/accept", roles=BUYING, scope=Scope.BUY, make=_quote),
     operation("GET /contracts"),
     operation("GET /contracts/{uuid:pk}", make=_contract),

@@ -49,7 +49,7 @@ def _accept(cast: Cast, quote: Quote) -> Contract:
     return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=NOW)
 
 
-def _run(contract: Contract, program: Program, executions: int, *, at: datetime = SOON) -> Decimal:
+def run(contract: Contract, program: Program, executions: int, *, at: datetime = SOON) -> Decimal:
     """What dispatch does for a lease: take, rate by the frozen terms, post."""
     contract_executions_take(contract_id=contract.id, program_digest=program.digest, count=executions, now=at)
     rating = contract_lease_rate(
@@ -89,8 +89,8 @@ def test_per_execution_and_by_priority(cast: Cast, market: Market, klass: str, n
     quote = _quote(cast, market, [QuoteLine(program, 10_000_000)], klass=klass)
     assert "form" not in quote.document
     contract = _accept(cast, quote)
-    _run(contract, program, 4_000_000)
-    _run(contract, program, 6_000_000)
+    run(contract, program, 4_000_000)
+    run(contract, program, 6_000_000)
     document = _invoiced(cast, contract, at=SOON)
     assert Decimal(document["net"]) == quote.worst == Decimal(net)
 
@@ -106,8 +106,8 @@ def test_a_quota_is_drawn_by_any_program_to_the_last_operation(cast: Cast, marke
     window = Window.objects.get(reservation__contract_id=contract.id)
     most = Fraction(500 * 10**12, 1024 * 900_000_000)  # seconds, at the fewest operations of a cycle
     assert 0 <= (window.end - window.start) / timedelta(microseconds=1) - most * 10**6 < 1
-    assert _run(contract, large, 300) == Decimal("2.4")
-    assert _run(contract, starved, 100) == Decimal("0.08192")
+    assert run(contract, large, 300) == Decimal("2.4")
+    assert run(contract, starved, 100) == Decimal("0.08192")
     with pytest.raises(
         Problem, match=r"200 items draw .* the quota has 189,760,000,000,000 of 500,000,000,000,000 left"
     ):
@@ -126,7 +126,7 @@ def test_a_quota_is_drawn_by_any_program_to_the_last_operation(cast: Cast, marke
 def test_a_quota_that_is_used_up_costs_what_was_quoted(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer, operations=10**11)
     contract = _accept(cast, _quote(cast, market, Quota("float32", 700)))
-    _run(contract, program, 7000)
+    run(contract, program, 7000)
     document = _invoiced(cast, contract, at=SOON)
     assert Decimal(document["net"]) == contract.net == Decimal("5.6")
     contract.refresh_from_db()
@@ -153,7 +153,7 @@ def test_a_long_period_is_reserved_in_equal_parts(cast: Cast, market: Market) ->
     assert len(quote.document["reservation"]) == 7
     assert {int((window.end - window.start).total_seconds()) for window in windows} == {100}
     for day in range(7):
-        _run(contract, program, 1_000_000, at=NOW + timedelta(days=day))
+        run(contract, program, 1_000_000, at=NOW + timedelta(days=day))
     document = _invoiced(cast, contract, at=NOW + timedelta(days=6, hours=1))
     assert Decimal(document["net"]) == contract.net == Decimal("39.424")
 
@@ -173,7 +173,7 @@ def test_a_granular_interval_costs_both_ends(cast: Cast) -> None:
     contract = _accept(cast, quote)
     window = Window.objects.get(reservation__contract_id=contract.id)
     assert (window.start, window.end) == (SOON, SOON + timedelta(seconds=10))
-    _run(contract, program, 4_000_000)
+    run(contract, program, 4_000_000)
     document = _invoiced(cast, contract)
     assert sorted((row["kind"], row["amount"]) for row in document["lines"]) == [("unused", "9.6"), ("usage", "128")]
     assert digest_of(contract.terms) == contract.terms_digest

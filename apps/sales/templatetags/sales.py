@@ -10,7 +10,7 @@ from typing import Any
 
 from django import template
 
-from apps.figures import count_format, money_format, short_format
+from apps.figures import count_format, money_exact_format, money_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating.decimals import subtract
@@ -39,9 +39,23 @@ def minus(value: Fraction) -> Fraction:
 
 
 @register.filter
-def negated(amount: str) -> Decimal:
+def negated(amount: Decimal | str) -> Decimal:
     """An exact amount with the other sign."""
-    return Decimal(amount).copy_negate()
+    value = Decimal(amount)
+    return value.copy_negate() if value else Decimal(0)
+
+
+@register.filter
+def decimal_of(amount: Decimal | str) -> Decimal:
+    """An amount of a document as a number: 0 is false."""
+    return Decimal(amount)
+
+
+@register.filter
+def signed_money(amount: Decimal | str, currency: str) -> str:
+    """A difference with its sign, every digit: "+€ 5.632"."""
+    value = Decimal(amount)
+    return f"{'+' if value > 0 else ''}{money_exact_format(value, currency)}"
 
 
 @register.filter

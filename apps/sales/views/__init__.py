@@ -1,19 +1,35 @@
 """Pages of the sales room."""
 
 from apps.sales.views.builder import quote_new, quote_preview
+from apps.sales.views.comparing import quote_compare, quote_compare_file
 from apps.sales.views.contracts import contract_detail, contract_end, contract_list
-from apps.sales.views.quotes import quote_accept, quote_detail, quote_file, quote_list, quote_shared, quote_validity
+from apps.sales.views.quotes import (
+    quote_accept,
+    quote_detail,
+    quote_file,
+    quote_list,
+    quote_share,
+    quote_shared,
+    quote_unshare,
+    quote_validity,
+    quote_withdraw,
+)
 
 __all__ = [
     "contract_detail",
     "contract_end",
     "contract_list",
     "quote_accept",
+    "quote_compare",
+    "quote_compare_file",
     "quote_detail",
     "quote_file",
     "quote_list",
     "quote_new",
     "quote_preview",
+    "quote_share",
     "quote_shared",
+    "quote_unshare",
     "quote_validity",
+    "quote_withdraw",
 ]

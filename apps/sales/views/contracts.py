@@ -17,18 +17,23 @@ from apps.accounts.roles import BUYING
 from apps.ledger.selectors import usage_of
 from apps.sales import selectors, services
 from apps.sales.facts import facts_of_line
+from apps.sales.filters import contracts_filter, filters_read
 from apps.sales.models import Contract, ContractState
-from apps.sales.views.quotes import PER_PAGE, lined
+from apps.sales.views.quotes import PER_PAGE, lined, list_context
 from apps.timetable.selectors import windows_of
 
 
 @require_GET
 def contract_list(request: HttpRequest) -> HttpResponse:
     """The organisation's contracts, newest first."""
-    page = Paginator(selectors.contracts_of(organisation_get(request)), PER_PAGE).get_page(request.GET.get("page"))
+    organisation = organisation_get(request)
+    filters = filters_read(request.GET, states=tuple(ContractState.values))
+    found = contracts_filter(selectors.contracts_of(organisation), filters)
+    page = Paginator(found, PER_PAGE).get_page(request.GET.get("page"))
     usages = selectors.contract_usages(list(page))
     rows = [{"contract": contract, "usage": usages[contract.id]} for contract in page]
-    return render(request, "sales/contract_list.html", {"page": page, "rows": rows})
+    context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": ContractState.choices}
+    return render(request, "sales/contract_list.html", context)
 
 
 @require_GET
@@ -45,6 +50,8 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "price_class": selectors.contract_class(contract),
         "windows": windows_of(contract.id),
         "rows": usage_of(contract.id).order_by("-occurred_from")[:100],
+        "amended_by": Contract.objects.filter(quote__amends=contract).first(),
+        "amends": contract.quote.amends_id,
         "is_open": contract.state == ContractState.ACTIVE and now < contract.ends_at,
         "api_path": f"/api/v1/contracts/{contract.pk}",
         "now": now,

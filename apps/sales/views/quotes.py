@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -14,15 +15,19 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
-from apps.accounts.roles import BUYING
+from apps.accounts.roles import BUYING, ENGINEERING
 from apps.ledger.selectors import cap_of, spending
+from apps.registry.models import Project
 from apps.sales import selectors, services
-from apps.sales.api import quote_file_response
-from apps.sales.models import Quote
+from apps.sales.amendments import rest_of
+from apps.sales.exports import quote_file_response
+from apps.sales.filters import QUOTE_STATES, Filters, filters_read, quotes_filter
+from apps.sales.models import FormName, Quote
 
 PER_PAGE = 25
 
@@ -30,17 +35,30 @@ PER_PAGE = 25
 @require_GET
 def quote_list(request: HttpRequest) -> HttpResponse:
     """The organisation's quotes, newest first."""
-    now = timezone.now()
-    page = Paginator(selectors.quotes_of(organisation_get(request)), PER_PAGE).get_page(request.GET.get("page"))
+    organisation, now = organisation_get(request), timezone.now()
+    filters = filters_read(request.GET, states=tuple(name for name, _ in QUOTE_STATES))
+    found = quotes_filter(selectors.quotes_of(organisation), filters, now=now)
+    page = Paginator(found, PER_PAGE).get_page(request.GET.get("page"))
     rows = [{"quote": quote, "state": quote.shown_state(now=now)} for quote in page]
-    return render(request, "sales/quote_list.html", {"page": page, "rows": rows})
+    context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": QUOTE_STATES}
+    return render(request, "sales/quote_list.html", context)
+
+
+def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]:
+    """What the filter bar of a list shows."""
+    return {
+        "filters": filters,
+        "forms": FormName.choices,
+        "projects": Project.objects.filter(organisation=organisation).order_by("name"),
+    }
 
 
 @require_GET
 def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One quote with every line and step."""
-    quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "created_by"), pk=pk)
-    share = request.build_absolute_uri(f"/shared/quotes/{quote.share_token}")
+    related = Quote.objects.select_related("pool", "contract", "created_by", "amends")
+    quote = org_object_get(request, related, pk=pk)
+    share = request.build_absolute_uri(f"/shared/quotes/{quote.share_token}") if quote.share_token else ""
     return render(request, "sales/quote_detail.html", _context(quote) | {"share_url": share, "is_shared": False})
 
 
@@ -73,7 +91,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
     """GET says what accepting takes, POST takes it."""
-    quote = org_object_get(request, Quote.objects.select_related("pool", "contract"), roles=BUYING, pk=pk)
+    quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
     now, refusal = timezone.now(), None
     if request.method == "POST":
         try:
@@ -88,12 +106,45 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
             return redirect("sales:contract_detail", pk=contract.pk)
     spent = spending(organisation_id=quote.organisation_id, currency=quote.currency, now=now)
     context = _context(quote) | {
+        "rest": rest_of(quote.amends) if quote.amends else None,
+        "change": rest_of(quote.amends).difference(quote.worst) if quote.amends else None,
         "refusal": refusal,
         "alternatives": refusal.errors if refusal and refusal.kind == "capacity-taken" else [],
         "cap": cap_of(quote.organisation_id),
         "spent": spent,
     }
     return render(request, "sales/quote_accept.html", context, status=refusal.status if refusal else 200)
+
+
+@require_POST
+def quote_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Take an offer back."""
+    return _change(request, pk, services.quote_withdraw, "Withdrawn. Nobody can accept this quote any more.")
+
+
+@require_POST
+def quote_unshare(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Revoke the share link."""
+    return _change(request, pk, services.quote_unshare, "The link is revoked: whoever has it sees nothing.")
+
+
+@require_POST
+def quote_share(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Make a new share link."""
+    return _change(request, pk, services.quote_share, "There is a new link; the old one stays dead.")
+
+
+def _change(request: HttpRequest, pk: UUID, service: Callable[..., Quote], said: str) -> HttpResponse:
+    quote = org_object_get(request, Quote, roles=ENGINEERING, pk=pk)
+    try:
+        service(
+            quote_id=quote.id, organisation=quote.organisation, actor=principal_get(request).user, now=timezone.now()
+        )
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, said)
+    return redirect("sales:quote_detail", pk=quote.pk)
 
 
 def _context(quote: Quote) -> dict[str, Any]:
@@ -107,6 +158,7 @@ def _context(quote: Quote) -> dict[str, Any]:
         "valid": quote.is_valid(now=now),
         "valid_for": quote.valid_until - now if quote.is_valid(now=now) else None,
         "contract": getattr(quote, "contract", None),
+        "amendment": document.get("amends"),
         "window": (instant(document["window"]["start"]), instant(document["window"]["end"])),
         "slots": [
             {"device": one["device"], "start": instant(one["start"]), "end": instant(one["end"])}

@@ -1,0 +1,77 @@
+"""What a list of quotes or contracts is narrowed to: state, form, project, contract. Kept in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.accounts.problems import Problem
+from apps.sales.models import Contract, ContractState, FormName, Quote, QuoteState
+
+QUOTE_STATES = (("open", "Open"), ("accepted", "Accepted"), ("expired", "Expired"), ("withdrawn", "Withdrawn"))
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Empty where nothing is asked for."""
+
+    state: str = ""
+    form: str = ""
+    project: UUID | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether the list is narrowed at all."""
+        return bool(self.state or self.form or self.project)
+
+
+def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters:
+    """The filters of an address; what means nothing narrows nothing."""
+    state, form = str(data.get("state") or ""), str(data.get("form") or "")
+    try:
+        project = UUID(str(data["project"])) if data.get("project") else None
+    except ValueError:
+        project = None
+    return Filters(state if state in states else "", form if form in FormName.values else "", project)
+
+
+def filters_strict(*, states: Collection[str], state: str, form: str, project: str) -> Filters:
+    """The filters of a call; raises Problem(422) for what means nothing, so that a slip never lists everything."""
+    asked = {"state": state, "form": form, "project": project}
+    found = filters_read(asked, states=states)
+    for name, known in (("state", found.state), ("form", found.form), ("project", found.project)):
+        if asked[name] and not known:
+            choices = {"state": ", ".join(states), "form": ", ".join(FormName.values), "project": "the id of a project"}
+            raise Problem(422, "No such filter", f"`{name}` is one of: {choices[name]}.", kind="filter")
+    return found
+
+
+def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> QuerySet[Quote]:
+    """The quotes among `rows` that the filters let through; an open one that is past its validity is expired."""
+    if filters.state == "expired":
+        rows = rows.filter(state=QuoteState.OPEN, valid_until__lte=now)
+    elif filters.state == QuoteState.OPEN:
+        rows = rows.filter(state=QuoteState.OPEN, valid_until__gt=now)
+    elif filters.state:
+        rows = rows.filter(state=filters.state)
+    if filters.form:
+        rows = rows.filter(form=filters.form)
+    if filters.project is not None:
+        rows = rows.filter(document__lines__contains=[{"program": {"project_id": str(filters.project)}}])
+    return rows
+
+
+def contracts_filter(rows: QuerySet[Contract], filters: Filters) -> QuerySet[Contract]:
+    """The contracts among `rows` that the filters let through; a quota is of every project that has drawn from it."""
+    if filters.state in ContractState.values:
+        rows = rows.filter(state=filters.state)
+    if filters.form:
+        rows = rows.filter(form=filters.form)
+    if filters.project is not None:
+        rows = rows.filter(lines__program__model_version__model__project=filters.project).distinct()
+    return rows

@@ -1,0 +1,56 @@
+"""Quotes side by side; the address holds the choice, its first quote is the baseline."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from apps.accounts.access import org_object_get, organisation_get
+from apps.sales import selectors
+from apps.sales.comparing import MOST_COLUMNS, compare, comparison_response
+from apps.sales.models import Quote
+
+RECENT = 50
+
+
+@require_GET
+def quote_compare(request: HttpRequest) -> HttpResponse:
+    """Up to four quotes in columns, and a box to add one."""
+    organisation, now = organisation_get(request), timezone.now()
+    chosen = _chosen(request)
+    others = selectors.quotes_of(organisation).exclude(pk__in=[quote.pk for quote in chosen])[:RECENT]
+    context = {
+        "chosen": [{"quote": quote, "state": quote.shown_state(now=now)} for quote in chosen],
+        "rows": compare(chosen, now=now) if chosen else [],
+        "others": others if len(chosen) < MOST_COLUMNS else [],
+        "most": MOST_COLUMNS,
+        "query": "&".join(f"quote={quote.pk}" for quote in chosen),
+    }
+    return render(request, "sales/quote_compare.html", context)
+
+
+@require_GET
+def quote_compare_file(request: HttpRequest, kind: str) -> HttpResponse:
+    """The comparison as CSV or JSON, with exact values."""
+    organisation_get(request)
+    chosen = _chosen(request)
+    if kind not in {"csv", "json"}:
+        raise Http404
+    if not chosen:
+        return redirect("sales:quote_compare")
+    return comparison_response(chosen, kind, now=timezone.now())
+
+
+def _chosen(request: HttpRequest) -> list[Quote]:
+    """The quotes that the address names, each once, in its order. Raises Http404 for a stranger's."""
+    related = Quote.objects.select_related("pool", "contract")
+    found: dict[UUID, Quote] = {}
+    for text in request.GET.getlist("quote")[: 2 * MOST_COLUMNS]:
+        if text and len(found) < MOST_COLUMNS:
+            quote = org_object_get(request, related, pk=text)
+            found[quote.pk] = quote
+    return list(found.values())
