@@ -23,8 +23,10 @@ def combine(graph: Graph) -> Graph:
     """Groups of contractions that differ in their constants only, as one each; ``metadata["combined"]`` lists them."""
     groups: dict[object, list[Compute]] = {}
     for node in graph.nodes:
-        if isinstance(node, Compute) and (key := _key(node, graph)) is not None:
-            groups.setdefault(key, []).append(node)
+        if isinstance(node, Compute):
+            opened = _opened(node, graph)
+            if (key := _key(opened, graph)) is not None:
+                groups.setdefault(key, []).append(opened)
     wide = [group for group in groups.values() if len(group) > 1]
     if not wide:
         return graph
@@ -76,14 +78,32 @@ def _key(node: Compute, graph: Graph) -> object | None:
     return None if asks else repr((node.operands[0], shared, loops, node.expr, node.post, column, kind, node.guard))
 
 
+def _opened(node: Compute, graph: Graph) -> Compute:
+    """A contraction by a single column, as a loop of one step over it; other nodes as they are."""
+    if not node.is_contraction or node.operands[1].value not in graph.constants or _column(node, graph) is not None:
+        return node
+    used = [any(row[i] for o in node.operands for row in o.access.matrix) for i in range(node.parallel)]
+    free = [i for i in range(node.parallel) if node.loops[i] == 1 and not used[i]]
+    weights = node.operands[1]
+    shape = graph.types[weights.value].shape
+    alone = [j for j, row in enumerate(weights.access.matrix) if shape[j] == 1 and not any(row)]
+    if not free or not alone:
+        return node
+    matrix = list(weights.access.matrix)
+    matrix[alone[0]] = tuple(int(i == free[-1]) for i in range(len(node.loops)))
+    opened = replace(weights, access=replace(weights.access, matrix=tuple(matrix)))
+    return replace(node, operands=(node.operands[0], opened, *node.operands[2:]))
+
+
 def _column(node: Compute, graph: Graph) -> int | None:
-    """The one loop that only the constant factor has; every constant that it moves spans it whole."""
+    """The one loop that only the constant factor has, perhaps of one step; every constant that it moves spans it whole."""
     if node.operands[1].value not in graph.constants:
         return None
     moving, fixed = (
         [any(row[i] for row in node.operands[k].access.matrix) for i in range(node.parallel)] for k in (0, 1)
     )
-    found = [i for i in range(node.parallel) if fixed[i] and not moving[i] and node.loops[i] > 1]
+    found = [i for i in range(node.parallel) if fixed[i] and not moving[i]]
+    found = [i for i in found if node.loops[i] > 1] or found
     if len(found) != 1:
         return None
     for operand in node.operands[1:]:

@@ -56,6 +56,27 @@ def test_query_key_and_value_become_one_product_and_the_report_lists_them():
     assert counters == program.resources
 
 
+def test_single_filters_of_one_image_become_one_product():
+    b = Builder("singles")
+    x = b.input("x", TensorType(F32, (1, 6, 4, 5)))
+    image = Operand(x, Access((0, 0, 0, 0), ((0,) * 5, (0, 0, 0, 0, 1), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0))))
+    made = {}
+    for name in "ab":
+        b.source = (name,)
+        weights = b.constant(np.random.default_rng(len(made)).standard_normal((1, 6, 1, 1)).astype("f4"))
+        taps = Access((0, 0, 0, 0), ((0,) * 5, (0, 0, 0, 0, 1), (0,) * 5, (0,) * 5))
+        made[name] = b.compute(
+            (1, 1, 4, 5, 6), [image, Operand(weights, taps)], arg(0, F32) * arg(1, F32), parallel=4, reducer="sum"
+        )
+    graph = b.finish(made, {}, {})
+    done = combine(graph)
+    verify(done)
+    (together,) = contractions(done)
+    assert together.loops == (1, 2, 4, 5, 6)
+    feed = {"x": np.random.default_rng(5).standard_normal((1, 6, 4, 5)).astype("f4")}
+    assert all(same(run(done, feed)[name], run(graph, feed)[name]) for name in made)
+
+
 def test_products_that_differ_in_more_than_constants_stay_apart():
     b = Builder("apart")
     x = b.input("x", TensorType(F32, (4, 6)))
