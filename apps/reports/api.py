@@ -13,11 +13,13 @@ from apps.accounts.auth import requires
 from apps.accounts.roles import Scope
 from apps.pricing.rating import decimal_text
 from apps.reports import selectors
+from apps.reports.reconciliation_pages import router as reconciliation_router
 from apps.reports.revenue_pages import router as revenue_router
 from apps.reports.views import day_of
 
 router = Router(tags=["capacity"])
 router.add_router("", revenue_router)
+router.add_router("", reconciliation_router)
 
 
 class HourOut(Schema):

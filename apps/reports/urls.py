@@ -1,10 +1,14 @@
 from django.urls import URLPattern, URLResolver, path
 
-from apps.reports import revenue_pages, views
+from apps.reports import book_pages, reconciliation_pages, revenue_pages, views
 
 app_name = "reports"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("capacity", views.capacity, name="capacity"),
     path("revenue", revenue_pages.revenue_page, name="revenue"),
+    path("prices/new", book_pages.book_new, name="book_new"),
+    path("reconciliations", reconciliation_pages.run_list, name="reconciliation_list"),
+    path("reconciliations/<uuid:pk>", reconciliation_pages.run_detail, name="reconciliation"),
+    path("reconciliations/<uuid:pk>/<uuid:organisation>", reconciliation_pages.run_rows, name="reconciliation_rows"),
 ]

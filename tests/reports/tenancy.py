@@ -1,11 +1,40 @@
 """Who may open the administrator's pages."""
 
+from typing import Any
+
+from django.utils import timezone
+
 from apps.accounts.roles import Scope
+from apps.reports.models import ReconciliationRun
+from apps.reports.reconciling import reconciliation_ask, reconciliation_run
+from tests.cast import Cast
 from tests.tenancy import operation, page
+
+
+def _run(cast: Cast) -> ReconciliationRun:
+    now = timezone.now()
+    return reconciliation_run(run_id=reconciliation_ask(asked_by=cast.admin, now=now).id, now=now)
+
+
+def _pk(cast: Cast) -> dict[str, Any]:
+    return {"pk": _run(cast).pk}
+
+
+def _both(cast: Cast) -> dict[str, Any]:
+    return {"pk": _run(cast).pk, "organisation": cast.organisation.pk}
+
 
 ROUTES = [
     page("/capacity", admin=True),
     page("/revenue", admin=True),
+    page("/prices/new", "GET", "POST", admin=True),
     operation("GET /revenue", scope=Scope.ADMIN),
     operation("GET /capacity", scope=Scope.ADMIN),
+    page("/reconciliations", "GET", "POST", admin=True),
+    page("/reconciliations/<uuid:pk>", admin=True, make=_pk),
+    page("/reconciliations/<uuid:pk>/<uuid:organisation>", admin=True, make=_both),
+    operation("GET /reconciliations", scope=Scope.ADMIN),
+    operation("POST /reconciliations", scope=Scope.ADMIN),
+    operation("GET /reconciliations/{uuid:pk}", scope=Scope.ADMIN, make=_pk),
+    operation("GET /reconciliations/{uuid:pk}/organisations", scope=Scope.ADMIN, make=_pk),
 ]

@@ -1,0 +1,138 @@
+"""Reconciliations for administrators: the list of runs, one run, the rows of one organisation, and the API."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods
+from ninja import Router, Schema
+
+from apps.accounts.access import platform_admin_required, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.models import User
+from apps.accounts.paging import Cursor, paginate
+from apps.accounts.roles import Scope
+from apps.ledger.models import UsageRow
+from apps.reports.models import ReconciliationRow, ReconciliationRun
+from apps.reports.reconciling import reconciliation_ask
+from apps.reports.tasks import reconcile
+
+router = Router(tags=["reconciliation"])
+PER_PAGE = 25
+
+
+class RunOut(Schema):
+    """`finished_at` null: under way. `differences` 0 is the normal answer."""
+
+    id: UUID
+    started_at: datetime
+    finished_at: datetime | None
+    organisations: int
+    differences: int
+    stripe: dict[str, Any] | None
+
+
+class StageOut(Schema):
+    name: str
+    rows: int
+    executions: int | None
+    amounts: dict[str, str] | None
+
+
+class RowOut(Schema):
+    organisation_id: UUID
+    stages: list[StageOut]
+    differences: list[str]
+    compared_at: datetime
+
+
+@router.get(
+    "/reconciliations", auth=requires(Scope.ADMIN), response=list[RunOut], operation_id="reconciliation_list",
+    summary="Every reconciliation, newest first",
+)  # fmt: skip
+@paginate(Cursor, ordering=("-started_at", "id"))
+def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
+    """Once a day by the clock, and whenever somebody asks."""
+    return ReconciliationRun.objects.all()
+
+
+@router.post(
+    "/reconciliations", auth=requires(Scope.ADMIN), response={202: RunOut}, operation_id="reconciliation_create",
+    summary="Compare everything now",
+)  # fmt: skip
+@idempotent
+def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]:
+    """Answers at once; the run is finished when its `finished_at` is set."""
+    return 202, _ask(principal_get(request).user)
+
+
+@router.get(
+    "/reconciliations/{uuid:pk}", auth=requires(Scope.ADMIN), response=RunOut, operation_id="reconciliation_get",
+    summary="One reconciliation",
+)  # fmt: skip
+def reconciliation_get(request: HttpRequest, pk: UUID) -> ReconciliationRun:
+    """Its state and the number of differences."""
+    return get_object_or_404(ReconciliationRun, pk=pk)
+
+
+@router.get(
+    "/reconciliations/{uuid:pk}/organisations", auth=requires(Scope.ADMIN), response=list[RowOut],
+    operation_id="reconciliation_rows", summary="What a reconciliation found in each organisation",
+)  # fmt: skip
+@paginate(Cursor, ordering=("id",))
+def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[ReconciliationRow]:
+    """Executed, metered, rated, posted, invoiced: rows, executions and amounts; every difference in a sentence."""
+    return get_object_or_404(ReconciliationRun, pk=pk).rows.all()
+
+
+def _ask(user: User | None) -> ReconciliationRun:
+    run = reconciliation_ask(asked_by=user, now=timezone.now())
+    transaction.on_commit(lambda: reconcile.delay(run_id=str(run.id)))
+    return run
+
+
+@require_http_methods(["GET", "POST"])
+@platform_admin_required
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Every run, newest first; POST asks for one now."""
+    if request.method == "POST":
+        run = _ask(principal_get(request).user)
+        messages.success(request, "It has begun; reload in a few seconds.")
+        return redirect("reports:reconciliation", pk=run.id)
+    page = Paginator(ReconciliationRun.objects.select_related("asked_by"), PER_PAGE).get_page(request.GET.get("page"))
+    return render(request, "reports/reconciliation_list.html", {"page": page})
+
+
+@require_GET
+@platform_admin_required
+def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One run: the organisations with differences first."""
+    run = get_object_or_404(ReconciliationRun, pk=pk)
+    rows = run.rows.select_related("organisation").order_by("organisation__name", "id")
+    wrong = list(rows.exclude(differences=[])[:PER_PAGE])
+    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
+    context = {"run": run, "wrong": wrong, "page": page, "api_path": f"/api/v1/reconciliations/{pk}/organisations"}
+    return render(request, "reports/reconciliation.html", context)
+
+
+@require_GET
+@platform_admin_required
+def run_rows(request: HttpRequest, pk: UUID, organisation: UUID) -> HttpResponse:
+    """One organisation of a run: its stages, its differences, and its usage rows with what each is tied to."""
+    row = get_object_or_404(
+        ReconciliationRow.objects.select_related("run", "organisation"), run_id=pk, organisation_id=organisation
+    )
+    usages = UsageRow.objects.filter(organisation_id=organisation, created_at__lte=row.compared_at)
+    usages = usages.select_related("transaction", "invoiced__line__invoice").order_by("-created_at", "id")
+    page = Paginator(usages, PER_PAGE).get_page(request.GET.get("page"))
+    return render(request, "reports/reconciliation_rows.html", {"row": row, "page": page})

@@ -1,0 +1,191 @@
+"""Compares what was executed with what was metered, rated, posted and invoiced, organisation by organisation.
+
+Each organisation is read at one instant, while work goes on. No difference, or an alarm: a line in the log, and word in
+the outbox in the transaction that stores what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Count, Sum
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.services import audit_record
+from apps.billing.models import InvoicedUsage
+from apps.billing.outbox import outbox_write
+from apps.billing.selectors import reconcile_all
+from apps.dispatch.models import Lease, LeaseState
+from apps.ledger.models import UsageRow
+from apps.pricing.rating import decimal_text
+from apps.reports.models import ReconciliationRow, ReconciliationRun
+
+TOPIC = "reconciliation.differs"
+NAMED = 100  # of each kind of difference; the first tell enough
+
+log = structlog.get_logger("reconciliation")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One place that money passes: how many rows, how many executions (None where that is not counted), amounts."""
+
+    name: str
+    rows: int
+    executions: int | None
+    amounts: dict[str, str] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored."""
+        return {"name": self.name, "rows": self.rows, "executions": self.executions, "amounts": self.amounts}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An organisation's stages in order, and every difference in a sentence."""
+
+    stages: list[Stage]
+    differences: list[str] = field(default_factory=list)
+
+
+_MATCHED = """
+SELECT executed.id::text, metered.idempotency_key, executed.count, metered.quantity
+FROM (
+    SELECT lease.id, lease.count FROM dispatch_lease AS lease
+    JOIN dispatch_jobstage AS stage ON stage.id = lease.stage_id JOIN dispatch_job AS job ON job.id = stage.job_id
+    WHERE lease.state = 'done' AND job.organisation_id = %(organisation)s
+) AS executed FULL JOIN (
+    SELECT lease_id, idempotency_key, quantity FROM ledger_usagerow
+    WHERE organisation_id = %(organisation)s AND lease_id IS NOT NULL
+) AS metered ON metered.lease_id = executed.id
+WHERE executed.count IS DISTINCT FROM metered.quantity ORDER BY 1, 2 LIMIT %(limit)s
+"""
+
+
+@contextmanager
+def _one_instant() -> Iterator[None]:
+    """Every statement inside sees the same moment (inside another transaction: what that one sees)."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def organisation_compare(organisation: Organisation) -> Compared:
+    """Executed, metered, rated, posted, invoiced and not yet invoiced: counts and sums, and where they differ."""
+    with _one_instant():
+        found = reconcile_all(organisation)
+        leases = Lease.objects.filter(stage__job__organisation=organisation, state=LeaseState.DONE).order_by()
+        executed = leases.aggregate(rows=Count("id"), executions=Sum("count"))
+        rows = UsageRow.objects.filter(organisation=organisation).order_by()
+        metered = rows.filter(lease_id__isnull=False).aggregate(rows=Count("id"), executions=Sum("quantity"))
+        unused = rows.filter(lease_id__isnull=True).aggregate(rows=Count("id"), executions=Sum("quantity"))
+        invoiced = InvoicedUsage.objects.filter(usage__organisation=organisation).count()
+        currency = rows.values_list("currency", flat=True).first() or ""
+        unmatched = _unmatched(organisation.id)
+    ledger = found.ledger
+
+    def told(amount: Decimal) -> dict[str, str]:
+        return {currency: decimal_text(amount)} if currency else {}
+
+    stages = [
+        Stage("executed", executed["rows"], executed["executions"] or 0, None),
+        Stage("metered", metered["rows"], metered["executions"] or 0, None),
+        Stage("unused", unused["rows"], unused["executions"] or 0, None),
+        Stage("used and unused", ledger.rows, None, told(ledger.metered)),
+        Stage("rated", ledger.rows, None, told(ledger.rated)),
+        Stage("posted", ledger.rows, None, told(ledger.posted)),
+        Stage("invoiced", invoiced, None, told(found.invoiced)),
+        Stage("not yet invoiced", ledger.rows - invoiced, None, told(found.open)),
+    ]
+    return Compared(stages, [*unmatched, *found.differences])
+
+
+def _unmatched(organisation_id: UUID) -> list[str]:
+    """Leases that ended without usage, usage without such a lease, and those that disagree about executions."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MATCHED, {"organisation": organisation_id, "limit": NAMED})
+        found = cursor.fetchall()
+    sentences = []
+    for lease, key, count, quantity in found:
+        if key is None:
+            sentences.append(f"lease {lease} ran {count} executions, and no usage row names it")
+        elif lease is None:
+            sentences.append(f"usage {key} is of {quantity} executions, and its lease never ended")
+        else:
+            sentences.append(f"usage {key} is of {quantity} executions, and its lease {lease} ran {count}")
+    return sentences
+
+
+@transaction.atomic
+def reconciliation_ask(*, asked_by: User | None, now: datetime) -> ReconciliationRun:
+    """Write down that a run begins; a worker carries it out once this is committed."""
+    run = ReconciliationRun.objects.create(asked_by=asked_by, started_at=now)
+    if asked_by is not None:
+        audit_record(action="reconciliation.ask", subject=f"reconciliation {run.id}", actor=asked_by, now=now)
+    return run
+
+
+def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
+    """Compare every organisation that the run has not compared yet, and finish it. Safe to repeat."""
+    run = ReconciliationRun.objects.get(pk=run_id)
+    if run.finished_at is not None:
+        return run
+    compared = run.rows.values("organisation_id")
+    for organisation in Organisation.objects.exclude(pk__in=compared).order_by("id"):
+        _row_store(run, organisation, organisation_compare(organisation), now)
+    return _finish(run, None, now)
+
+
+@transaction.atomic
+def _row_store(run: ReconciliationRun, organisation: Organisation, found: Compared, now: datetime) -> None:
+    row = ReconciliationRow(
+        run=run, organisation=organisation, stages=[stage.to_json() for stage in found.stages],
+        differences=found.differences, compared_at=now,
+    )  # fmt: skip
+    if ReconciliationRow.objects.filter(run=run, organisation=organisation).exists():
+        return  # another delivery of the same task was here
+    row.save(force_insert=True)
+    if found.differences:
+        log.error(
+            TOPIC, run=str(run.id), organisation=organisation.slug, differences=len(found.differences),
+            first=found.differences[0],
+        )  # fmt: skip
+        payload = {"run": str(run.id), "differences": len(found.differences), "first": found.differences[0]}
+        outbox_write(organisation_id=organisation.id, topic=TOPIC, payload=payload, now=now)
+
+
+@transaction.atomic
+def _finish(run: ReconciliationRun, stripe: dict[str, Any] | None, now: datetime) -> ReconciliationRun:
+    run = ReconciliationRun.objects.select_for_update().get(pk=run.pk)
+    if run.finished_at is None:
+        differences = list(run.rows.values_list("differences", flat=True))
+        run.organisations, run.stripe, run.finished_at = len(differences), stripe, now
+        run.differences = sum(len(one) for one in differences) + len((stripe or {}).get("differences", []))
+        run.save(update_fields=["organisations", "differences", "stripe", "finished_at"])
+        if stripe and stripe["differences"]:
+            log.error(TOPIC, run=str(run.id), stripe=True, first=stripe["differences"][0])
+    return run
+
+
+def reconciliation_daily(*, now: datetime) -> ReconciliationRun | None:
+    """The day's run by the clock (UTC), unless it is finished: called more often, so that an outage only delays it."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    of_today = ReconciliationRun.objects.filter(
+        asked_by=None, started_at__gte=today, started_at__lt=today + timedelta(1)
+    )
+    if of_today.exclude(finished_at=None).exists():
+        return None
+    run = of_today.first() or reconciliation_ask(asked_by=None, now=now)
+    return reconciliation_run(run_id=run.id, now=now)

@@ -1,0 +1,9 @@
+"""What the scheduler asks of the reports. Hourly and repeatable, so that a night without power delays and never skips."""
+
+SCHEDULE = {
+    "reconciliation-daily": {
+        "task": "apps.reports.tasks.reconcile_daily",
+        "schedule": 3600.0,
+        "options": {"queue": "default", "expires": 3600},
+    },
+}

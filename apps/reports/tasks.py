@@ -1,0 +1,22 @@
+"""Periodic work of the reports."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.reports import reconciling
+
+
+@shared_task(name="apps.reports.tasks.reconcile_daily", queue="default", ignore_result=True)
+def reconcile_daily() -> None:
+    """The day's reconciliation, once."""
+    reconciling.reconciliation_daily(now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.reconcile", queue="default", ignore_result=True)
+def reconcile(*, run_id: str) -> None:
+    """A reconciliation that somebody asked for."""
+    reconciling.reconciliation_run(run_id=UUID(run_id), now=timezone.now())
