@@ -29,8 +29,9 @@ from apps.pricing.rating import (
 )
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
+from apps.sales.differences import differences_named
 from apps.sales.documents import stamp
-from apps.sales.models import Contract, ContractState
+from apps.sales.models import Contract
 from apps.sales.selectors import ContractUsage, contract_usages, terms_line
 
 FORMAT = "takt-invoice/1"
@@ -210,33 +211,8 @@ def comparison_json(contract: Contract, usage: ContractUsage) -> dict[str, Any]:
         "quoted": decimal_text(usage.quoted),
         "actual": decimal_text(usage.actual),
         "difference": decimal_text(usage.difference),
-        "named": named_differences(contract, usage),
+        "named": differences_named(contract, usage),
     }
-
-
-def named_differences(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Every reason why a contract's actual differs from its quote; their amounts sum to the difference."""
-    word = "not used yet" if contract.state == ContractState.ACTIVE else "unused"
-    named = [
-        {
-            "name": word,
-            "program": line.facts.model,
-            "executions": line.unused,
-            "amount": decimal_text(line.difference),
-            "sentence": f"{line.unused:,} of {line.executions:,} executions of {line.facts.model} {word}: not charged.",
-        }
-        for line in usage.lines
-        if line.unused
-    ]
-    if usage.breakage:
-        named.append({
-            "name": "charged for unused",
-            "program": "",
-            "executions": sum(line.unused for line in usage.lines),
-            "amount": decimal_text(usage.breakage),
-            "sentence": "The contract's class charges a share of what was reserved and not used.",
-        })  # fmt: skip
-    return named
 
 
 def _downgrade_json(line: DraftLine) -> dict[str, Any]:

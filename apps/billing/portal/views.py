@@ -20,7 +20,6 @@ from apps.accounts.models import Organisation
 from apps.accounts.roles import MONEY
 from apps.billing import selectors
 from apps.billing.adjusting import credits_of
-from apps.billing.drafting import named_differences
 from apps.billing.portal import selectors as portal_selectors
 from apps.billing.portal.forms import GROUPS, ScopedCapForm, UsageForm
 from apps.billing.portal.usage import Ask, Report, names_of, narrowed, usage_report
@@ -30,6 +29,7 @@ from apps.ledger.selectors import day_roots
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
+from apps.sales.differences import differences_named
 
 CONTRACTS_SHOWN = 8
 FILE_COLUMNS = (
@@ -83,7 +83,7 @@ def portal(request: HttpRequest) -> HttpResponse:
 def _compared(organisation: Organisation) -> list[tuple[Any, Any, list[dict[str, Any]]]]:
     """The newest contracts: what they are, quoted against actual, and every difference in words."""
     rows = selectors.contracts_compared(organisation=organisation, limit=CONTRACTS_SHOWN)
-    return [(contract, usage, named_differences(contract, usage)) for contract, usage in rows]
+    return [(contract, usage, differences_named(contract, usage)) for contract, usage in rows]
 
 
 def _books(book: PriceBook, following: PriceBook | None) -> dict[str, Any]:

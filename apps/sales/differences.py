@@ -1,0 +1,82 @@
+"""Quoted against actual: every reason why a contract came to another amount than its quote, named and priced."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from typing import Any
+
+from apps.ledger.models import UsageRow
+from apps.pricing.rating import Rating, decimal_text, exact_sum, reductions
+from apps.pricing.rating.decimals import subtract
+from apps.pricing.selectors import book_of_digest
+from apps.sales.amendments import rest_rating
+from apps.sales.models import Contract, ContractState
+from apps.sales.selectors import ContractUsage, LineUsage
+
+REASONS = {
+    "hours": ("cheaper hours", "{model} ran in cheaper hours than the dearest of its window, which was quoted."),
+    "measured": ("measured", "{model} was measured to take less than its proven worst case, which was quoted."),
+    "served": ("class served", "{model} was served in a lower class than was bought, and is billed by that."),
+}
+
+
+def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
+    """Named rows whose amounts sum to `usage.difference`, to the last digit; RuntimeError if they did not."""
+    ended = _ended_word(contract, usage)
+    named = [_unused(contract, line, ended) for line in usage.lines if line.unused]
+    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, usage.breakage):
+        named += _reduced(contract, usage)
+    if usage.breakage:
+        named.append({
+            "name": "charged for unused",
+            "program": "",
+            "executions": sum(line.unused for line in usage.lines),
+            "amount": decimal_text(usage.breakage),
+            "sentence": "The contract's class charges a share of what was reserved and not used.",
+        })  # fmt: skip
+    told = exact_sum(Decimal(row["amount"]) for row in named)
+    if told != usage.difference:
+        raise RuntimeError(f"contract {contract.id}: named {told} of a difference of {usage.difference}")
+    return named
+
+
+def _ended_word(contract: Contract, usage: ContractUsage) -> str:
+    if contract.state == ContractState.ACTIVE:
+        return "not used yet"
+    if any(line.unused for line in usage.lines) and Contract.objects.filter(quote__amends=contract).exists():
+        return "ended by an amendment"
+    return "unused"
+
+
+def _unused(contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
+    worth = rest_rating(contract, line.program_digest, line.unused, unused=False).amount
+    return {
+        "name": word,
+        "program": line.facts.model,
+        "executions": line.unused,
+        **({"unit": line.unit} if line.unit != "executions" else {}),
+        "amount": decimal_text(worth.copy_negate()),
+        "sentence": f"{line.unused:,} of {line.executions:,} {line.unit} of {line.facts.model} {word}: not charged.",
+    }
+
+
+def _reduced(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
+    """What took used work below its quote: by program and reason, summed over its leases."""
+    book = book_of_digest(contract.terms["book"]["digest"])
+    found: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)
+    executions: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for row in UsageRow.objects.filter(contract_id=contract.id, rating__unused=False).order_by("created_at", "id"):
+        for one in reductions(book, Rating.from_json(row.rating)):
+            found[row.model_name, one.name].append(one.amount)
+            executions[row.model_name, one.name] += row.quantity
+    return [
+        {
+            "name": REASONS[reason][0],
+            "program": model,
+            "executions": executions[model, reason],
+            "amount": decimal_text(exact_sum(amounts).copy_negate()),
+            "sentence": REASONS[reason][1].format(model=model),
+        }
+        for (model, reason), amounts in found.items()
+    ]
