@@ -6,6 +6,7 @@ from apps.billing import exporting, views
 from apps.billing.budgets import views as budgets
 from apps.billing.customers import views as customers
 from apps.billing.portal import views as portal
+from apps.billing.portal.ledger import ledger
 from apps.billing.stripe import pages as stripe
 from apps.billing.stripe.views import webhook
 from apps.billing.webhooks import views as webhooks
@@ -21,7 +22,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("portal/usage", portal.usage, name="usage"),
     path("portal/caps", portal.caps, name="cap_list"),
     path("portal/settings", views.settings, name="settings"),
-    path("portal/ledger", views.ledger, name="ledger"),
+    path("portal/ledger", ledger, name="ledger"),
     path("portal/focus.csv", exporting.focus_file, name="focus_file"),
     path("portal/budgets", budgets.budget_list, name="budget_list"),
     path("portal/budgets/<uuid:pk>/delete", budgets.budget_delete, name="budget_delete"),

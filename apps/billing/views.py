@@ -1,4 +1,4 @@
-"""Invoices, the addressee, the ledger, and payments."""
+"""Invoices, the addressee, and payments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
 from apps.billing.settling_api import credit_note_response
-from apps.ledger.selectors import chain_verify, day_roots
 from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
@@ -142,20 +141,6 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 def _plain(cap: Any) -> str:
     return "" if cap is None else f"{cap.amount.normalize():f}"
-
-
-@require_GET
-def ledger(request: HttpRequest) -> HttpResponse:
-    """That history was not changed: the chain checked, the roots of days, and the reconciliation."""
-    organisation, now = organisation_get(request), timezone.now()
-    context = {
-        "chain": chain_verify(organisation.id),
-        "roots": day_roots(organisation.id, now=now),
-        "reconciliation": selectors.reconcile_all(organisation),
-        "currency": book_in_force(at=now).currency,
-        "now": now,
-    }
-    return render(request, "billing/ledger.html", context)
 
 
 @require_http_methods(["GET", "POST"])

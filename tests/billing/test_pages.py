@@ -107,7 +107,7 @@ def test_a_cap_and_an_addressee_are_set_in_the_portal(cast: Cast, market: Market
 
 def test_the_ledger_page_proves_that_history_is_whole(cast: Cast, as_user: AsUser) -> None:
     an_invoice_of(cast)
-    page = _text(as_user(cast.viewer), "/portal/ledger")
+    page = _text(as_user(cast.viewer), "/portal/ledger?check=1")
     assert "History is whole" in page
     assert reconcile_all(cast.organisation).differences == []
 

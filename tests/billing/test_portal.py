@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.http import QueryDict
 from django.test import Client
 from django.utils import timezone
@@ -162,3 +163,26 @@ def test_caps_of_every_scope_are_set_on_their_page(cast: Cast, market: Market, a
     client.post("/portal/caps", {"scope": f"project:{project.pk}", "amount": ""})
     assert [cap.scope for cap in Cap.objects.all()] == ["organisation"]
     assert as_user(cast.viewer).post("/portal/caps", {"scope": "organisation", "amount": "1"}).status_code == 403
+
+
+def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(cast: Cast, as_user: AsUser) -> None:
+    contract, client = a_contract_of(cast), as_user(cast.viewer)
+    for _ in range(30):
+        run(contract, 1, now=timezone.now())
+    page = _text(client, "/portal/ledger")
+    assert "All 31 transactions" in page
+    assert "Page 1 of 2" in page
+    assert "History is whole" not in page
+    first, second = (_rows(client, number) for number in (1, 2))
+    assert [*first, *second] == [(number, "yes") for number in range(31, 0, -1)]
+    with connection.cursor() as cursor:  # behind the guards of the database
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute("UPDATE ledger_transaction SET subject = 'another' WHERE sequence = 20")
+        cursor.execute("SET session_replication_role = DEFAULT")
+    assert [number for number, follows in _rows(client, 1) if follows == "no"] == [20]
+    assert "History does not agree" in _text(client, "/portal/ledger?check=1")
+
+
+def _rows(client: Client, page: int) -> list[tuple[int, str]]:
+    rows = client.get(f"/portal/ledger?page={page}").context["rows"]
+    return [(row.posted.sequence, "yes" if row.follows else "no") for row in rows]

@@ -57,8 +57,8 @@ def make_places(opened: Browser, product: Product) -> Places:
     }  # fmt: skip
     found.admin = {
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
-        "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers", "customer": customer, "customer-invoice": invoice,
-        "stripe": "/stripe",
+        "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
+        "customer": customer, "customer-invoice": invoice, "stripe": "/stripe",
     }  # fmt: skip
     return found
 
