@@ -111,6 +111,7 @@
     option.xAxis = {
       type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: data.days ? "{yyyy}-{MM}-{dd}" : { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
     };
+    if (data.days) option.xAxis.minInterval = 24 * 3600 * 1000;
     option.useUTC = true;
     option.yAxis = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0 });
     option.tooltip.trigger = "axis";

@@ -49,6 +49,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     walk.sign_in(visit, product.demo["admin_email"], product.demo["admin_password"])
     found.admin_state = administrator.storage_state()
     customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
+    compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
     found.console += visit.noted()
     administrator.close()
     found.public = {
@@ -58,7 +59,8 @@ def make_places(opened: Browser, product: Product) -> Places:
     found.admin = {
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
-        "customer": customer, "customer-invoice": invoice, "stripe": "/stripe",
+        "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "reconciliations": "/reconciliations",
+        "reconciliation": compared, "reconciliation-rows": compared_rows,
     }  # fmt: skip
     return found
 
@@ -88,6 +90,9 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["quote-new"] = f"/quotes/new?program={program}"
     pages["quote-of-plan"] = walk.quote(visit, f"plan={pages['plan'].rsplit('/', 1)[-1]}", volume=20_000)
     pages["quote"] = walk.quote(visit, f"program={program}", volume=2_000)
+    pages["quote-compare"] = "/quotes/compare?" + "&".join(
+        f"quote={pages[name].rsplit('/', 1)[-1]}" for name in ("quote", "quote-of-plan")
+    )
     found.public["shared-quote"] = _share_link(visit)
     pages["quote-accept"] = f"{pages['quote-of-plan']}/accept"
     pages["contract"] = walk.accept(visit, pages["quote"])

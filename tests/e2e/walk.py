@@ -224,3 +224,21 @@ def credit_customer(visit: Watched, name: str, *, amount: str) -> tuple[str, str
     page.locator("a[href*='/customers/invoices/']").first.click()
     page.wait_for_url(re.compile(r"/customers/invoices/"))
     return customer, path_of(page)
+
+
+def reconcile(visit: Watched, name: str) -> tuple[str, str]:
+    """As administrator: compare everything now; the comparison's page, finished, and one organisation's in it."""
+    page = visit.page
+    visit.open("/reconciliations")
+    page.get_by_role("button", name="Compare now").click()
+    page.wait_for_url(re.compile(r"/reconciliations/[0-9a-f-]{36}$"))
+    compared = path_of(page)
+    link = page.get_by_role("link", name=name)
+    for _ in range(PATIENT // 500):
+        if link.count():
+            break
+        page.wait_for_timeout(500)
+        page.reload()
+    link.first.click()
+    page.wait_for_url(re.compile(r"/reconciliations/.*/"))
+    return compared, path_of(page)

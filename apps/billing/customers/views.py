@@ -76,7 +76,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "customer": organisation, "profile": profile, "currency": currency, "now": now, "grant_form": grant_form,
         "tax_form": tax_form, "credits": credits_of(organisation, currency=currency), "burn": burn,
-        "burn_chart": burn_chart(burn, currency), "balance": balance_of(organisation.id, currency),
+        "burn_chart": burn_chart(burn, currency, now), "balance": balance_of(organisation.id, currency),
         "page": Paginator(Invoice.objects.filter(organisation=organisation), PER_PAGE).get_page(request.GET.get("page")),
         "grant_body": {"organisation": str(pk), "amount": "10.00", "reason": "..."},
     }  # fmt: skip
@@ -108,6 +108,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "invoice": invoice, "currency": invoice.currency, "note_form": note_form, "end_form": end_form,
         "rows": [(line, note_form[f"line_{line.number}"] if line.left > 0 else None) for line in lines],
+        "is_left": any(line.left > 0 for line in lines),
         "credit_notes": invoice.credit_notes.all(),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{pk}/credit-notes",

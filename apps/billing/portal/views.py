@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -73,7 +74,7 @@ def portal(request: HttpRequest) -> HttpResponse:
         "roots": day_roots(organisation.id, now=now)[:3],
         "credits": credits_of(organisation, currency=book.currency),
         "burn": burn,
-        "burn_chart": burn_chart(burn, book.currency),
+        "burn_chart": burn_chart(burn, book.currency, now),
         "balance": balance_of(organisation.id, book.currency),
         **_books(book, book_next(at=now)),
     }
@@ -110,11 +111,12 @@ def chart_of(report: Report) -> dict[str, Any]:
     return {"unit": report.ask.currency, "categories": days, "stacked": True, "series": series}
 
 
-def burn_chart(steps: list[portal_selectors.BurnStep], currency: str) -> dict[str, Any]:
-    """What is left of all credits over time, for the line chart; its table names every step."""
-    values = [float(step.left) for step in steps]
-    series = [{"name": "Credits left", "values": values, "step": True}]
-    return {"unit": currency, "times": [step.at.isoformat() for step in steps], "series": series, "days": True}
+def burn_chart(steps: list[portal_selectors.BurnStep], currency: str, now: datetime) -> dict[str, Any]:
+    """What is left of all credits over time, until now, for the line chart; its table names every step."""
+    points = [(step.at, float(step.left)) for step in steps]
+    points += [(max(now, points[-1][0]), points[-1][1])] if points else []
+    series = [{"name": "Credits left", "values": [left for _, left in points], "step": True}]
+    return {"unit": currency, "times": [at.isoformat() for at, _ in points], "series": series, "days": True}
 
 
 @require_GET
