@@ -227,6 +227,7 @@ def _check_contracts(sold: Sequence[Sold], invoice: Invoice, outcome: Outcome) -
         assert usage.difference == exact_sum(named.values()), "a difference without a name"
         said = compared[str(key)]
         assert Decimal(said["difference"]) == usage.difference
+        assert exact_sum(Decimal(one["amount"]) for one in said["named"]) == usage.difference
         outcome.named.update(name for name, amount in named.items() if amount)
         if contract.state == ContractState.USED and not named["served"] and not named["hours"]:
             assert usage.difference == 0, "used in full, as bought: the invoice is the quote"

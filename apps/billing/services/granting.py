@@ -17,8 +17,9 @@ from apps.billing.outbox import outbox_write
 from apps.dispatch.models import Lease, LeaseState
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
-from apps.pricing.rating import Counts, Terms, decimal_text, rate
+from apps.pricing.rating import Terms, decimal_text, rate
 from apps.pricing.selectors import book_of_digest
+from apps.sales.facts import facts_of_line
 from apps.sales.selectors import terms_line
 
 
@@ -126,7 +127,7 @@ def _guarantee_credit(lease: Lease, *, now: datetime) -> bool:
     stated = line["rating"]
     rating = rate(
         book=book_of_digest(stated["book_digest"]),
-        counts=Counts.from_json(stated["counts"]),
+        counts=facts_of_line(line).counts,  # of the program: the rating of a quota's line counts the whole quota
         executions=lease.count,
         terms=Terms.from_json(stated["terms"]),
         missed=True,

@@ -17,13 +17,14 @@ from apps.accounts.roles import MONEY
 from apps.accounts.services import audit_record
 from apps.billing.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from apps.billing.outbox import ATTEMPTS_MAX, LONGEST_PAUSE, pause_after
-from apps.billing.webhooks.sending import Refused, post, url_check
+from apps.billing.webhooks.sending import Answer, Refused, post, url_check
 from apps.billing.webhooks.signing import headers_of, secret_make
 from apps.ledger.models import OutboxRow
 
 ENDPOINTS_MAX = 10
 DISABLE_AFTER = timedelta(days=3)
 SENT_AT_ONCE = 100
+CLAIMED = timedelta(seconds=60)  # well beyond the deadline of one attempt
 # What an endpoint may listen to: a word, the outbox topics behind it (prefixes), and what it says.
 TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
     "usage": (("ledger.usage",), "Every posting of usage"),
@@ -120,33 +121,49 @@ def deliveries_send(*, now: datetime) -> int:
     return count
 
 
-@transaction.atomic
 def _send_next(now: datetime) -> bool:
-    # A pause longer than the longest comes from a clock that was set back: it is over.
-    due = Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
-    waiting = WebhookDelivery.objects.filter(due, delivered_at=None, dead_at=None, endpoint__is_active=True)
-    locked = waiting.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
-    delivery = locked.order_by("next_at", "created_at", "id").first()
+    """Claim what is due, send it with no lock held, write down what came of it: a slow receiver holds up nobody."""
+    delivery = _claim(now)
     if delivery is None:
         return False
     body = delivery.body.encode()
     signed = headers_of(
         delivery.endpoint.secret, message_id=f"msg_{delivery.id.hex}", timestamp=int(now.timestamp()), body=body
     )
-    answer = post(delivery.endpoint.url, body=body, headers=signed)
+    _note(delivery, post(delivery.endpoint.url, body=body, headers=signed), now)
+    return True
+
+
+@transaction.atomic
+def _claim(now: datetime) -> WebhookDelivery | None:
+    """The next delivery that is due, kept from others for longer than an attempt takes; one whose sender dies is due
+    again after that, under the same id."""
+    # A pause longer than the longest comes from a clock that was set back: it is over.
+    due = Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
+    waiting = WebhookDelivery.objects.filter(due, delivered_at=None, dead_at=None, endpoint__is_active=True)
+    locked = waiting.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
+    delivery = locked.order_by("next_at", "created_at", "id").first()
+    if delivery is not None:
+        delivery.attempts, delivery.next_at = delivery.attempts + 1, now + CLAIMED
+        delivery.save(update_fields=["attempts", "next_at"])
+    return delivery
+
+
+@transaction.atomic
+def _note(sent: WebhookDelivery, answer: Answer, now: datetime) -> None:
+    """What came of an attempt."""
+    delivery = WebhookDelivery.objects.select_for_update().get(pk=sent.pk)
     WebhookAttempt.objects.create(
         delivery=delivery, at=now, status=answer.status, answer=answer.text, error=answer.error
     )
-    delivery.attempts += 1
     if answer.is_success:
         delivery.delivered_at = now
     elif delivery.attempts >= ATTEMPTS_MAX:
         delivery.dead_at = now
     else:
-        delivery.next_at = now + pause_after(delivery.attempts)
-    delivery.save(update_fields=["attempts", "next_at", "delivered_at", "dead_at"])
+        delivery.next_at = now + pause_after(max(delivery.attempts, 1))
+    delivery.save(update_fields=["next_at", "delivered_at", "dead_at"])
     _endpoint_note(delivery.endpoint_id, success=answer.is_success, now=now)
-    return True
 
 
 def _endpoint_note(endpoint_id: Any, *, success: bool, now: datetime) -> None:
