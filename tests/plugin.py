@@ -46,7 +46,9 @@ def pytest_load_initial_conftests() -> None:
         DJANGO_SETTINGS_MODULE="apps.config.settings",
         DJANGO_ALLOW_ASYNC_UNSAFE="true",  # Playwright's synchronous face runs inside an event loop
     )
-    for name in ("STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"):
+    if os.environ.get("STRIPE_API_KEY"):  # for tests/stripe alone, see its conftest.py
+        os.environ["TEST_STRIPE_API_KEY"] = os.environ["STRIPE_API_KEY"]
+    for name in ("STORAGE_URL", "HTTPS", "ALLOWED_HOSTS", "STRIPE_API_KEY", "STRIPE_API_BASE", "STRIPE_METER"):
         os.environ.pop(name, None)
 
 

@@ -70,6 +70,7 @@ class StripeEvent(models.Model):
     payload = models.JSONField()
     received_at = models.DateTimeField()
     handled_at = models.DateTimeField(null=True, blank=True)
+    listed_at = models.DateTimeField(null=True, blank=True)  # deliveries may have gaps, lists have none
     attempts = models.PositiveIntegerField(default=0)
     error = models.CharField(max_length=400, blank=True)
 

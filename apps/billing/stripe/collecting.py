@@ -18,7 +18,7 @@ from apps.billing.stripe.closing import invoice_close
 from apps.billing.stripe.customers import client_of_settings, customer_ensure
 from apps.billing.stripe.gateway import Broken, Uncertain
 from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
-from apps.billing.stripe.syncing import invoice_sync
+from apps.billing.stripe.syncing import STATES, invoice_sync
 from apps.ledger.models import OutboxRow
 from apps.pricing.rating.decimals import subtract
 
@@ -138,4 +138,4 @@ def pushes_tend(*, client: stripe.StripeClient, now: datetime) -> int:
     known = StripePush.objects.exclude(state=PushState.WAITING).values("invoice")
     waiting = Invoice.objects.filter(provider=PROVIDER, open__gt=0).exclude(pk__in=known).order_by("issued_at")
     ids = list(waiting.values_list("pk", flat=True)[:100])
-    return sum(push_run(invoice_id=one, client=client, now=now).state == PushState.OPEN for one in ids)
+    return sum(push_run(invoice_id=one, client=client, now=now).state in STATES.values() for one in ids)

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
-from apps.billing.models import StripeEvent
+from apps.billing.models import StripeCustomer, StripeEvent
 from apps.billing.stripe.catalogue import EVENTS
 from apps.billing.stripe.gateway import Uncertain, called
 
@@ -34,13 +34,15 @@ def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
     return str(event.id)
 
 
-def event_keep(event: dict[str, Any], *, now: datetime) -> None:
-    """Store an event once; a repetition changes nothing."""
+def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
+    """Store an event once; a repetition changes nothing but that it was `listed`."""
     row = StripeEvent(
         id=event["id"], type=event["type"], payload=event, received_at=now,
         created=datetime.fromtimestamp(event["created"], UTC),
     )  # fmt: skip
     StripeEvent.objects.bulk_create([row], ignore_conflicts=True)
+    if listed:
+        StripeEvent.objects.filter(pk=event["id"], listed_at=None).update(listed_at=now)
 
 
 @transaction.atomic
@@ -71,13 +73,21 @@ def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) ->
         look(event.payload["data"]["object"], client, now)
 
 
+def _listed_until() -> datetime | None:
+    """The newest event that a list has shown: what was delivered after a gap says nothing of the gap.
+
+    Before the first list it is when our first customer was made; None while there is none.
+    """
+    listed = StripeEvent.objects.exclude(listed_at=None).order_by("-created").values_list("created", flat=True).first()
+    return listed or StripeCustomer.objects.order_by("created_at").values_list("created_at", flat=True).first()
+
+
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
     """List what may have been missed, then handle everything that waits, oldest first; returns how many were handled."""
-    last = StripeEvent.objects.order_by("-created").values_list("created", flat=True).first()
-    given: Any = {"limit": 100}
-    if last is not None:
-        given["created"] = {"gte": int((last - OVERLAP).timestamp())}
-    for event in called(lambda: list(client.v1.events.list(given).auto_paging_iter())):
-        event_keep(event.to_dict(), now=now)
+    since = _listed_until()
+    if since is not None:
+        given: Any = {"limit": 100, "created": {"gte": int((since - OVERLAP).timestamp())}}
+        for event in called(lambda: list(client.v1.events.list(given).auto_paging_iter())):
+            event_keep(event.to_dict(), now=now, listed=True)
     waiting = StripeEvent.objects.filter(handled_at=None).order_by("created", "id").values_list("pk", flat=True)
     return sum(event_handle(event_id=one, client=client, now=now) for one in list(waiting))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 import stripe
 from django.conf import settings
@@ -153,10 +154,10 @@ def _act(request: HttpRequest) -> None:
 
 
 def _push(value: str) -> StripePush:
-    found = StripePush.objects.filter(pk=value).first() if len(value) == 36 and value.isascii() else None
-    if found is None:
-        raise Http404
-    return found
+    try:
+        return StripePush.objects.get(pk=UUID(value))
+    except (ValueError, StripePush.DoesNotExist):
+        raise Http404 from None
 
 
 @require_http_methods(["GET", "POST"])
