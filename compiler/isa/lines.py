@@ -25,7 +25,7 @@ class Common(NamedTuple):
     inner: Range
 
 
-class _Cut(NamedTuple):
+class Cut(NamedTuple):
     """A range of a nest with the loops it stays at one step of taken off: ``steps`` taken along every loop, their bytes,
     loops left, start in those."""
 
@@ -36,7 +36,7 @@ class _Cut(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 16)
-def _cut(nest: Nest, start: int, count: int) -> _Cut:
+def cut(nest: Nest, start: int, count: int) -> Cut:
     steps = [0] * len(nest)
     moved = at = 0
     left = nest
@@ -48,13 +48,13 @@ def _cut(nest: Nest, start: int, count: int) -> _Cut:
             left = (Loop(-(-(start + count) // inner), left[0].stride), *left[1:])
             break
         left, at = left[1:], at + 1
-    return _Cut(tuple(steps), moved, left, start if nest else 0)
+    return Cut(tuple(steps), moved, left, start if nest else 0)
 
 
-def _cuts(stream: Stream, g0: int, rows: Range, inner: Range) -> tuple[int, _Cut, _Cut, tuple[Guard, ...]]:
+def _cuts(stream: Stream, g0: int, rows: Range, inner: Range) -> tuple[int, Cut, Cut, tuple[Guard, ...]]:
     """Address of a piece, what is left of its rows and of its inner loops, and of its guards."""
-    first = _cut(stream.g0, g0 if stream.g0 else 0, 1)
-    second, third = _cut(stream.g1, *rows), _cut(stream.g2, *inner)
+    first = cut(stream.g0, g0 if stream.g0 else 0, 1)
+    second, third = cut(stream.g1, *rows), cut(stream.g2, *inner)
     guards: tuple[Guard, ...] = ()
     if stream.guards:
         steps = first.steps + second.steps + third.steps

@@ -1,6 +1,7 @@
 """What instructions do to arrays. The simulator fetches and stores; these functions are everything in between.
 
-Every operand arrives as an array of shape (rows, inner); an operand that does not use a group of loops has 1 there.
+Every operand arrives as an array of shape (rows, inner); an operand that does not use a group of loops has 1 there. MATMUL
+and VECTOR take axes in front of these: as many instructions that are alike, at once.
 """
 
 from __future__ import annotations
@@ -71,20 +72,19 @@ def matmul(i: Instruction, inputs: Inputs) -> Result:
     on = None if inputs.on is None or dtype.kind != "f" or np.isfinite(a).all() else inputs.on
     if not i.blocks:
         return _products(inputs.accumulated, a, weights, on, dtype)
-    rows, split = a.shape[0], (-1, i.blocks, inputs.run)
     before = inputs.accumulated
     if before is not None:
-        before = before.reshape(rows, i.blocks, -1).swapaxes(0, 1)
-    left = a.reshape(rows, *split).transpose(2, 0, 1, 3).reshape(i.blocks, rows, -1)
+        before = _blocked(before, (i.blocks, -1))
+    left = _blocked(a.reshape(*a.shape[:-1], -1, i.blocks, inputs.run).swapaxes(-3, -2), (i.blocks, -1), 3)
     right = _apart(weights, i, inputs)
     on = None if on is None else _apart(on, i, inputs)
-    return _products(before, left, right, on, dtype).swapaxes(0, 1).reshape(rows, -1)
+    return _products(before, left, right, on, dtype).swapaxes(-3, -2).reshape(*a.shape[:-1], -1)
 
 
 def _apart(weights: Array, i: Instruction, inputs: Inputs) -> Array:
     """A tile's rows by the block that they belong to."""
-    split = (-1, i.blocks, inputs.run)
-    return weights.reshape(*split, weights.shape[1]).swapaxes(0, 1).reshape(i.blocks, -1, weights.shape[1])
+    right = weights.reshape(*weights.shape[:-2], -1, i.blocks, inputs.run, weights.shape[-1])
+    return right.swapaxes(-4, -3).reshape(*weights.shape[:-2], i.blocks, -1, weights.shape[-1])
 
 
 def _products(before: Array | None, a: Array, weights: Array, on: Array | None, dtype: np.dtype[Any]) -> Array:
@@ -96,6 +96,11 @@ def _products(before: Array | None, a: Array, weights: Array, on: Array | None, 
         more = contract(total, a[..., k : k + 1], weights[..., k : k + 1, :], dtype)
         total = np.where(on[..., k : k + 1, :], more, total)
     return total
+
+
+def _blocked(array: Array, split: tuple[int, int], axes: int = 1) -> Array:
+    """Rows of columns in blocks, the blocks in front of the rows. ``axes``: that the columns are."""
+    return array.reshape(*array.shape[: array.ndim - axes], *split).swapaxes(-3, -2)
 
 
 def epilogue(i: Instruction, inputs: Inputs) -> Array:
@@ -112,7 +117,7 @@ def vector(i: Instruction, inputs: Inputs) -> Result:
     operands = [inputs.operands[name] for name in ("a", "b", "c", "d") if name in inputs.operands]
     value = operands[0] if inputs.pre is None else run(inputs.pre, operands, None, inputs.index)
     if i.reducer:
-        value = reduce(REDUCERS[i.reducer], np.broadcast_to(value, (i.count1, i.count2)))[:, None]
+        value = reduce(REDUCERS[i.reducer], np.broadcast_to(value, (*value.shape[:-2], i.count1, i.count2)))[..., None]
     if inputs.post is not None:
         value = run(inputs.post, operands, value, inputs.index)
     return value

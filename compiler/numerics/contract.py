@@ -10,6 +10,7 @@ from compiler.numerics.exact import Array
 
 _BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
+_NARROW = 1 << 12  # elements of one accumulator of many, up to which all are worked on at once
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
 _HOLD = (np.dtype(np.int32), np.dtype(np.int64))  # what holds every such sum: no way through a wider type is needed
@@ -43,12 +44,27 @@ def _contract_ordered(out: Array, a: Array, b: Array) -> None:
     a = np.broadcast_to(a, batch + a.shape[-2:])
     b = np.broadcast_to(b, batch + b.shape[-2:])
     with np.errstate(all="ignore"):
-        if out.shape[-1] >= 16:
+        if out.shape[-1] * out.shape[-2] > _NARROW:
             for place in np.ndindex(*batch):
                 _matrix(out[place], a[place], b[place])
-        else:  # narrow matrices: all of the batch at once
-            for k in range(a.shape[-1]):
-                out += a[..., :, k, None] * b[..., None, k, :]
+        else:
+            _matrices(out, a, b)
+
+
+def _matrices(out: Array, a: Array, b: Array) -> None:
+    """Many small products at once, as many as stay in the second-level cache."""
+    rows, columns, inner = out.shape[-2], out.shape[-1], a.shape[-1]
+    flat = out.reshape(-1, rows, columns)  # a view: ``contract`` made it
+    a, b = a.reshape(-1, rows, inner), b.reshape(-1, inner, columns)
+    step = max(1, _BLOCK // (rows * columns))
+    for at in range(0, len(flat), step):
+        total = flat[at : at + step]
+        left = np.ascontiguousarray(a[at : at + step].transpose(2, 0, 1))
+        right = b[at : at + step]
+        product = np.empty_like(total)
+        for k in range(inner):
+            np.multiply(left[k][:, :, None], right[:, k, None, :], out=product)
+            np.add(total, product, out=total)
 
 
 def _matrix(out: Array, a: Array, b: Array) -> None:

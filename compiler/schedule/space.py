@@ -17,7 +17,7 @@ from compiler.isa.flow import Touched
 from compiler.isa.lines import lines
 from compiler.isa.tables import Pool
 from compiler.schedule import place as pl
-from compiler.schedule.timings import Timings
+from compiler.isa.timings import Timings
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.isa.binary import Binary
-from compiler.isa.instruction import Flag
+from compiler.isa.instruction import Flag, Instruction
 from compiler.isa.program import Program
 from compiler.isa.resources import Counters, Io, Memory, Storage
 from compiler.isa.timing import CHAIN, lanes
@@ -34,33 +34,43 @@ class Tally:
         self.external_in = 0
         self.end = 0
 
-    def moved(self, p: Prepared) -> None:
-        """Memory traffic of an instruction that has read its operands and stored its result."""
-        self.read += p.read_bytes
-        if p.out is not None:
-            self.written += p.out_bytes
+    def moved(self, nbytes: int, *, write: bool) -> None:
+        """Bytes taken from memory, or put there."""
+        if write:
+            self.written += nbytes
+        else:
+            self.read += nbytes
 
-    def product(self, p: Prepared, a: Array, cells: int, sums: Array, post: Program | None) -> None:
-        """A matrix product of ``a`` by a tile of which so many cells are on, into ``sums``, with its epilogue."""
-        rows, columns = self.target.matrix.tiles[p.reads["a"].stream.dtype]
-        macs = sums.shape[0] * cells
-        alu = sums.size * _arithmetic(post)
-        self.executed += sums.shape[0] * columns * (2 * rows + _arithmetic(post))
-        if not p.i.flags & _EXTRA:
+    def product(
+        self, i: Instruction, dtype: str, a: Array, cells: int, sums: Array, post: Program | None, times: int = 1
+    ) -> None:
+        """``times`` matrix products of ``a``, of type ``dtype``, and ``cells`` weights into ``sums``, with their epilogue."""
+        rows, columns = self.target.matrix.tiles[dtype]
+        macs = times * sums.shape[0] * cells
+        alu = times * sums.size * _arithmetic(post)
+        self.executed += times * sums.shape[0] * columns * (2 * rows + _arithmetic(post))
+        if not i.flags & _EXTRA:
             self.operations += 2 * macs + alu
         energy = self.target.energy
         self.energy_fj += macs * energy[f"mac_{8 * a.itemsize}"] + alu * energy["alu"]
 
     def elements(
-        self, p: Prepared, points: int, inner: int, widest: int, pre: Program | None, post: Program | None
+        self,
+        i: Instruction,
+        points: int,
+        inner: int,
+        widest: int,
+        pre: Program | None,
+        post: Program | None,
+        times: int = 1,
     ) -> None:
-        """A vector instruction that produced ``points`` results from ``inner`` elements each."""
-        per_element = _arithmetic(pre) + (1 if p.i.reducer else 0)
-        alu = points * inner * per_element + points * _arithmetic(post)
+        """``times`` vector instructions that produced ``points`` results from ``inner`` elements each."""
+        per_element = _arithmetic(pre) + (1 if i.reducer else 0)
+        alu = times * (points * inner * per_element + points * _arithmetic(post))
         width = lanes(self.target, widest)
-        slots = -(-points // width) * inner if p.i.reducer == CHAIN else -(-points * inner // width)
-        self.executed += (slots * per_element + -(-points // width) * _arithmetic(post)) * width
-        if not p.i.flags & _EXTRA:
+        slots = -(-points // width) * inner if i.reducer == CHAIN else -(-points * inner // width)
+        self.executed += times * (slots * per_element + -(-points // width) * _arithmetic(post)) * width
+        if not i.flags & _EXTRA:
             self.operations += alu
         self.energy_fj += alu * self.target.energy["alu"]
 

@@ -120,6 +120,16 @@ class Memory:
             self._note("activations", int(below[0]), int(below[-1]) + 1, self.persistent_lines)
         self._note("scratch", int(lines[0]), int(lines[-1]) + 1, self.scratch_line)
 
+    def note_range(self, low: Array, high: Array) -> None:
+        """``note_touched`` for many pieces: lines from ``low`` to ``high``, exclusive, of each."""
+        for name, border, stop in (
+            ("activations", self.persistent_lines, np.minimum(high, self.scratch_line)),
+            ("scratch", self.scratch_line, high),
+        ):
+            used = stop[stop > np.maximum(low, border)]
+            if used.size:
+                self.top[name] = max(self.top[name], int(used.max()) - border)
+
     def _note(self, name: str, start: int, stop: int, low: int) -> None:
         """Lines from ``start`` to ``stop``, exclusive, in the region that begins at ``low``."""
         if stop > max(start, low) and stop - low > self.top[name]:

@@ -17,7 +17,7 @@ Lines = slice | Array
 
 
 # By bytes of an element: the whole number as wide, and the largest one.
-_BITS = {size: (np.dtype(f"u{size}"), (1 << 8 * size) - 1) for size in (1, 2, 4, 8)}
+BITS = {size: (np.dtype(f"u{size}"), (1 << 8 * size) - 1) for size in (1, 2, 4, 8)}
 
 
 class OutsideError(Exception):
@@ -133,7 +133,7 @@ class Piece:
     def check_defined(self, shadow: Array, copy: int) -> bool:
         """Whether every byte has been written: 255 in ``shadow``. Written once, written for good."""
         if copy not in self.arrived:
-            unsigned, all_ones = _BITS[self.dtype.itemsize]
+            unsigned, all_ones = BITS[self.dtype.itemsize]
             view = self._view(shadow, unsigned)
             if view is None:
                 view = shadow.view(unsigned)[self.index if self.inside is None else self.index[self.inside]]
@@ -144,7 +144,7 @@ class Piece:
 
     def mark_defined(self, shadow: Array, copy: int) -> None:
         if copy not in self.marked:
-            unsigned, all_ones = _BITS[self.dtype.itemsize]
+            unsigned, all_ones = BITS[self.dtype.itemsize]
             view = self._view(shadow, unsigned)
             if view is not None:
                 view[...] = all_ones

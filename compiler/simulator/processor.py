@@ -118,7 +118,8 @@ class Processor:
         if out is not None and result is not None:
             out.write(window.data, result)
             window.note_write(out, p.spans["out"][1] + cycle)
-        tally.moved(p)
+        tally.moved(p.read_bytes, write=False)
+        tally.moved(p.out_bytes, write=True)
         tally.end = max(tally.end, end)
         return p.out is None and result is not None and bool(result.all())
 
@@ -184,7 +185,7 @@ class Processor:
         assert sums is not None
         last = bool(i.flags & _LAST)
         post = self._program(i.post) if last else None
-        tally.product(p, a, slot.cells or slot.tile.size, sums, post)
+        tally.product(i, p.reads["a"].stream.dtype, a, slot.cells or slot.tile.size, sums, post)
         if not last:
             open_sums[i.row] = sums
             return None
@@ -243,7 +244,7 @@ class Processor:
         result = meaning.vector(i, Inputs(self._operands(p, host), pre=pre, post=post, index=self._index(p)))
         if p.number not in self._widest:
             self._widest[p.number] = widest(self.binary, i)
-        tally.elements(p, i.count1, i.count2, self._widest[p.number], pre, post)
+        tally.elements(i, i.count1, i.count2, self._widest[p.number], pre, post)
         return result
 
     def _move(self, p: Prepared, cycle: int, host: Host, tally: Tally) -> Array:

@@ -19,8 +19,10 @@ from compiler.simulator.count import Tally
 from compiler.simulator.course import check_latency, follow
 from compiler.simulator.fault import SimulationError
 from compiler.simulator.forms import Array
+from compiler.simulator.placing import Unclear
 from compiler.simulator.prepare import Prepared
 from compiler.simulator.processor import Host, Processor
+from compiler.simulator.whole import Whole
 from compiler.targets import Target
 
 Feed = Mapping[str, Any]
@@ -145,10 +147,25 @@ def execute(
 
 
 def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple[list[Outputs], Counters]:
+    if len(feeds) == 1 and (found := together(binary, target, feeds[0])) is not None:
+        return [found[0]], found[1]
     named, counted, _ = execute(loaded(binary, target), feeds)
     if binary.exact and any(counters != counted[0] for counters in counted):
         raise ModelError("inferences of one program have different counters; this is a defect of the simulator")
     return named, most(counted)
+
+
+def together(binary: Binary, target: Target, feed: dict[str, Array]) -> tuple[Outputs, Counters] | None:
+    """One inference with all instructions that are alike at once; None for a program that is to be taken one by one."""
+    try:
+        whole = Whole(binary, target)
+        host = Host(binary, feed)
+        tally = whole.run(host)
+    except Unclear:
+        return None
+    if not all(sent.all() for sent in host.sent.values()):
+        return None
+    return _named(binary, host), tally.counters(binary, whole.memory, binary.interval)
 
 
 def _named(binary: Binary, host: Host) -> Outputs:

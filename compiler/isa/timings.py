@@ -17,42 +17,43 @@ from compiler.isa.table import TABLE, Timing, time
 if TYPE_CHECKING:
     from compiler.isa.instruction import Instruction
     from compiler.isa.machine import Machine
-    from compiler.isa.tables import Pool
+    from compiler.isa.tables import Tables
 
 Periods = tuple[int, int, int, int]  # by number of a range; the first is of operands that no range selects
 
 
 class Timings:
-    """``time`` of instructions over one pool of tables, remembered."""
+    """``time`` of instructions over one set of tables, remembered."""
 
-    def __init__(self, machine: Machine, pool: Pool) -> None:
-        self._machine, self._pool = machine, pool
+    def __init__(self, machine: Machine, tables: Tables) -> None:
+        self._machine, self._tables = machine, tables
         self._periods: dict[tuple[int, ...], Periods] = {}
         self._found: dict[tuple[int, ...], Timing] = {}
 
     def of(self, i: Instruction) -> Timing:
         """What ``compiler.isa.table.time`` says of the instruction."""
         if i.gather:  # data says where it goes
-            return time(self._machine, self._pool, i)
+            return time(self._machine, self._tables, i)
         kind = (i.opcode, i.a, i.b, i.c, i.d, i.out)
         periods = self._periods.get(kind)
         if periods is None:
-            periods = self._periods[kind] = self._repeats(i)
+            periods = self._periods[kind] = self.repeats(i)
         key = (
             *kind, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3,
             i.start1 % periods[1], i.start2 % periods[2], i.start3 % periods[3],
         )  # fmt: skip
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = time(self._machine, self._pool, i)
+            found = self._found[key] = time(self._machine, self._tables, i)
         return found
 
-    def _repeats(self, i: Instruction) -> Periods:
+    def repeats(self, i: Instruction) -> Periods:
+        """By range, after how many points the instruction takes the same time again."""
         found = [1, 1, 1, 1]
         for operand in TABLE[Op(i.opcode)].operands:
             reference = getattr(i, operand.field)
             if reference:
-                rows, inner = _of(self._pool.streams[reference - 1])
+                rows, inner = _of(self._tables.streams[reference - 1])
                 found[operand.rows] = lcm(found[operand.rows], rows)
                 found[operand.inner] = lcm(found[operand.inner], inner)
         return found[0], found[1], found[2], found[3]

@@ -1,0 +1,102 @@
+"""Many pieces of one shape read and written at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from compiler.simulator.forms import Array, Form
+from compiler.simulator.pieces import BITS
+from compiler.simulator.placing import Unclear
+
+_SMALL = 1 << 9  # elements of pieces that are taken one by one through their index
+
+
+class Shape:
+    """The elements of pieces that differ in their address only, counted from their first one.
+
+    ``key``: equal for equal shapes. ``first``: bytes from the line that a form counts from to its first element.
+    """
+
+    def __init__(self, form: Form, fill: float) -> None:
+        self.dtype, self.shape, self.inside, self.fill = form.dtype, form.shape, form.inside, fill
+        self._outside = None if self.inside is None else ~self.inside
+        self.size = form.shape[0] * form.shape[1]
+        self.place = form.place
+        self._offsets: Array | None = None
+        if self.place is not None:
+            self.first = self.place[0]
+            self.key: tuple[Any, ...] = (form.dtype.str, form.shape, *self.place[1:])
+            return
+        offsets = form.addresses()
+        inside = offsets if self.inside is None else offsets[self.inside]
+        self.first = int(inside.min()) if inside.size else 0
+        self._offsets = offsets - self.first if self.inside is None else np.where(self.inside, offsets - self.first, 0)
+        mask = b"" if self.inside is None else np.packbits(self.inside).tobytes()
+        self.key = (form.dtype.str, form.shape, self._offsets.tobytes(), mask, repr(fill))
+
+    @cached_property
+    def index(self) -> Array:
+        """By element its position behind the first one, in elements."""
+        offsets = self._offsets
+        if offsets is None:
+            assert self.place is not None
+            _, extents, strides = self.place
+            offsets = np.zeros(extents, np.int64)
+            for axis, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
+                offsets += (np.arange(extent) * stride).reshape((-1, *(1 for _ in extents[axis + 1 :])))
+            offsets = offsets.reshape(self.shape)
+        return offsets // self.dtype.itemsize
+
+    def _views(self, at: Array, data: Array, dtype: np.dtype[Any]) -> list[Array] | None:
+        """Each piece as a part of memory; None when they are not, or small and many."""
+        if self.place is None or (len(at) > 1 and self.size <= _SMALL):
+            return None
+        _, extents, strides = self.place
+        return [np.ndarray(extents, dtype, data, start, strides) for start in at.tolist()]
+
+    def _places(self, at: Array) -> Array:
+        return (at // self.dtype.itemsize)[:, None, None] + self.index
+
+    def read(self, at: Array, data: Array) -> Array:
+        """The pieces at the addresses ``at``, as (pieces, rows, inner). May be a view of memory: use it before a write."""
+        views = self._views(at, data, self.dtype)
+        if views is None:
+            values: Array = data.view(self.dtype)[self._places(at)]
+            if self._outside is not None:
+                np.copyto(values, self.dtype.type(self.fill), where=self._outside)
+            return values
+        if len(views) == 1:
+            return views[0].reshape(1, *self.shape)
+        values = np.empty((len(at), *self.shape), self.dtype)
+        for value, view in zip(values, views, strict=True):
+            value[...] = view.reshape(self.shape)
+        return values
+
+    def write(self, at: Array, data: Array, values: Array) -> None:
+        """Store ``values``, which broadcast to (pieces, rows, inner)."""
+        self._store(at, data, self.dtype, np.broadcast_to(values, (len(at), *self.shape)))
+
+    def _store(self, at: Array, data: Array, dtype: np.dtype[Any], values: Array) -> None:
+        views = self._views(at, data, dtype)
+        if views is None:
+            data.view(dtype)[self._places(at)] = values
+            return
+        for value, view in zip(values, views, strict=True):
+            view[...] = value.reshape(view.shape)
+
+    def require(self, at: Array, shadow: Array) -> None:
+        """``Unclear`` unless every byte of the pieces has been written: 255 in ``shadow``."""
+        unsigned, all_ones = BITS[self.dtype.itemsize]
+        if self.inside is not None and not self.inside.any():
+            return
+        for view in self._views(at, shadow, unsigned) or [shadow.view(unsigned)[self._places(at)]]:
+            if int(view.min()) != all_ones:  # what is outside stands for the first element
+                raise Unclear
+
+    def mark(self, at: Array, shadow: Array) -> None:
+        """Note that every byte of the pieces has been written."""
+        unsigned, all_ones = BITS[self.dtype.itemsize]
+        self._store(at, shadow, unsigned, np.broadcast_to(np.array(all_ones, unsigned), (len(at), *self.shape)))

@@ -1,0 +1,302 @@
+"""Instructions that are alike in all but addresses, executed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from compiler.isa import meaning
+from compiler.isa.instruction import Flag, Instruction, Op
+from compiler.isa.meaning import Inputs
+from compiler.isa.program import Program
+from compiler.isa.tables import program_of
+from compiler.isa.timing import widest
+from compiler.simulator.batch import Shape
+from compiler.simulator.count import Tally
+from compiler.simulator.forms import Array
+from compiler.simulator.pieces import coordinates
+from compiler.simulator.placing import Crowd, Unclear, numbered
+
+if TYPE_CHECKING:
+    from compiler.isa.binary import Binary
+    from compiler.simulator.memory import Memory
+    from compiler.simulator.processor import Host
+    from compiler.simulator.sequence import Sequence as Order
+    from compiler.targets import Target
+
+_AT_ONCE = 1 << 18  # elements worked on together: they stay in a cache
+_LAST = int(Flag.LAST)
+
+
+class Part(NamedTuple):
+    """One of the arrays of a team that was computed together."""
+
+    array: Array
+    number: int
+
+
+@dataclass(frozen=True)
+class Team:
+    """``i``: one of the instructions; what they have in common holds for all. ``shapes``: by role, ``out`` too. ``load``: of
+    the weights in constant memory that a product uses, ``run``, their rows per block, and ``on``, which of their cells are on
+    (None: all). ``dtype``: of operand ``a``."""
+
+    i: Instruction
+    crowd: Crowd
+    shapes: dict[str, Shape]
+    pre: Program | None
+    post: Program | None
+    load: Shape | None = None
+    run: int = 0
+    on: Array | None = None
+    dtype: str = ""
+    widest: int = 0
+
+    @property
+    def step(self) -> int:
+        """How many are executed in one call."""
+        i = self.i
+        sizes = [shape.size for shape in self.shapes.values()] + [
+            i.count1 * max(i.count2, i.count3),
+            i.count2 * i.count3,
+        ]
+        return max(1, _AT_ONCE // max(sizes))
+
+
+class Work:
+    """One inference of a program under way."""
+
+    def __init__(self, binary: Binary, target: Target, memory: Memory, host: Host, order: Order) -> None:
+        count = len(binary.instructions)
+        self.binary, self.memory, self.host, self.order = binary, memory, host, order
+        self.tally = Tally(target)
+        self.constant = np.zeros(count, np.bool_)  # LOADWs of what is never written: read when a product needs it
+        self.teams: list[Team] = []
+        self._team_of = np.full(count, -1, np.int64)
+        self._known: dict[tuple[object, ...], int] = {}
+        self._shapes: list[Shape] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._at: dict[str, Array] = {}
+        self._shape_of: dict[str, Array] = {}
+        self._tiles: dict[int, Part] = {}
+        self._sums: dict[int, Part] = {}
+
+    # -- what is alike ----------------------------------------------------------------------------------------------------
+
+    def shape(self, shape: Shape) -> int:
+        """The number of a shape, the same for equal ones."""
+        number = self._numbers.setdefault(shape.key, len(self._shapes))
+        if number == len(self._shapes):
+            self._shapes.append(shape)
+        return number
+
+    def place(self, role: str, members: Array, shapes: Array, at: Array) -> None:
+        """Shapes and addresses of an operand of ``members``."""
+        for table, values in ((self._shape_of, shapes), (self._at, at)):
+            table.setdefault(role, np.full(len(self.constant), -1, np.int64))[members] = values
+
+    def shapes_of(self, role: str) -> Array:
+        """By instruction the number of an operand's shape."""
+        return self._shape_of[role]
+
+    def team(self, crowd: Crowd, columns: Sequence[Array]) -> Array:
+        """The number of each member's team; ``columns``: what else than their kind decides it."""
+        firsts, which = (
+            numbered(columns) if columns else (np.zeros(1, np.int64), np.zeros(len(crowd.kind.members), int))
+        )
+        codes = []
+        for n in firsts.tolist():
+            member = int(crowd.kind.members[n])
+            made = self._made(crowd, member)
+            key = self._key(made, member)
+            if key not in self._known:
+                self._known[key] = len(self.teams)
+                self.teams.append(made)
+            codes.append(self._known[key])
+        found = np.array(codes)[which]
+        self._team_of[crowd.kind.members] = found
+        return found
+
+    def _made(self, crowd: Crowd, member: int) -> Team:
+        i = crowd.kind.first
+        operands = [*crowd.reads, *((crowd.out,) if crowd.out else ())]
+        shapes = {o.access.role: self._shapes[self._shape_of[o.access.role][member]] for o in operands}
+        post = program_of(self.binary, i.post)
+        wide = widest(self.binary, i) if i.opcode == Op.VECTOR else 0
+        dtype = self.binary.streams[i.a - 1].dtype if i.a else ""
+        load, run, on = None, 0, None
+        if i.opcode == Op.MATMUL:
+            loading = self.order.weights[member]
+            run = int(self.binary.instructions["start3"][loading])
+            weights = self._shapes[self._shape_of["a"][loading]]
+            load = weights if self.constant[loading] else None
+            on = _on(i, weights, (i.count2, i.count3 // max(1, i.blocks)))
+        return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, on, dtype, wide)
+
+    def require_cells(self, i: Instruction, shapes: Sequence[Shape]) -> None:
+        """``Unclear`` unless a LOADW of each of these shapes turns on as many cells as it says."""
+        for shape in shapes:
+            _on(i, shape, (i.count1, i.count2))
+
+    def _key(self, team: Team, member: int) -> tuple[object, ...]:
+        i = team.i
+        indexed = any(step.op == "index" for program in (team.pre, team.post) if program for step in program.steps)
+        alone = indexed or i.port or i.opcode == Op.FETCH
+        shapes = tuple((role, self._shape_of[role][member]) for role in team.shapes)
+        run = i.start3 if i.opcode == Op.LOADW else team.run
+        return (
+            i.opcode, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3, run, shapes, i.offset,
+            team.load.key if team.load else None, None if team.on is None else team.on.tobytes(),
+            int(team.crowd.kind.members[0]) if alone else -1, team.dtype, team.widest,
+        )  # fmt: skip
+
+    # -- executing --------------------------------------------------------------------------------------------------------
+
+    def run(self, members: Array) -> None:
+        """Execute instructions of one team that need nothing of each other."""
+        team = self.teams[int(self._team_of[members[0]])]
+        execute = _EXECUTE[team.i.opcode]
+        step = 1 if team.i.opcode in _ONE_BY_ONE else team.step
+        for at in range(0, len(members), step):
+            some = members[at : at + step]
+            result = execute(self, team, some)
+            if result is not None:
+                place, out = self._at["out"][some], team.shapes["out"]
+                out.write(place, self.memory.data, result)
+                out.mark(place, self.memory.shadow)
+
+    def _read(self, team: Team, role: str, members: Array) -> Array:
+        shape, at = team.shapes[role], self._at[role][members]
+        if int(at.max()) >= self.memory.constant_lines * self.memory.line_bytes:
+            shape.require(at, self.memory.shadow)
+        return shape.read(at, self.memory.data)
+
+    def _operands(self, team: Team, members: Array) -> dict[str, Array]:
+        return {role: self._read(team, role, members) for role in team.shapes if role != "out"}
+
+    def _index(self, team: Team, members: Array) -> Callable[[int], Array]:
+        """Loop coordinates as ``Processor`` has them, an array for each member."""
+        i, crowd, records = team.i, team.crowd, self.binary.instructions[members]
+        out = crowd.out
+        assert out is not None
+        users = (o for o in crowd.reads if o.stream.g2 and not (i.opcode == Op.MATMUL and o.access.role == "a"))
+        inner = next(users, out)
+        matmul = i.opcode == Op.MATMUL
+
+        def index(loop: int) -> Array:
+            g0, g1 = len(out.stream.g0), len(out.stream.g1)
+            if loop < g0:
+                rows = [coordinates(out.stream.g0, loop, n, 1) for n in records["g0"].tolist()]
+                return np.stack(rows)[:, None, :]
+            if loop < g0 + g1:
+                rows = [coordinates(out.stream.g1, loop - g0, n, i.count1) for n in records["start1"].tolist()]
+                return np.stack(rows)[:, :, None]
+            starts, count = (records["start3"], i.count3) if matmul else (records["start2"], i.count2)
+            rows = [coordinates(inner.stream.g2, loop - g0 - g1, n, count) for n in starts.tolist()]
+            return np.stack(rows)[:, None, :]
+
+        return index
+
+    def _loadw(self, team: Team, members: Array) -> None:
+        i = team.i
+        tiles, shape = self._read(team, "a", members), (len(members), i.count1, i.count2)
+        if tiles.shape != shape or not tiles.flags.owndata:  # not read into an array of its own
+            tiles = np.array(np.broadcast_to(tiles, shape))
+        on = _on(i, team.shapes["a"], (i.count1, i.count2))
+        if on is not None:
+            tiles[:, ~on] = 0
+        for n, number in enumerate(members.tolist()):
+            self._tiles[number] = Part(tiles, n)
+
+    def _weights(self, team: Team, members: Array) -> Array:
+        loads = self.order.weights[members]
+        if team.load is None:
+            return _gathered([self._tiles[n] for n in loads.tolist()])
+        tiles = team.load.read(self._at["a"][loads], self.memory.data)
+        tiles = np.broadcast_to(tiles, (len(loads), team.i.count2, team.i.count3 // max(1, team.i.blocks)))
+        return tiles if team.on is None else np.where(team.on, tiles, tiles.dtype.type(0))
+
+    def _matmul(self, team: Team, members: Array) -> Array | None:
+        i, numbers = team.i, members.tolist()
+        a = np.broadcast_to(self._read(team, "a", members), (len(members), i.count1, i.count2))
+        before = None
+        if self.order.before[members[0]] >= 0:
+            before = _gathered([self._sums.pop(n) for n in self.order.before[members].tolist()])
+        weights = self._weights(team, members)
+        inputs = Inputs({"a": a}, accumulated=before, weights=weights, run=team.run, on=team.on)
+        sums = meaning.matmul(i, inputs)
+        assert sums is not None
+        last = bool(i.flags & _LAST)
+        post = team.post if last else None
+        self.tally.product(i, team.dtype, a[0], i.offset or weights[0].size, sums[0], post, len(members))
+        if not last:
+            for n, number in enumerate(numbers):
+                self._sums[number] = Part(sums, n)
+            return None
+        operands = {role: self._read(team, role, members) for role in team.shapes if role not in ("a", "out")}
+        return meaning.epilogue(i, Inputs(operands, post=post, accumulated=sums, index=self._index(team, members)))
+
+    def _vector(self, team: Team, members: Array) -> Array | None:
+        i = team.i
+        inputs = Inputs(self._operands(team, members), pre=team.pre, post=team.post, index=self._index(team, members))
+        self.tally.elements(i, i.count1, i.count2, team.widest, team.pre, team.post, len(members))
+        return meaning.vector(i, inputs)
+
+    def _move(self, team: Team, members: Array) -> Array:
+        return self._read(team, "a", members)
+
+    def _recv(self, team: Team, members: Array) -> Array:
+        i, size = team.i, team.shapes["out"].dtype.itemsize
+        values = self.host.inputs[i.port - 1][i.offset // size :][: i.count1 * i.count2]
+        self.tally.bytes_in += values.nbytes
+        return values.reshape(1, i.count1, i.count2)
+
+    def _fetch(self, team: Team, members: Array) -> Array:
+        i = team.i
+        values = np.frombuffer(self.binary.external, team.shapes["out"].dtype, i.count1 * i.count2, i.offset)
+        self.tally.external_in += values.nbytes
+        return values.reshape(1, i.count1, i.count2)
+
+    def _send(self, team: Team, members: Array) -> None:
+        i, size = team.i, team.shapes["a"].dtype.itemsize
+        place = slice(i.offset // size, i.offset // size + i.count1 * i.count2)
+        sent = self.host.sent[i.port - 1][place]
+        if sent.any():
+            raise Unclear
+        sent[:] = True
+        values = np.broadcast_to(self._read(team, "a", members)[0], (i.count1, i.count2)).reshape(-1)
+        self.host.outputs[i.port - 1].reshape(-1)[place] = values
+        self.tally.bytes_out += values.nbytes
+
+
+def _on(i: Instruction, weights: Shape, shape: tuple[int, int]) -> Array | None:
+    """Which cells of a tile are on, for an instruction that says how many; None when all are."""
+    if not i.offset:
+        return None
+    on = np.ones(shape, np.bool_) if weights.inside is None else np.broadcast_to(weights.inside, shape)
+    if np.count_nonzero(on) != i.offset:
+        raise Unclear
+    return on
+
+
+def _gathered(parts: Sequence[Part]) -> Array:
+    """Parts as one array; where they lie in order in one, it is that one or a part of it."""
+    array, first = parts[0]
+    if all(part.array is array and part.number == first + n for n, part in enumerate(parts)):
+        return array[first : first + len(parts)]
+    return np.stack([part.array[part.number] for part in parts])
+
+
+_ONE_BY_ONE = frozenset(map(int, (Op.RECV, Op.SEND, Op.FETCH)))
+_EXECUTE: dict[int, Callable[[Work, Team, Array], Array | None]] = {
+    Op.LOADW: Work._loadw,
+    Op.MATMUL: Work._matmul,
+    Op.VECTOR: Work._vector,
+    Op.MOVE: Work._move,
+    Op.RECV: Work._recv,
+    Op.SEND: Work._send,
+    Op.FETCH: Work._fetch,
+}

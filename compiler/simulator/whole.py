@@ -1,0 +1,210 @@
+"""A whole program at once: one inference through a program without branches, checked and executed by kinds.
+
+``Processor`` takes one instruction after the other and says which breaks a rule. Here the same rules are applied to all
+instructions of a kind together, and those that are alike and need nothing of each other are computed in one call. What is
+computed is the same to the bit, and so is what is counted; ``Unclear`` leaves a program to ``Processor``.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from compiler.isa.instruction import Op
+from compiler.isa.stream import Stream
+from compiler.simulator.batch import Shape
+from compiler.simulator.count import Tally
+from compiler.simulator.hazards import Accesses, checked, distinct, together
+from compiler.simulator.levels import groups, levels
+from compiler.simulator.memory import Memory
+from compiler.simulator.placing import Crowd, Placed, Placing, Unclear
+from compiler.simulator.processor import Host
+from compiler.simulator.sequence import sequence
+from compiler.simulator.team import Work
+
+if TYPE_CHECKING:
+    from compiler.isa.alike import Array
+    from compiler.isa.binary import Binary
+    from compiler.simulator.forms import Form
+    from compiler.targets import Target
+
+_STRETCH = 1 << 20  # accesses to lines that are looked at together
+_ALONE = (int(Op.GATHER), int(Op.SCATTER), int(Op.SORT), int(Op.BRANCH))  # kinds that are few
+
+
+class Whole:
+    """One program on its processor, ready for one inference."""
+
+    def __init__(self, binary: Binary, target: Target) -> None:
+        records = self.records = binary.instructions
+        if not len(records) or np.isin(records["opcode"], _ALONE).any():
+            raise Unclear
+        self.binary, self.target = binary, target
+        self.placing = Placing(binary, target)
+        self.crowds = [self.placing.crowd(kind) for kind in binary.kinds]
+        self.cycle = records["cycle"].astype(np.int64)
+        self.beats, self.latency = (np.zeros(len(records), np.int64) for _ in range(2))
+        for crowd in self.crowds:
+            timings = np.array(crowd.timings, np.int64)[crowd.timing]
+            self.beats[crowd.kind.members], self.latency[crowd.kind.members] = timings.T
+        self._check_units()
+        self.end = int((self.cycle + self.latency + self.beats).max())
+        if self.end != binary.latency:
+            raise Unclear
+        self.memory = Memory(binary, target.line_bytes)
+        for crowd in self.crowds:
+            for operand in crowd.reads:
+                self._check_lines(crowd, operand)
+            if crowd.out is not None:
+                self._check_lines(crowd, crowd.out)
+        self.sequence = sequence(binary, self.beats, self.latency)
+
+    def _check_units(self) -> None:
+        """No unit takes an instruction before it is done with the last."""
+        places = {crowd.unit: n for n, crowd in enumerate(self.crowds)}
+        unit = np.zeros(len(self.records), np.int64)
+        for crowd in self.crowds:
+            unit[crowd.kind.members] = places[crowd.unit]
+        unit = unit << 8 | self.records["unit"]
+        order = np.argsort(unit, kind="stable")
+        same = np.diff(unit[order]) == 0
+        if (same & (self.cycle[order][1:] < (self.cycle + self.beats)[order][:-1])).any():
+            raise Unclear
+
+    def _check_lines(self, crowd: Crowd, operand: Placed) -> None:
+        """Pieces lie in memory, in one arena, and results not in the constants; notes how far each region is used."""
+        m, line_bytes = self.binary.memory, self.target.line_bytes
+        low, high = (
+            np.array([getattr(form, name) for form in operand.forms])[operand.which] + operand.line
+            for name in ("low", "high")
+        )
+        empty = np.array([form.low == form.high for form in operand.forms])[operand.which]
+        low, high = low[~empty] * line_bytes, high[~empty] * line_bytes
+        if low.size and (int(low.min()) < 0 or int(high.max()) > m.total):
+            raise Unclear
+        first, last = m.constants + m.state, m.total - m.scratch
+        if m.copies > 1:
+            here = (low >= first) & (high <= first + m.arena)
+            if not (here | (high <= first) | (low >= last)).all():
+                raise Unclear
+        if operand.access.write and (
+            empty.any() or int(low.min()) < m.constants or any(form.repeats for form in operand.forms)
+        ):
+            raise Unclear
+        fed = operand.access.role == "a" and crowd.kind.first.opcode in (Op.LOADW, Op.MATMUL)
+        if self.target.external.all_weights and fed and (low < m.constants).any():
+            raise Unclear
+        if not all(form.contiguous for form in operand.forms) and ((low < last) & (high > last)).any():
+            raise Unclear  # lines with gaps on both sides of a border
+        self.memory.note_range(low // line_bytes, high // line_bytes)
+
+    # -- running --------------------------------------------------------------------------------------------------------
+
+    def run(self, host: Host) -> Tally:
+        """Execute everything; what it used."""
+        work = Work(self.binary, self.target, self.memory, host, self.sequence)
+        sort = self._sorts(work)
+        extra = self._chained()
+        for start, stop in self._stretches():
+            pairs = checked(self._accesses(start, stop), self.memory.ready, self.memory.read_end)
+            mine = extra[(extra >> 32 >= start) & (extra >> 32 < stop) & (extra & 0xFFFFFFFF >= start)]
+            level = levels(distinct(np.append(pairs, mine)), start, stop - start)
+            for members in groups(level, sort[start:stop]):
+                work.run(members + start)
+        for crowd in self.crowds:
+            for operand in (*crowd.reads, *((crowd.out,) if crowd.out else ())):
+                sizes = np.array([form.elements * form.dtype.itemsize for form in operand.forms], np.int64)
+                work.tally.moved(int(sizes[operand.which].sum()), write=operand.access.write)
+        work.tally.end = self.end
+        return work.tally
+
+    def _chained(self) -> Array:
+        """Pairs (later << 32 | earlier) of products and what they use in their plane."""
+        found = []
+        for column in self.sequence:
+            after = np.flatnonzero(column >= 0)
+            found.append(after << 32 | column[after])
+        return np.concatenate(found)
+
+    def _sorts(self, work: Work) -> Array:
+        """By instruction a number for those that are alike in all but addresses; constant weights are taken when used."""
+        sort = np.full(len(self.records), -1, np.int64)
+        shapes: dict[tuple[int, str], Shape] = {}
+        for crowd in sorted(self.crowds, key=lambda crowd: crowd.kind.first.opcode != Op.LOADW):
+            operands = [*crowd.reads, *((crowd.out,) if crowd.out else ())]
+            columns = []
+            for operand in operands:
+                places = [self._shape(operand.stream, form, shapes) for form in operand.forms]
+                named = [work.shape(shape) for shape in places]
+                first = np.array([shape.first for shape in places])[operand.which]
+                at = operand.line * self.target.line_bytes + first
+                work.place(operand.access.role, crowd.kind.members, np.array(named)[operand.which], at)
+                columns.append(np.array(named)[operand.which])
+            if crowd.kind.first.opcode == Op.LOADW and self._constant(crowd.reads[0]):
+                work.constant[crowd.kind.members] = True
+                work.require_cells(crowd.kind.first, places)
+                continue
+            if crowd.kind.first.opcode == Op.MATMUL:
+                loads = self.sequence.weights[crowd.kind.members]
+                columns += [work.shapes_of("a")[loads], work.constant[loads], self.records["start3"][loads]]
+            sort[crowd.kind.members] = work.team(crowd, columns)
+        return sort
+
+    def _shape(self, stream: Stream, form: Form, known: dict[tuple[int, str], Shape]) -> Shape:
+        key = (id(form), repr(stream.fill))
+        if key not in known:
+            known[key] = Shape(form, stream.fill)
+        return known[key]
+
+    def _constant(self, operand: Placed) -> bool:
+        """Whether all of an operand lies where nothing is ever written."""
+        high = np.array([form.high for form in operand.forms])[operand.which] + operand.line
+        return bool((high <= self.memory.constant_lines).all())
+
+    def _stretches(self) -> list[tuple[int, int]]:
+        """The program in parts of about as many accesses to lines."""
+        lines = np.zeros(len(self.records), np.int64)
+        for crowd in self.crowds:
+            for operand in self._watched(crowd):
+                lines[crowd.kind.members] += np.array([form.lines.size for form in operand.forms])[operand.which]
+        part = np.cumsum(lines) // _STRETCH
+        starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lines)]
+        return [(a, b) for a, b in pairwise(starts) if a < b]
+
+    def _watched(self, crowd: Crowd) -> list[Placed]:
+        """Operands that may lie where something is written."""
+        return [*(o for o in crowd.reads if not self._constant(o)), *((crowd.out,) if crowd.out else ())]
+
+    def _accesses(self, start: int, stop: int) -> Accesses:
+        parts = []
+        for crowd in self.crowds:
+            low, high = np.searchsorted(crowd.kind.members, (start, stop))
+            if low == high:
+                continue
+            for operand in self._watched(crowd):
+                parts += self._of(crowd, operand, slice(int(low), int(high)))
+        return together(parts)
+
+    def _of(self, crowd: Crowd, operand: Placed, part: slice) -> list[Accesses]:
+        """Accesses of some members to one operand, by what they have in common."""
+        form, timing = operand.which[part], crowd.timing[part]
+        members, line, cycle = crowd.kind.members[part], operand.line[part], crowd.cycle[part]
+        code = form * len(crowd.timings) + timing
+        order = np.argsort(code, kind="stable")
+        found = []
+        for some in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+            f, t = int(form[some[0]]), int(timing[some[0]])
+            shape = operand.forms[f]
+            begin, end = self.placing.span(crowd, operand, shape, crowd.timings[t])
+            size = (len(some), shape.lines.size)
+            place = np.broadcast_to((members[some] * 2 + operand.access.write)[:, None], size)
+            found.append(
+                Accesses(
+                    (line[some][:, None] + shape.lines).ravel(), place.ravel(),
+                    np.broadcast_to(cycle[some][:, None] + begin, size).ravel(),
+                    np.broadcast_to(cycle[some][:, None] + end, size).ravel(),
+                )
+            )  # fmt: skip
+        return found
