@@ -38,57 +38,74 @@ def invoice_pdf(invoice: Invoice) -> bytes:
     paper = Paper(
         title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
     )
-    addressee = document["addressee"]
     paper.facts([
-        ("To", addressee["name"]),
-        *([("Address", addressee["address"])] if addressee["address"] else []),
-        *([("Tax id", addressee["tax_id"])] if addressee["tax_id"] else []),
+        *_addressee(document["addressee"]),
         ("Number", invoice.number),
         ("Issued", instant(document["issued_at"])),
         ("Due", instant(document["due_at"])),
         ("Period", f"{instant(document['period']['start'])} to {instant(document['period']['end'])}"),
     ])  # fmt: skip
-    paper.heading("Lines")
-    paper.table(
-        ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency})"],
-        [
-            *(_row(line, currency) for line in document["lines"]),
-            *(_adjustment_row(one, currency) for one in document.get("adjustments", [])),
-        ],
-        widths=(0.05, 0.27, 0.15, 0.2, 0.18, 0.15),
-        right=4,
-        fine=True,
-    )
-    for one in document.get("adjustments", []):
-        paper.text(f"{one['number']}. {one['title']}: {one['sentence']}", small=True)
-    for line in document["lines"]:
-        if "downgrade" in line:
-            saved = money_exact_format(line["downgrade"]["saved"], currency)
-            paper.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
+    _print_lines(paper, document, currency)
     paper.facts(_totals(document, currency))
     instructions = provider_of(invoice).instructions(invoice)
     if Decimal(document["due"]):
         paper.heading(instructions.title)
         paper.text(f"{instructions.text} Reference: {instructions.reference}.")
-    paper.heading("Quoted against actual")
-    for one in document["quoted_against_actual"]:
-        paper.text(
-            f"Contract {one['contract']}: quoted {money_exact_format(one['quoted'], currency)}, actual "
-            f"{money_exact_format(one['actual'], currency)}, difference {money_exact_format(one['difference'], currency)}."
-        )
-        for named in one["named"]:
-            paper.text(f"- {named['sentence']}", small=True)
+    _print_comparison(paper, document, currency)
     for line in document["lines"]:
         paper.heading(f"Why this amount: line {line['number']}")
         step_table(paper, line["rating"]["steps"])
+    _print_check(paper, invoice)
+    return paper.print()
+
+
+def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
+    """Whom a paper is for; what was not entered is left out."""
+    named = (("To", "name"), ("Address", "address"), ("Tax id", "tax_id"))
+    return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
+
+
+def _print_lines(paper: Paper, document: dict[str, Any], currency: str) -> None:
+    """The table of lines and adjustments, and beneath it what needs a sentence."""
+    adjustments = document.get("adjustments", [])
+    paper.heading("Lines")
+    paper.table(
+        ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency})"],
+        [
+            *(_row(line, currency) for line in document["lines"]),
+            *(_adjustment_row(one, currency) for one in adjustments),
+        ],
+        widths=(0.05, 0.27, 0.15, 0.2, 0.18, 0.15),
+        right=4,
+        fine=True,
+    )
+    for one in adjustments:
+        paper.text(f"{one['number']}. {one['title']}: {one['sentence']}", small=True)
+    for line in document["lines"]:
+        if "downgrade" in line:
+            saved = money_exact_format(line["downgrade"]["saved"], currency)
+            paper.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
+
+
+def _print_comparison(paper: Paper, document: dict[str, Any], currency: str) -> None:
+    """Quoted against actual, every difference in a sentence."""
+    paper.heading("Quoted against actual")
+    for one in document["quoted_against_actual"]:
+        quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
+        paper.text(f"Contract {one['contract']}: quoted {quoted}, actual {actual}, difference {rest}.")
+        for named in one["named"]:
+            paper.text(f"- {named['sentence']}", small=True)
+
+
+def _print_check(paper: Paper, invoice: Invoice) -> None:
+    """How anybody computes the invoice again, offline."""
     paper.heading("Check it yourself")
     paper.text("Download the invoice and the price book as JSON; with the model's own file, offline:")
     paper.code("pip install takt")
     paper.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
     paper.code(f"invoice {invoice.digest}")
-    for line in document["lines"]:
+    for line in invoice.document["lines"]:
         paper.code(f"line {line['number']}: program {line['program']['digest']}")
-    return paper.print()
 
 
 def _row(line: dict[str, Any], currency: str) -> list[str]:
@@ -131,11 +148,8 @@ def credit_note_pdf(note: CreditNote) -> bytes:
     document, currency = note.document, note.currency
     title = f"Credit note {note.number}"
     paper = Paper(title=title, footer=f"{title} - digest {note.digest[:32]}...")
-    addressee = document["addressee"]
     paper.facts([
-        ("To", addressee["name"]),
-        *([("Address", addressee["address"])] if addressee["address"] else []),
-        *([("Tax id", addressee["tax_id"])] if addressee["tax_id"] else []),
+        *_addressee(document["addressee"]),
         ("Number", note.number),
         ("Issued", instant(document["issued_at"])),
         ("Of invoice", document["invoice"]["number"]),

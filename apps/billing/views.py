@@ -23,6 +23,7 @@ from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
 from apps.billing.settling_api import credit_note_response
+from apps.dispatch.models import Lease
 from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
@@ -88,8 +89,16 @@ def _document_context(document: dict[str, Any]) -> dict[str, Any]:
         "lines": [lined(line) for line in document["lines"]],
         "period_start": instant(document["period"]["start"]),
         "period_end": instant(document["period"]["end"]),
+        "jobs": _jobs_of(document),
         "carries": bool(Decimal(document["carried_in"]) or Decimal(document["carried_out"])),
     }
+
+
+def _jobs_of(document: dict[str, Any]) -> dict[str, str]:
+    """Lease -> job, for the leases that the document's lines name."""
+    leases = {row["lease"] for line in document["lines"] for row in line["usage"] if row["lease"]}
+    known = Lease.objects.filter(pk__in=leases).values_list("pk", "stage__job_id")
+    return {str(lease): str(job) for lease, job in known}
 
 
 @require_GET

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from django.test import Client
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.billing.exports import invoice_json
 from apps.billing.selectors import reconcile_all
 from apps.billing.services import invoice_issue
@@ -31,7 +34,7 @@ ITEMS = 24
 
 @pytest.mark.django_db
 def test_what_was_compiled_is_what_ran_is_what_is_billed(
-    cast: Cast, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cast: Cast, tmp_path: Path, capsys: pytest.CaptureFixture[str], as_user: Callable[[User], Client]
 ) -> None:
     scene = Scene(open_market(devices=2), cast, now=timezone.now())
     (program,) = digits_programs(scene, "digits-small", "lpu")
@@ -58,6 +61,14 @@ def test_what_was_compiled_is_what_ran_is_what_is_billed(
     assert invoice.net == contract.net == Decimal(contract.quote.document["net"])
     assert contract_usage(contract).difference == 0
     assert reconcile_all(cast.organisation).differences == []
+
+    page = as_user(cast.viewer).get(f"/invoices/{invoice.pk}").content.decode()
+    for way in (
+        f"/jobs/{job.pk}",
+        f"/programs/{program.pk}",
+        f"/contracts/{contract.pk}",
+    ):  # from the line to its causes
+        assert f'href="{way}"' in page
 
     paper = tmp_path / f"{invoice.number}.json"
     paper.write_text(invoice_json(invoice))

@@ -23,14 +23,15 @@ LINKS = "links => links.map(link => link.getAttribute('href').split('#')[0])"
 NO_PAGES = {
     "accounts:invitation_revoke", "accounts:invite", "accounts:member_remove", "accounts:member_role",
     "accounts:organisation_switch", "accounts:sign_out", "accounts:token_revoke", "billing:budget_delete",
-    "billing:credit_note_file", "billing:focus_file", "billing:invoice_create", "billing:invoice_file",
+    "billing:credit_note_file", "billing:focus_file", "billing:focus_parquet", "billing:invoice_create", "billing:invoice_file",
     "billing:stripe_webhook", "compilation:compare", "compilation:job_cancel", "compilation:job_retry",
     "compilation:processor_remove", "dispatch:job_cancel",
     "dispatch:job_outputs", "fleet:device_switch", "fleet:target_file", "healthz", "metrics", "readyz",
     "planner:alternatives_compile", "planner:plan_json", "pricing:book_json",
     "program_download", "program_graph", "program_timeline", "registry:evaluation_add", "registry:model_detail",
     "registry:sample_add", "registry:version_delete", "registry:version_file", "sales:contract_end",
-    "sales:quote_compare_file", "sales:quote_file", "sales:quote_preview", "sales:quote_share", "sales:quote_unshare", "sales:quote_validity", "sales:quote_withdraw",
+    "sales:quote_compare_file", "sales:quote_file", "sales:quote_preview", "sales:quote_share", "sales:quote_unshare",
+    "sales:quote_validity", "sales:quote_withdraw",
 }  # fmt: skip
 ELSEWHERE = {"billing:stripe_event"}  # tests/stripe/test_walk.py, which has a Stripe to get events from
 VALUES = "cells => cells.map(cell => Number(cell.dataset.value))"
