@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def download_described(media_type: str) -> dict[str, Any]:
-    """The part of an operation's document that names the type of the file it answers with."""
-    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+def download_described(*media_types: str) -> dict[str, Any]:
+    """The part of an operation's document that names the types of the file it answers with."""
+    content = {name: {"schema": {"type": "string", "format": "binary"}} for name in media_types}
     return {"responses": {200: {"description": "The file", "content": content}}}

@@ -1,29 +1,28 @@
-"""Usage and cost in the columns of FOCUS 1.2, the FinOps Foundation's specification of cost data.
+"""Usage and cost in the rows of FOCUS 1.2, the FinOps Foundation's specification of cost data.
 
 Amounts are exact and never rounded: what an invoice's one rounding moved, and what it carries to the next, is a row of
-its own, so that the BilledCost of an invoice's rows sums to what it asks to be paid, to the last digit. Usage that is on
-no invoice yet has no InvoiceId.
+its own, so that the BilledCost of an invoice's rows before tax sums to its payable, to the last digit. A credit note is an
+invoice of its own in these rows, of corrections. Usage that is on no invoice yet has no InvoiceId. Payments, balances and
+refunds of money settle charges and are none, so they have no rows.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from decimal import Context, Decimal, Inexact, localcontext
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from apps.accounts.models import Organisation
-from apps.billing.models import Invoice
+from apps.billing.focus_columns import COLUMNS, Row
+from apps.billing.models import CreditNote, Invoice
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
-from apps.pricing.rating import Rating, decimal_text, exact_sum
-from apps.pricing.rating.book import NO_COMMITMENT
+from apps.pricing.rating import Rating, exact_sum, multiply
 from apps.pricing.rating.decimals import CONTEXT, TERA, subtract
 from apps.registry.models import Project
+from apps.sales.models import Commitment, Contract
 
 PROVIDER = "Takt"
 UNIT = "Tera-operations"  # 10^12 operations
@@ -32,85 +31,62 @@ CHUNK = 500
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column: its name, its type in the specification, whether it may be null, and its only values."""
+class Names:
+    """What rows name beside their own: the organisation, its projects, and of each contract where it ran and under which
+    commitment."""
+
+    organisation: Organisation
+    projects: dict[str, str]
+    regions: dict[str, tuple[str, str]]
+    commitments: dict[str, Commitment]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The executions of a usage row that have one price."""
 
     name: str
-    kind: str
-    nullable: bool = True
-    values: tuple[str, ...] = ()
-
-
-# In the alphabetical order of the specification; `x_` columns are ours, as it allows.
-COLUMNS = (
-    Column("BilledCost", "decimal", nullable=False),
-    Column("BillingAccountId", "string", nullable=False),
-    Column("BillingAccountName", "string"),
-    Column("BillingCurrency", "string", nullable=False),
-    Column("BillingPeriodEnd", "datetime", nullable=False),
-    Column("BillingPeriodStart", "datetime", nullable=False),
-    Column("CapacityReservationId", "string"),
-    Column("CapacityReservationStatus", "string", values=("Used", "Unused")),
-    Column("ChargeCategory", "string", nullable=False, values=("Usage", "Purchase", "Tax", "Credit", "Adjustment")),
-    Column("ChargeClass", "string", values=("Correction",)),
-    Column("ChargeDescription", "string"),
-    Column("ChargeFrequency", "string", nullable=False, values=("One-Time", "Recurring", "Usage-Based")),
-    Column("ChargePeriodEnd", "datetime", nullable=False),
-    Column("ChargePeriodStart", "datetime", nullable=False),
-    Column("ConsumedQuantity", "decimal"),
-    Column("ConsumedUnit", "string"),
-    Column("ContractedCost", "decimal", nullable=False),
-    Column("ContractedUnitPrice", "decimal"),
-    Column("EffectiveCost", "decimal", nullable=False),
-    Column("InvoiceId", "string"),
-    Column("InvoiceIssuerName", "string", nullable=False),
-    Column("ListCost", "decimal", nullable=False),
-    Column("ListUnitPrice", "decimal"),
-    Column("PricingCategory", "string", values=("Standard", "Dynamic", "Committed", "Other")),
-    Column("PricingQuantity", "decimal"),
-    Column("PricingUnit", "string"),
-    Column("ProviderName", "string", nullable=False),
-    Column("PublisherName", "string", nullable=False),
-    Column("ResourceId", "string"),
-    Column("ResourceName", "string"),
-    Column("ResourceType", "string"),
-    Column("ServiceCategory", "string", nullable=False, values=("AI and Machine Learning",)),
-    Column("ServiceName", "string", nullable=False),
-    Column("ServiceSubcategory", "string", nullable=False, values=("Machine Learning",)),
-    Column("SkuId", "string"),
-    Column("SkuMeter", "string"),
-    Column("SkuPriceDetails", "json"),
-    Column("SkuPriceId", "string"),
-    Column("SubAccountId", "string"),
-    Column("SubAccountName", "string"),
-    Column("SubAccountType", "string"),
-    Column("x_Executions", "decimal"),
-    Column("x_UsageDigest", "string"),
-)
-
-Row = dict[str, Any]
+    executions: int
+    quantity: Decimal
+    listed: Decimal
+    amount: Decimal
 
 
 def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) -> Iterator[Row]:
-    """Every charge of the invoices issued in [start, end), then what was recorded there and is not invoiced yet."""
-    projects = {
-        str(pk): name for pk, name in Project.objects.filter(organisation=organisation).values_list("pk", "name")
-    }
-    invoices = Invoice.objects.filter(organisation=organisation, issued_at__gte=start, issued_at__lt=end)
-    for invoice in invoices.order_by("sequence"):
-        yield from _invoice_rows(invoice, organisation, projects)
+    """Every charge of the invoices and credit notes issued in [start, end), then what was recorded there and is not
+    invoiced yet."""
+    names = _names(organisation)
+    within = {"organisation": organisation, "issued_at__gte": start, "issued_at__lt": end}
+    for invoice in Invoice.objects.filter(**within).order_by("sequence"):
+        yield from _invoice_rows(invoice, names)
+    for note in CreditNote.objects.filter(**within).select_related("invoice").order_by("issued_at", "number"):
+        yield from _note_rows(note, names)
     waiting = UsageRow.objects.filter(
         organisation=organisation, created_at__gte=start, created_at__lt=end, invoiced__isnull=True
     )
     for usage in waiting.order_by("created_at", "id").iterator(chunk_size=CHUNK):
-        yield _usage_row(usage, _frame(organisation, usage.currency, *month_of(usage.created_at)), projects)
+        yield from _usage_rows(usage, _frame(names, usage.currency, *month_of(usage.created_at)), names)
 
 
-def _frame(organisation: Organisation, currency: str, start: datetime, end: datetime, number: str | None = None) -> Row:
+def _names(organisation: Organisation) -> Names:
+    contracts = Contract.objects.filter(organisation=organisation).select_related("pool__site", "commitment")
+    regions: dict[str, tuple[str, str]] = {}
+    commitments: dict[str, Commitment] = {}
+    for contract in contracts.only("id", "pool__site__slug", "pool__site__name", "commitment").iterator(
+        chunk_size=CHUNK
+    ):
+        regions[str(contract.id)] = (contract.pool.site.slug, contract.pool.site.name)
+        if contract.commitment is not None:
+            commitments[str(contract.id)] = contract.commitment
+    projects = Project.objects.filter(organisation=organisation).values_list("pk", "name")
+    return Names(organisation, {str(pk): name for pk, name in projects}, regions, commitments)
+
+
+def _frame(names: Names, currency: str, start: datetime, end: datetime, number: str | None = None) -> Row:
     """What every row of a billing period says."""
     return dict.fromkeys(column.name for column in COLUMNS) | {
-        "BillingAccountId": str(organisation.id),
-        "BillingAccountName": organisation.name,
+        "BillingAccountId": str(names.organisation.id),
+        "BillingAccountName": names.organisation.name,
         "BillingCurrency": currency,
         "BillingPeriodStart": start,
         "BillingPeriodEnd": end,
@@ -126,20 +102,22 @@ def _frame(organisation: Organisation, currency: str, start: datetime, end: date
     }
 
 
-def _invoice_rows(invoice: Invoice, organisation: Organisation, projects: dict[str, str]) -> Iterator[Row]:
-    frame = _frame(organisation, invoice.currency, invoice.period_start, invoice.period_end, invoice.number)
-    rows = UsageRow.objects.filter(invoiced__line__invoice=invoice).order_by(
-        "invoiced__line__number", "occurred_from", "id"
-    )
+def _invoice_rows(invoice: Invoice, names: Names) -> Iterator[Row]:
+    frame = _frame(names, invoice.currency, invoice.period_start, invoice.period_end, invoice.number)
     billed = Decimal(0)
-    for usage in rows.iterator(chunk_size=CHUNK):
-        billed = exact_sum([billed, usage.amount])
-        yield _usage_row(usage, frame, projects)
+    for line in invoice.document["lines"]:
+        ids = [row["id"] for row in line["usage"]]
+        for at in range(0, len(ids), CHUNK):
+            rows = UsageRow.objects.filter(pk__in=ids[at : at + CHUNK]).order_by("occurred_from", "id")
+            for usage in rows:
+                billed = exact_sum([billed, usage.amount])
+                yield from _usage_rows(usage, frame, names)
     for one in invoice.document.get("adjustments", []):
         amount = Decimal(one["amount"])
         billed = exact_sum([billed, amount])
-        category = "Credit" if one["kind"] in CREDITS else "Adjustment"
-        yield _plain_row(frame, category, amount, one.get("sentence") or one["title"])
+        yield _plain_row(frame, _category(one["kind"]), amount, one.get("sentence") or one["title"]) | _promised(
+            one, names
+        )
     rest = subtract(invoice.payable, billed)
     if rest:
         said = "Rounding of the invoice, and what is carried from the last and to the next one"
@@ -148,92 +126,131 @@ def _invoice_rows(invoice: Invoice, organisation: Organisation, projects: dict[s
         yield _plain_row(frame, "Tax", invoice.tax, "Tax")
 
 
+def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
+    """A credit note: corrections of the period that its invoice was about; they sum to what is credited before tax."""
+    invoice = note.invoice
+    frame = _frame(names, note.currency, *month_of(note.issued_at), note.number) | {
+        "ChargePeriodStart": invoice.period_start,
+        "ChargePeriodEnd": invoice.period_end,
+        "ChargeClass": "Correction",
+    }
+    lines = {line["number"] for line in invoice.document["lines"]}
+    kinds = {one["number"]: one["kind"] for one in invoice.document.get("adjustments", [])}
+    for part in note.document["lines"]:
+        number, share = part["number"], Decimal(part["share"])
+        if not share:
+            continue
+        category = "Usage" if number in lines else _category(kinds.get(number, "carried"))
+        said = f"Credit note {note.number} to invoice {invoice.number}, line {number}, {part['title']}: {note.reason}"
+        yield _plain_row(frame, category, share.copy_negate(), said)
+    if note.tax:
+        yield _plain_row(frame, "Tax", note.tax.copy_negate(), f"Tax, credit note {note.number}")
+
+
+def _category(kind: str) -> str:
+    return "Credit" if kind in CREDITS else "Adjustment"
+
+
+def _promised(adjustment: dict[str, Any], names: Names) -> Row:
+    """The commitment that a shortfall is about."""
+    wanted = adjustment.get("basis", {}).get("commitment")
+    known = next((one for one in names.commitments.values() if str(one.id) == wanted), None)
+    if wanted is None:
+        return {}
+    kind = {"CommitmentDiscountName": known.kind} if known else {}
+    return {
+        "CommitmentDiscountCategory": "Spend",
+        "CommitmentDiscountId": wanted,
+        "CommitmentDiscountType": "Spend",
+        **kind,
+    }
+
+
 def _plain_row(frame: Row, category: str, amount: Decimal, said: str) -> Row:
     costs = dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), amount)
     return frame | costs | {"ChargeCategory": category, "ChargeFrequency": "One-Time", "ChargeDescription": said}
 
 
-def _usage_row(usage: UsageRow, frame: Row, projects: dict[str, str]) -> Row:
+def _usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
+    """One row for each price: a lease that ran in hours of several prices has several."""
     rating = Rating.from_json(usage.rating)
-    listed, terms = rating.step("list"), rating.terms
-    quantity = CONTEXT.scaleb(listed.input, -TERA)
-    committed = terms.commitment != NO_COMMITMENT
     project = str(usage.project_id) if usage.project_id else None
+    whose = frame | {
+        "ChargePeriodStart": usage.occurred_from,
+        "ChargePeriodEnd": usage.occurred_to,
+        "RegionId": names.regions.get(str(usage.contract_id), (None, None))[0],
+        "RegionName": names.regions.get(str(usage.contract_id), (None, None))[1],
+        "ResourceId": usage.program_digest or str(usage.contract_id),
+        "ResourceName": usage.model_name,
+        "ResourceType": "Compiled program" if usage.program_digest else "Contract",
+        "SubAccountId": project,
+        "SubAccountName": names.projects.get(project, project) if project else None,
+        "SubAccountType": "Project" if project else None,
+        "x_UsageDigest": usage.payload_digest,
+    }
+    for part in _parts(rating):
+        yield whose | _priced(usage, rating, part) | _commitment(names.commitments.get(str(usage.contract_id)), part)
+
+
+def _parts(rating: Rating) -> Sequence[Part]:
+    listed = rating.step("list")
+    quantity = CONTEXT.scaleb(listed.input, -TERA)
+    if rating.periods is None:
+        return [Part("", rating.executions, quantity, listed.result, rating.amount)]
+    once = CONTEXT.divide(quantity, Decimal(rating.executions))
+    return [
+        Part(
+            name, count, multiply(once, count), rating.step(f"list:{name}").result, rating.step(f"amount:{name}").result
+        )
+        for name, count in sorted(rating.periods.items())
+    ]
+
+
+def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
+    """What was used and what it cost. Every step of a price is a factor, so a unit price has an end."""
+    terms = rating.terms
     sku = f"{terms.processor_class}/{terms.precision}"
-    details = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}
-    return frame | {
-        "BilledCost": usage.amount,
+    told = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}
+    told |= {"x_Served": terms.served} if terms.served else {}
+    told |= {"x_Hours": part.name} if part.name else {}
+    price = "/".join([rating.book_digest[:16], sku, *(value for key, value in told.items() if key != "x_PriceBook")])
+    said = ", reserved and not used" if rating.unused else f", hours {part.name}" if part.name else ""
+    return {
+        "BilledCost": part.amount,
         "CapacityReservationId": str(usage.contract_id),
         "CapacityReservationStatus": "Unused" if rating.unused else "Used",
         "ChargeCategory": "Usage",
-        "ChargeDescription": f"{usage.quantity} executions of {usage.model_name} on {sku}, class {terms.klass}"
-        + (", reserved and not used" if rating.unused else ""),
+        "ChargeDescription": f"{part.executions} executions of {usage.model_name} on {sku}, class {terms.klass}{said}",
         "ChargeFrequency": "Usage-Based",
-        "ChargePeriodStart": usage.occurred_from,
-        "ChargePeriodEnd": usage.occurred_to,
-        "ConsumedQuantity": quantity,
+        "ConsumedQuantity": part.quantity,
         "ConsumedUnit": UNIT,
-        "ContractedCost": usage.amount,
-        "ContractedUnitPrice": _unit_price(usage.amount, quantity),
-        "EffectiveCost": usage.amount,
-        "ListCost": listed.result,
-        "ListUnitPrice": listed.factor,
-        "PricingCategory": "Committed" if committed else "Standard",
-        "PricingQuantity": quantity,
+        "ContractedCost": part.amount,
+        "ContractedUnitPrice": CONTEXT.divide(part.amount, part.quantity),
+        "EffectiveCost": part.amount,
+        "ListCost": part.listed,
+        "ListUnitPrice": rating.step("list").factor,
+        "PricingCategory": "Standard",
+        "PricingQuantity": part.quantity,
         "PricingUnit": UNIT,
-        "ResourceId": usage.program_digest or str(usage.contract_id),
-        "ResourceName": usage.model_name,
-        "ResourceType": "Compiled program",
         "SkuId": sku,
         "SkuMeter": "Billed operations",
-        "SkuPriceDetails": details,
-        "SkuPriceId": f"{rating.book_digest[:16]}/{sku}/{terms.klass}/{terms.commitment}",
-        "SubAccountId": project,
-        "SubAccountName": projects.get(project, project) if project else None,
-        "SubAccountType": "Project" if project else None,
-        "x_Executions": Decimal(usage.quantity),
-        "x_UsageDigest": usage.payload_digest,
+        "SkuPriceDetails": told,
+        "SkuPriceId": f"{price}/unused" if rating.unused else price,
+        "x_Executions": Decimal(part.executions),
     }
 
 
-def _unit_price(amount: Decimal, quantity: Decimal) -> Decimal:
-    """What one unit came to; where hours of several prices share a row and it has no end, to 60 places."""
-    try:
-        return CONTEXT.divide(amount, quantity)
-    except Inexact:
-        with localcontext(Context(prec=120)):
-            return (amount / quantity).quantize(Decimal(1).scaleb(-60))
-
-
-def focus_csv(rows: Iterator[Row]) -> Iterator[str]:
-    """CSV, a line at a time: nulls are empty, instants in whole seconds of UTC, numbers with every digit."""
-    yield _line([column.name for column in COLUMNS])
-    for row in rows:
-        yield _line([_text(column, row) for column in COLUMNS])
-
-
-def _line(cells: list[str]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer).writerow(cells)
-    return buffer.getvalue()
-
-
-def _text(column: Column, row: Row) -> str:
-    value = row[column.name]
-    if value is None:
-        return ""
-    if column.kind == "decimal":
-        return decimal_text(value)
-    if column.kind == "datetime":
-        return _instant(value, up=column.name.endswith("End"))
-    if column.kind == "json":
-        return json.dumps(value, sort_keys=True)
-    return f"'{value}" if value[:1] in "=+-@\t\r" else str(value)
-
-
-def _instant(value: datetime, *, up: bool) -> str:
-    """Starts are inclusive and rounded down, ends exclusive and rounded up."""
-    whole = value.astimezone(UTC).replace(microsecond=0)
-    if up and whole < value:
-        whole += timedelta(seconds=1)
-    return f"{whole:%Y-%m-%dT%H:%M:%SZ}"
+def _commitment(commitment: Commitment | None, part: Part) -> Row:
+    """Spend that counts towards a commitment."""
+    if commitment is None:
+        return {}
+    return {
+        "CommitmentDiscountCategory": "Spend",
+        "CommitmentDiscountId": str(commitment.id),
+        "CommitmentDiscountName": commitment.kind,
+        "CommitmentDiscountQuantity": part.amount,
+        "CommitmentDiscountStatus": "Used",
+        "CommitmentDiscountType": "Spend",
+        "CommitmentDiscountUnit": commitment.currency,
+        "PricingCategory": "Committed",
+    }

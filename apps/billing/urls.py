@@ -24,6 +24,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("portal/settings", views.settings, name="settings"),
     path("portal/ledger", ledger, name="ledger"),
     path("portal/focus.csv", exporting.focus_file, name="focus_file"),
+    path("portal/focus.parquet", exporting.focus_file, {"kind": "parquet"}, name="focus_parquet"),
     path("portal/budgets", budgets.budget_list, name="budget_list"),
     path("portal/budgets/<uuid:pk>/delete", budgets.budget_delete, name="budget_delete"),
     path("portal/webhooks", webhooks.endpoint_list, name="webhook_list"),

@@ -89,6 +89,7 @@ ROUTES = [
     page("/portal/settings", "GET", "POST", roles=MONEY),
     page("/portal/ledger"),
     page("/portal/focus.csv"),
+    page("/portal/focus.parquet"),
     page("/portal/budgets"),
     page("/portal/budgets", "POST", roles=MONEY),
     page("/portal/budgets/<uuid:pk>/delete", "POST", roles=MONEY, make=_budget),
@@ -117,6 +118,7 @@ ROUTES = [
         "POST /invoices/{uuid:pk}/paid", scope=Scope.ADMIN, make=_invoice, body={"amount": "1.00", "reference": "x"}
     ),
     operation("GET /usage"),
+    operation("GET /usage/summary"),
     operation("GET /usage/focus"),
     operation("GET /budgets"),
     operation("POST /budgets", roles=MONEY, scope=Scope.BILLING, body={"amount": "10.00"}),

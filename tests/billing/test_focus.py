@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pyarrow import parquet
 
 from apps.accounts.models import User
-from apps.billing.focus import COLUMNS, focus_csv, focus_rows
+from apps.billing.focus import focus_rows
+from apps.billing.focus_columns import COLUMNS
+from apps.billing.focus_files import focus_csv
 from apps.billing.models import BillingProfile
+from apps.billing.services import credit_note_issue
+from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import multiply
 from tests.billing.tenancy import an_invoice_of
 from tests.cast import Cast
+from tests.dispatch.scene import Scene
+from tests.sales.market import open_market
 from tests.sales.tenancy import a_contract_of
 from tests.sales.test_contracts import run
 
@@ -28,7 +37,12 @@ pytestmark = pytest.mark.django_db
 SPECIFICATION = Path(__file__).parent / "focus_spec.txt"
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-PRICED = ("PricingQuantity", "PricingUnit", "ListUnitPrice", "SkuId", "SkuPriceId", "PricingCategory")
+MORE = Path(__file__).parent / "focus_spec_more.txt"
+PRICED = (
+    "PricingQuantity", "PricingUnit", "ListUnitPrice", "ContractedUnitPrice", "SkuId", "SkuPriceId", "PricingCategory",
+    "ConsumedQuantity", "ConsumedUnit", "ResourceId", "RegionId",
+)  # fmt: skip
+TOLD = ("Category", "Name", "Type")
 
 
 def exported(cast: Cast) -> list[dict[str, str]]:
@@ -40,6 +54,15 @@ def exported(cast: Cast) -> list[dict[str, str]]:
 def mandatory() -> list[tuple[str, str, bool]]:
     lines = [line.split() for line in SPECIFICATION.read_text().splitlines() if not line.startswith("#")]
     return [(name, kind, nullable == "yes") for name, kind, nullable in lines]
+
+
+def specified() -> list[tuple[str, str, bool, list[str]]]:
+    found = []
+    for line in MORE.read_text().splitlines():
+        if not line.startswith("#"):
+            name, kind, nullable, *values = line.split()
+            found.append((name, kind, nullable == "yes", values[0].split(",") if values else []))
+    return found
 
 
 def check_row(row: dict[str, str]) -> None:
@@ -55,8 +78,19 @@ def check_row(row: dict[str, str]) -> None:
     assert row["BillingPeriodStart"] < row["BillingPeriodEnd"]
     assert row["ChargePeriodStart"] < row["ChargePeriodEnd"]
     assert bool(row["PricingQuantity"]) == bool(row["PricingUnit"])
+    is_metered = row["ChargeCategory"] == "Usage" and row["ChargeClass"] != "Correction"
     for name in PRICED:
-        assert bool(row[name]) == (row["ChargeCategory"] == "Usage"), name
+        assert bool(row[name]) == is_metered, name
+    assert bool(row["CapacityReservationId"]) == bool(row["CapacityReservationStatus"])
+    assert bool(row["SkuPriceId"]) == bool(row["SkuPriceDetails"])
+    assert bool(row["ConsumedQuantity"]) == bool(row["ConsumedUnit"])
+    promised = row["CommitmentDiscountId"]
+    assert all(bool(row[f"CommitmentDiscount{name}"]) == bool(promised) for name in TOLD)
+    assert bool(row["CommitmentDiscountQuantity"]) == bool(row["CommitmentDiscountUnit"])
+    assert bool(row["CommitmentDiscountStatus"]) == (bool(promised) and is_metered)
+    assert (row["PricingCategory"] == "Committed") == (bool(promised) and is_metered)
+    for name, _, _, values in specified():
+        assert not values or row[name] in {"", *values}
     if row["PricingQuantity"]:
         quantity = Decimal(row["PricingQuantity"])
         assert multiply(quantity, Decimal(row["ListUnitPrice"])) == Decimal(row["ListCost"])
@@ -69,6 +103,12 @@ def test_every_mandatory_column_is_there_with_its_type_and_nulls(cast: Cast) -> 
     assert len(mandatory()) == 21
     for name, kind, nullable in mandatory():
         assert (known[name].kind, known[name].nullable) == (kind, nullable)
+    for name, kind, nullable, values in specified():
+        column = known[name]
+        assert (column.kind, column.nullable) == (kind, nullable), name
+        assert set(values) == set(column.values) or not values
+    ours = {name for name in known if not name.startswith("x_")}
+    assert ours == {row[0] for row in mandatory()} | {row[0] for row in specified()}
     assert all(re.fullmatch(r"(x_)?[A-Z][A-Za-z]+", column.name) for column in COLUMNS)
     BillingProfile.objects.create(organisation=cast.organisation, tax_rate=Decimal("0.19"))
     an_invoice_of(cast, executions=10**6)
@@ -88,6 +128,60 @@ def test_the_billed_cost_of_an_invoice_is_what_it_asks_to_be_paid(cast: Cast) ->
     assert invoice.tax > 0
     usage = [Decimal(row["BilledCost"]) for row in rows if row["ChargeCategory"] == "Usage"]
     assert exact_sum(usage) == invoice.net
+
+
+def test_a_credit_note_is_an_invoice_of_corrections(cast: Cast) -> None:
+    BillingProfile.objects.create(organisation=cast.organisation, tax_rate=Decimal("0.19"))
+    invoice = an_invoice_of(cast, executions=1_234_567)
+    note = credit_note_issue(
+        invoice_id=invoice.id, parts={1: Decimal("2.50")}, reason="too slow", actor=None, now=timezone.now()
+    )
+    rows = [row for row in exported(cast) if row["InvoiceId"] == note.number]
+    for row in rows:
+        check_row(row)
+        assert row["ChargeClass"] == "Correction"
+    assert {row["ChargeCategory"] for row in rows} == {"Usage", "Tax"}
+    net = [Decimal(row["BilledCost"]) for row in rows if row["ChargeCategory"] != "Tax"]
+    assert exact_sum(net) == note.net.copy_negate()
+    assert exact_sum(Decimal(row["BilledCost"]) for row in rows) == note.total.copy_negate()
+
+
+def test_hours_of_several_prices_are_several_rows(cast: Cast) -> None:
+    def hourly(d: dict[str, Any]) -> None:
+        d["classes"]["standard"]["time_of_use"] = True
+        d["tariff"]["periods"][1]["factor"] = "0.6"
+
+    market = open_market(change=hourly)
+    border = datetime(2026, 11, 24, 20, tzinfo=UTC)  # 21:00 in Berlin
+    program = market.program(cast.organisation, cast.engineer, interval=9 * 10**8)  # one a second
+    contract = Scene(market, cast, now=border - timedelta(hours=1)).contract((program, 90))
+    run(contract, 90, now=border - timedelta(seconds=30))
+    span = {"start": border - timedelta(days=1), "end": border + timedelta(days=1)}
+    rows = list(csv.DictReader("".join(focus_csv(focus_rows(organisation=cast.organisation, **span))).splitlines()))
+    assert [row["x_Executions"] for row in rows] == ["60", "30"]
+    assert len({row["SkuPriceId"] for row in rows}) == 2
+    for row in rows:
+        check_row(row)
+    assert exact_sum(Decimal(row["BilledCost"]) for row in rows) == UsageRow.objects.get().amount
+
+
+def test_parquet_holds_the_same_to_the_last_digit(cast: Cast, as_user: Callable[[User], Client]) -> None:
+    an_invoice_of(cast, executions=1_234_567)
+    client = as_user(cast.viewer)
+    answer = client.get("/api/v1/usage/focus?kind=parquet")
+    assert answer["Content-Type"] == "application/vnd.apache.parquet"
+    table = parquet.read_table(io.BytesIO(b"".join(answer.streaming_content)))  # type: ignore[attr-defined]
+    plain = list(csv.DictReader(b"".join(client.get("/portal/focus.csv")).decode().splitlines()))
+    assert table.num_rows == len(plain)
+    for column in COLUMNS:
+        assert table.schema.field(column.name).nullable == column.nullable
+        for mine, theirs in zip(table[column.name].to_pylist(), plain, strict=True):
+            if column.kind == "decimal" and mine is not None:
+                assert mine == Decimal(theirs[column.name])
+            else:
+                assert (mine is None) == (theirs[column.name] == "")
+    page = as_user(cast.viewer).get("/portal/focus.parquet")
+    assert b"".join(page.streaming_content).startswith(b"PAR1")  # type: ignore[attr-defined]
 
 
 def test_usage_on_no_invoice_has_no_invoice_number(cast: Cast) -> None:
