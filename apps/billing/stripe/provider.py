@@ -9,6 +9,7 @@ from django.conf import settings
 from apps.accounts.problems import Problem
 from apps.billing.models import Invoice, StripePush
 from apps.billing.payments import Instructions
+from apps.billing.stripe.cards import is_test
 
 # Less than this cannot be collected by card: Stripe would put it on the customer's balance there.
 SMALLEST = {
@@ -30,6 +31,8 @@ class Stripe:
         push = StripePush.objects.filter(invoice=invoice).first()
         url = push.hosted_url if push else ""
         text = "Pay by card on Stripe's page." if url else "The page to pay on is being made; look again in a minute."
+        if is_test():
+            text += " This is a sandbox: no card is charged and no money moves."
         return Instructions(title="Pay by card", text=text, reference=invoice.number, url=url or None)
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:

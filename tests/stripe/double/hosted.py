@@ -49,7 +49,8 @@ def _page(title: str, content: str, *, error: str = "") -> str:
     wrong = f'<p class="error" role="alert">{escape(error)}</p>' if error else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} - sandbox</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<style>{STYLE}</style></head>"
         f"<body><main>{BANNER}<h1>{escape(title)}</h1>{wrong}{content}</main></body></html>"
     )
 
