@@ -13,6 +13,8 @@ from compiler.schedule.tiler import Tiler, pieces
 from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
+EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
+_FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: tiles are many
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
 
 
@@ -60,7 +62,9 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     """Rows of one MATMUL: whole lines of the result, unless every column tile has lines of its own anyway."""
     most = min(f.m, tiler.target.matrix.accumulator_rows)
     found = set()
-    for rows in ROWS:
+    share = -(-f.m // tiler.target.matrix.instances)  # of every plane
+    even = share <= EVEN[1] and (share > EVEN[0] or f.shared >= 0)
+    for rows in (*ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
     return sorted(found)
@@ -70,7 +74,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
     """Cuts of one size of tile: weights changed after every MATMUL, or after some, or never."""
     target = tiler.target
     depth = f.tile[0]
-    product = _matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(columns, f.n)), Flag.FIRST)
+    product = _matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(columns, f.n)), _FIRST)
     middle, last = (_beats(i, tiler) for i in (product, _finished(f, product)))
     load = load_beats(f, min(depth, f.k), columns, tiler)
     k_tiles, n_tiles = -(-f.k // depth), -(-f.n // columns)
@@ -149,12 +153,12 @@ def _chain(
         )  # fmt: skip
         step = Step(len(tiler.tiles), where)
         tiler.tiles.append(make(tiler.space, load, stationary))
-        flags = (Flag.FIRST if number == 0 else 0) | (Flag.LAST if number == len(k_tiles) - 1 else 0)
+        flags = (_FIRST if number == 0 else 0) | (_LAST if number == len(k_tiles) - 1 else 0)
         row = 0
         for piece in rows:
             product = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source, offset=on)
             step.uses.append(len(tiler.tiles))
-            tiler.tiles.append(make(tiler.space, product, values, node.output if flags & Flag.LAST else ""))
+            tiler.tiles.append(make(tiler.space, product, values, node.output if flags & _LAST else ""))
             row += piece[1] if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own
         steps.append(step)
     tiler.chains.append(steps)
@@ -162,13 +166,13 @@ def _chain(
 
 def _matmul(f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int) -> Instruction:
     i = Instruction(
-        Op.MATMUL, flags=int(flags), a=f.a, g0=batch, start1=rows[0], count1=rows[1], start2=k[0], count2=k[1],
+        Op.MATMUL, flags=flags, a=f.a, g0=batch, start1=rows[0], count1=rows[1], start2=k[0], count2=k[1],
         start3=columns[0], count3=columns[1] * max(1, f.blocks), blocks=f.blocks,
     )  # fmt: skip
-    return _finished(f, i) if flags & Flag.LAST else i
+    return _finished(f, i) if flags & _LAST else i
 
 
 def _finished(f: Form, i: Instruction) -> Instruction:
     """The product that ends a sum: its epilogue, and where the result goes."""
     b, c, d = [*f.extra, 0, 0, 0][:3]
-    return i._replace(flags=i.flags | Flag.LAST, b=b, c=c, d=d, out=f.out, post=f.post)
+    return i._replace(flags=i.flags | _LAST, b=b, c=c, d=d, out=f.out, post=f.post)

@@ -21,6 +21,7 @@ from compiler.schedule.walks import Walk
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute, Operand
+    from compiler.ir.types import DType
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Form:
     blocks: int  # products on the diagonal of one pass; 0: one
     run: int  # consecutive rows of one block
     band: bool  # cells that a guard of the weights excludes are off
+    shared: int  # the loop of the blocks, where they all hold the same weights; -1: they do not
 
 
 def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
@@ -53,8 +55,9 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
     strides = _strides(walk, tiler)
     batch, rows, columns = (
-        sorted(g, key=lambda i: (-strides[i], i)) for g in ([i for i in r.batch if i != walk.block], r.rows, r.columns)
+        sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
     )
+    shared = walk.block if walk.block in r.rows else -1
     inner, run = r.inner, 0
     if walk.block >= 0:
         inner, run = _with_block(node, r, walk.block, tiler)
@@ -76,7 +79,7 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     tile = tiler.target.matrix.tiles[dtype]
     return Form(
         node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
-        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.stationary >= 0,
+        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.band, shared,
     )  # fmt: skip
 
 
@@ -156,21 +159,27 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
     tiles = pieces(f.n, columns)
     if not _packs(operand, tiler):
         return [(_stationary(f, tiler), 0)] * len(tiles)
-    key = (operand, node.loops, tuple(r.batch), tuple(r.inner), tuple(r.columns), columns)
+    key = (operand, node.loops, tuple(r.batch), tuple(r.inner), tuple(r.columns), f.shared, columns)
     name = tiler.packed.get(key)
     if name is None:
         name = f"{operand.value}:{len(tiler.packed)}"
         tiler.packed[key] = name
         tiler.space.constant(name, _pack(f, tiler, tiles))
-    result = []
     dtype = tiler.graph.types[operand.value].dtype
-    size = dtype.size
-    for at, count in tiles:
-        offset = f.batch * f.k * at * size
-        shape = (f.batch, f.k, count)
-        place = pl.Place(name, dtype, shape, offset, pl.row_major(shape, size))
-        result.append((tiler.space.stream(pl.stream(place, Access.identity(3), shape, ((0,), (1,), (2,)))), at))
-    return result
+    return [(tiler.space.stream(_packed(f, name, dtype, at, count)), at) for at, count in tiles]
+
+
+def _packed(f: Form, name: str, dtype: DType, at: int, count: int) -> pl.Stream:
+    """The stream of a packed column tile; blocks that hold the same weights read them again."""
+    if f.shared < 0:
+        shape: tuple[int, ...] = (f.batch, f.k, count)
+        place = pl.Place(name, dtype, shape, f.batch * f.k * at * dtype.size, pl.row_major(shape, dtype.size))
+        return pl.stream(place, Access.identity(3), shape, ((0,), (1,), (2,)))
+    depth = f.k // f.blocks
+    stored = pl.row_major((f.batch, depth // f.run, f.run, count), dtype.size)
+    shape = (f.batch, depth // f.run, f.blocks, f.run, count)
+    place = pl.Place(name, dtype, shape, f.batch * depth * at * dtype.size, (*stored[:2], 0, *stored[2:]))
+    return pl.stream(place, Access.identity(5), shape, ((0,), (1, 2, 3), (4,)))
 
 
 def _packs(operand: Operand, tiler: Tiler) -> bool:
@@ -198,10 +207,10 @@ def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
 def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
     """The stationary constant as [column tile][batch][k][column], one after another."""
     r = f.roles
-    order = [*r.batch, *r.inner, *r.columns]
+    order = [*r.batch, *(i for i in r.inner if i != f.shared), *r.columns]
     view = unrolled(f.node, r.stationary, order, tiler)
     if view.size == 0:
         return np.empty(0, view.dtype)
     whole = np.broadcast_to(view, [f.node.loops[i] for i in order])
-    matrix = whole.reshape(f.batch, f.k, f.n)
+    matrix = whole.reshape(f.batch, -1, f.n)
     return np.concatenate([matrix[:, :, at : at + count].reshape(-1) for at, count in tiles])

@@ -92,6 +92,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
     ways = [(f, contraction.choose(f, tiler))]
     for together in [
         walks.blocked(walks.plain(node), stationary, f.tile),
+        *_rowed(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
     ]:
         if together:
@@ -113,6 +114,12 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         ways = [(f, contraction.choose(f, tiler))]
     for way, cut in ways:
         contraction.emit(way, cut, tiler)
+
+
+def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walks.Walk]]:
+    """Neighbouring rows as blocks by the same constant weights, which are there before the rows are."""
+    constant = next((n for n in (1, 0) if tiler.is_constant(node.operands[n].value)), -1)
+    return [[walk] for walk in walks.rowed(node, constant, tile)] if constant >= 0 else []
 
 
 def _price(ways: list[tuple[forms.Form, contraction.Cut]]) -> int:

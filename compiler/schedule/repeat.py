@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 OBJECTIVES = ("balanced", "latency", "interval")
 PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
-SLOWER = 12  # a part of the latency by which it may grow for the sake of the period, where latency is the objective
 
 
 class Repeated(NamedTuple):
@@ -33,7 +32,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     """The order of ``once`` at the shortest period found, by bisection between the busiest unit's cycles and the latency.
 
     ``copies``: arenas at most. Inferences that overlap take units from each other, so a shorter period costs latency.
-    ``objective``: "latency" lets it grow by a twelfth, "interval" as far as it will; "balanced" by the factor by which
+    ``objective``: "latency" lets it not grow at all, "interval" as far as it will; "balanced" by the factor by which
     the period is longer than the busiest unit's cycles. With no such period, inferences follow each other.
     """
     late = latest(p, once, pinned=True)
@@ -63,7 +62,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
 def _allowed(once: int, period: int, least: int, objective: str) -> int:
     """The longest latency that a period may cost."""
     if objective == "latency":
-        return once + once // SLOWER
+        return once
     if objective == "balanced":
         return once * period // least
     return NEVER

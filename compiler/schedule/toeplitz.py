@@ -146,7 +146,7 @@ def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> 
 
 def banded(node: Compute, stationary: int, sizes: Sizes) -> Walk:
     """The contraction with so many neighbouring positions along every slide as columns of one product."""
-    walk = replace(plain(node), stationary=stationary)
+    walk = replace(plain(node), stationary=stationary, band=True)
     for slide, size in sorted(sizes, key=lambda s: -s[0].along):  # from behind, so that loops before keep their numbers
         shift = sum(s.along > slide.along for s, _ in sizes)
         walk = _widened(walk, stationary, slide, size, shift)

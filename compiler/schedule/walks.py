@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
-from compiler.schedule.sides import group, roles
+from compiler.schedule.sides import BLOCKS, group, roles
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Walk:
     """``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks
-    of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says."""
+    of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells
+    that a guard of that factor excludes are off."""
 
     node: Compute
     out: Access
     block: int = -1
     stationary: int = -1
+    band: bool = False
 
 
 def plain(node: Compute) -> Walk:
@@ -50,6 +53,21 @@ def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     if rest:
         walks.append(_block(walk, loop, whole, rest, rest))
     return walks
+
+
+def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+    """Walks in which neighbouring rows are blocks of one pass by the same weights; the widest first, none if they do not
+    fit or are themselves one of a batch."""
+    r = roles(node, stationary)
+    depth, columns, batch = (prod(node.loops[i] for i in group) for group in (r.inner, r.columns, r.batch))
+    most = min(tile[0] // max(1, depth), tile[1] // max(1, columns), BLOCKS)
+    counts = node.post is not None and any(s.op == "index" for s in node.post.steps)
+    if most < 2 or batch > 1 or counts:
+        return []
+    sizes = {i: max(d for d in range(1, most + 1) if node.loops[i] % d == 0) for i in r.rows}
+    found = sorted((i for i in r.rows if sizes[i] > 1), key=lambda i: (-sizes[i], -i))
+    walk = replace(plain(node), stationary=stationary)
+    return [replace(split(walk, i, sizes[i]), block=i + 1) for i in found]
 
 
 def _block(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:

@@ -12,10 +12,12 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.isa.instruction import Op
+from compiler.reporting import per_operation
 from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_narrow import feeds, values
 
 F32 = DType.F32
+KINDS = [(DType.U8, DType.I8), (DType.F16, DType.F16), (F32, F32)]
 
 
 def widened(a, b):
@@ -48,6 +50,19 @@ def heads(count, rows, columns, depth):
     b.source = ("heads",)
     operands = [Operand(q, left), Operand(k, right)]
     y = b.compute((count, rows, columns, depth), operands, widened(F32, F32), parallel=3, reducer="sum")
+    return b.finish({"y": y}, {}, {})
+
+
+def dense(rows, depth, columns, kinds, high=1):
+    """An image times a constant, channels last."""
+    kind, weights = kinds
+    b = Builder("dense")
+    x = b.input("x", TensorType(kind, (high, rows, depth)))
+    w = b.constant(values(TensorType(weights, (depth, columns)), 3))
+    b.source = ("dense",)
+    left = Access((0, 0, 0), ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1)))
+    operands = [Operand(x, left), Operand(w, Access((0, 0), ((0, 0, 0, 1), (0, 0, 1, 0))))]
+    y = b.compute((high, rows, columns, depth), operands, widened(*kinds), parallel=3, reducer="sum")
     return b.finish({"y": y}, {}, {})
 
 
@@ -111,3 +126,26 @@ def test_an_infinite_value_stays_in_its_own_group():
     feed = feeds(graph, 6)
     feed["x"][0] = np.inf
     check_program(graph, "lpu", [feed])
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(2, 40), st.integers(1, 20), st.integers(1, 20), st.sampled_from(KINDS), st.sampled_from(["lpu", "lpu2"]),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_neighbouring_rows_by_the_same_weights_are_exact(rows, depth, columns, kinds, target, high):
+    graph = dense(rows, depth, columns, kinds, high)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("compiler.schedule.lower._price", lambda ways: -sum(f.shared >= 0 for f, _ in ways))
+        _, binary = check_program(graph, target, [feeds(graph, 1)])
+    counted = per_operation(binary, targets.load(binary.target))
+    assert sum(row["operations"] for row in counted) == sum(node.operations for node in graph.nodes)
+
+
+def test_weights_that_several_blocks_share_are_stored_once():
+    graph = dense(96, 16, 40, (DType.U8, DType.I8), 3)
+    _, binary = check_program(graph, "lpu", [feeds(graph, 3)])
+    products = [i for i in binary.rows if i.opcode == Op.MATMUL]
+    assert {i.blocks for i in products} == {8}
+    assert sum(i.count1 * i.blocks for i in products) == 96 * 3
+    assert binary.memory.constants <= 3 * 320
