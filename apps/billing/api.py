@@ -26,6 +26,7 @@ from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.models import Invoice
+from apps.billing.portal.api import router as portal_router
 from apps.billing.settling_api import router as settling_router
 from apps.billing.webhooks.api import router as webhooks_router
 from apps.ledger.models import UsageRow
@@ -40,6 +41,7 @@ router.add_router("", settling_router)
 router.add_router("", exporting_router)
 router.add_router("", webhooks_router)
 router.add_router("", budgets_router)
+router.add_router("", portal_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 

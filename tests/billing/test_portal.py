@@ -115,6 +115,19 @@ def test_the_file_of_usage_is_exact_and_no_formula(cast: Cast, as_user: AsUser) 
     )
 
 
+def test_the_api_says_what_the_page_says(cast: Cast, as_user: AsUser) -> None:
+    contract, client = a_contract_of(cast), as_user(cast.viewer)
+    run(contract, 250, now=timezone.now())
+    told = client.get("/api/v1/usage/summary?group=key").json()
+    assert told["whole"]["amount"] == "0.001408"
+    assert [(one["name"], one["executions"]) for one in told["parts"]] == [("in the browser", 250)]
+    assert [one["amount"] for one in told["days"]] == ["0.001408"]
+    for query in ("last=2020-01-01", "model=nobody", "project=%00", "key=1"):
+        answer = client.get(f"/api/v1/usage/summary?{query}")
+        assert (answer.status_code, answer["Content-Type"]) == (422, "application/problem+json"), query
+    assert client.get("/api/v1/usage/summary?group=amount").status_code == 422
+
+
 def test_what_is_not_billed_has_a_reason(scene: Scene) -> None:
     contract = scene.contract((scene.program(), 100))
     done = scene.run(scene.job(contract, items=4))

@@ -134,11 +134,18 @@ def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     query["format"] = "csv"
     context = {
         "form": form, "report": report, "chart": chart_of(report), "group": GROUPS[ask.group], "currency": book.currency,
-        "csv": query.urlencode(), "zone": organisation.time_zone, "now": now,
+        "csv": query.urlencode(), "api_path": api_path(request), "zone": organisation.time_zone, "now": now,
         "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
         "excluded": portal_selectors.excluded(organisation=organisation, start=start, end=end),
     }  # fmt: skip
     return render(request, "billing/portal/usage.html", context)
+
+
+def api_path(request: HttpRequest) -> str:
+    """The address that answers with what the page shows."""
+    query = request.GET.copy()
+    query.pop("format", None)
+    return f"/api/v1/usage/summary?{query.urlencode()}".rstrip("?")
 
 
 def _file(organisation: Organisation, ask: Ask, *, now_day: str) -> StreamingHttpResponse:
