@@ -27,6 +27,7 @@ from apps.compilation.models import Program
 from apps.fleet.selectors import pool_get
 from apps.pricing.rating import decimal_text
 from apps.sales import selectors, services
+from apps.sales.commitments_api import router as commitments_router
 from apps.sales.comparing import MOST_COLUMNS, compare_json
 from apps.sales.exports import quote_file_response
 from apps.sales.filters import QUOTE_STATES, contracts_filter, filters_strict, quotes_filter
@@ -36,6 +37,7 @@ from apps.sales.services import QuoteLine
 from apps.sales.volumes import Form as VolumeForm
 
 router = Router(tags=["quotes and contracts"])
+router.add_router("", commitments_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
@@ -77,6 +79,7 @@ class QuoteIn(Schema):
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()
     amends: UUID | None = None
+    measured: bool = False
 
 
 class QuoteOut(Schema):
@@ -255,6 +258,7 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
     return {
         "organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window,
         "form": VolumeForm(payload.form.name, every),
+        "measured": payload.measured,
         "amends": None if payload.amends is None else _contract(request, payload.amends, roles=ENGINEERING),
     }  # fmt: skip
 

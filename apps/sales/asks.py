@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from apps.accounts.problems import Problem
-from apps.pricing.rating import Schedule
+from apps.fleet.models import Pool
+from apps.pricing.rating import Schedule, Terms
+from apps.pricing.rating.book import NO_COMMITMENT
 from apps.sales.facts import ProgramFacts, facts_of_line
 from apps.sales.limits import Window
 
@@ -21,17 +24,42 @@ class Ask:
     executions: int
     expected: int
     schedule: Schedule | None = None
+    measured: bool = False  # charged is what was measured, at most the worst case
+    commitment: str = NO_COMMITMENT
+    commitment_factor: Decimal | None = None
 
 
 def ask_of(line: dict[str, Any]) -> Ask:
     """What was asked, from a stored line."""
-    schedule = line["rating"]["terms"].get("schedule")
+    terms = Terms.from_json(line["rating"]["terms"])
     return Ask(
         facts_of_line(line),
         line["executions"],
         line["expected_executions"],
-        None if schedule is None else Schedule.from_json(schedule),
+        terms.schedule,
+        terms.measured,
+        terms.commitment,
+        terms.commitment_factor,
     )
+
+
+def asks_measured(asks: Sequence[Ask], pool: Pool) -> list[Ask]:
+    """The asks with programs whose cost depends on their data charged as measured. Raises Problem where none is."""
+    if pool.is_host:
+        raise Problem(
+            422,
+            "Not on a host",
+            f"Cycles on {pool.name} are not proven, so nothing can be charged by them.",
+            kind="measured",
+        )
+    if all(ask.facts.exact for ask in asks):
+        raise Problem(
+            422,
+            "Nothing to measure",
+            "Every program here costs exactly what is quoted, whatever its data.",
+            kind="measured",
+        )
+    return [replace(ask, measured=not ask.facts.exact) for ask in asks]
 
 
 def asks_of(document: dict[str, Any]) -> list[Ask]:
@@ -53,7 +81,9 @@ def asks_merge(asks: Sequence[Ask]) -> list[Ask]:
     for ask in asks:
         known = by_digest.get(ask.facts.digest)
         by_digest[ask.facts.digest] = (
-            ask if known is None else Ask(ask.facts, known.executions + ask.executions, known.expected + ask.expected)
+            ask
+            if known is None
+            else replace(known, executions=known.executions + ask.executions, expected=known.expected + ask.expected)
         )
     for ask in by_digest.values():
         if not 0 <= ask.expected <= ask.executions:

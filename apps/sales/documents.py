@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -173,11 +173,16 @@ def _scheduled(form: Form, ask: Ask, window: Window) -> Ask:
     schedule = schedule_of(form, ask, window)
     if schedule is None:
         return ask
-    return Ask(ask.facts, schedule.executions, schedule.executions, schedule)
+    return replace(ask, executions=schedule.executions, expected=schedule.executions, schedule=schedule)
 
 
 def quote_document(
-    *, priced: Priced, identity: dict[str, Any], alternatives: list[dict[str, Any]], now: datetime
+    *,
+    priced: Priced,
+    identity: dict[str, Any],
+    alternatives: list[dict[str, Any]],
+    starts: list[dict[str, Any]],
+    now: datetime,
 ) -> dict[str, Any]:
     """The immutable document of a quote: lines x steps, totals, assumptions, validity, what it would take."""
     book, slots = priced.book, priced.preview(now=now)
@@ -205,6 +210,7 @@ def quote_document(
         else [{"device": one.device.name, "start": stamp(one.start), "end": stamp(one.end)} for one in slots],
         "assumptions": assumptions_of(priced),
         "alternatives": alternatives,
+        **({"starts": starts} if starts else {}),
     }
 
 
@@ -219,14 +225,23 @@ def assumptions_of(priced: Priced) -> list[str]:
         facts = line.ask.facts
         said += [sentence for sentence in [_form_said(priced, line.ask)] if sentence]
         if not facts.exact:
-            said.append(
-                f"{facts.model}: its cost depends on the data ({facts.reason}); the proven upper bound is priced."
+            charged = (
+                "the proven upper bound is held, and what is measured is charged, never more than the bound"
+                if line.ask.measured
+                else "the proven upper bound is priced"
             )
+            said.append(f"{facts.model}: its cost depends on the data ({facts.reason}); {charged}.")
         if line.ask.expected != line.ask.executions:
             said.append(
                 f"{facts.model}: {line.ask.expected:,} of {line.ask.executions:,} executions are expected; the worst "
                 "case is held, what is not used is not charged."
             )
+    agreed = priced.lines[0].ask
+    if agreed.commitment_factor is not None:
+        said.append(
+            f"Bought under a commitment ({agreed.commitment}): its factor of {decimal_text(agreed.commitment_factor)} was "
+            "agreed when it was entered."
+        )
     if priced.pool.is_host:
         said.append("The latency on this pool is measured, not proven; the price rests on the compiled counts alone.")
     return said
@@ -305,10 +320,16 @@ def _quota_json(facts: ProgramFacts) -> dict[str, Any]:
     }
 
 
+def terms_of(ask: Ask, pool: Pool, klass: str, instant: datetime, form: Form) -> Terms:
+    """What a line is rated by."""
+    return Terms(
+        pool.processor_class, ask.facts.precision, klass, instant=instant, form=str(form.name), schedule=ask.schedule,
+        measured=ask.measured, commitment=ask.commitment, commitment_factor=ask.commitment_factor,
+    )  # fmt: skip
+
+
 def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: datetime, form: Form) -> Line:
-    terms = Terms(
-        pool.processor_class, ask.facts.precision, klass, instant=instant, form=str(form.name), schedule=ask.schedule
-    )
+    terms = terms_of(ask, pool, klass, instant, form)
     counts = ask.facts.counts
     worst = rate(book=book, counts=counts, executions=ask.executions, terms=terms)
     expected: Rating | None = worst

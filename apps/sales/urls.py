@@ -20,6 +20,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("quotes/<uuid:pk>/share", views.quote_share, name="quote_share"),
     path("quotes/<uuid:pk>/unshare", views.quote_unshare, name="quote_unshare"),
     path("shared/quotes/<str:token>", views.quote_shared, name="quote_shared"),
+    path("commitments", views.commitment_list, name="commitment_list"),
     path("contracts", views.contract_list, name="contract_list"),
     path("contracts/<uuid:pk>", views.contract_detail, name="contract_detail"),
     path("contracts/<uuid:pk>/end", views.contract_end, name="contract_end"),

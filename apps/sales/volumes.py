@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from apps.accounts.problems import Problem
-from apps.pricing.rating import RatingError, Schedule
+from apps.pricing.rating import PriceBookDocument, RatingError, Schedule, decimal_text
 from apps.sales.asks import Ask
 from apps.sales.limits import Window
 from apps.sales.models import FormName
@@ -40,6 +40,27 @@ class Form:
 
 
 PER_EXECUTION = Form()
+
+
+def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
+    """The forms in which a program's volume is sold, each with what it means and what it costs by this book."""
+    guaranteed = [one for one in book.classes.values() if one.unused and one.offered]
+    interval = next((one for one in book.classes.values() if one.unused), None)
+    costs = (
+        f"{decimal_text(interval.surcharge)} of the list price, {decimal_text(interval.unused)} for what is not used."
+        if interval
+        else "The price book has no price for it."
+    )
+    return [
+        {"name": FormName.EXECUTION, "title": "Per execution", "offered": True,
+         "means": "So many executions at any time of the period.", "costs": "Charged is what is used, by its class."},
+        {"name": FormName.SPREAD, "title": "Spread over a period", "offered": True,
+         "means": "The same in equal parts, each reserved in its own hour, day or week.",
+         "costs": "Charged is what is used, by its class."},
+        {"name": FormName.INTERVAL, "title": "Granular interval", "offered": bool(guaranteed),
+         "means": "Exactly so many executions in every interval, such as 500 every 1 ms.",
+         "costs": f"Class {interval.title if interval else 'guaranteed'}: {costs}"},
+    ]  # fmt: skip
 
 
 def form_check(form: Form, asks: Sequence[Ask]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.utils import timezone
 
-from apps.accounts.roles import BUYING, ENGINEERING, Scope
+from apps.accounts.roles import BUYING, ENGINEERING, MONEY, Scope
 from apps.sales.models import Contract, Quote
-from apps.sales.services import quote_accept, quote_create
+from apps.sales.services import commitment_enter, quote_accept, quote_create
 from tests.cast import Cast
 from tests.sales.market import open_market
 from tests.tenancy import operation, page
@@ -51,6 +52,14 @@ def _contract(cast: Cast) -> dict[str, Any]:
     return {"pk": a_contract_of(cast).pk}
 
 
+def _commitment(cast: Cast) -> dict[str, Any]:
+    open_market()
+    entered = commitment_enter(
+        organisation=cast.organisation, kind="month", minimum=Decimal(100), actor=cast.owner, now=timezone.now()
+    )
+    return {"pk": entered.pk}
+
+
 ROUTES = [
     page("/quotes"),
     page("/quotes/new", "GET", "POST", roles=ENGINEERING),
@@ -65,6 +74,8 @@ ROUTES = [
     page("/quotes/<uuid:pk>/accept", "GET", "POST", roles=BUYING, make=_quote),
     page("/quotes/<uuid:pk>/quote.<str:kind>", make=_file),
     page("/shared/quotes/<str:token>", public=True, make=_shared),
+    page("/commitments"),
+    page("/commitments", "POST", roles=MONEY),
     page("/contracts"),
     page("/contracts/<uuid:pk>", make=_contract),
     page("/contracts/<uuid:pk>/end", "POST", roles=BUYING, make=_contract),
@@ -78,6 +89,9 @@ ROUTES = [
     operation("POST /quotes/{uuid:pk}/share", roles=ENGINEERING, scope=Scope.BUILD, make=_quote),
     operation("DELETE /quotes/{uuid:pk}/share", roles=ENGINEERING, scope=Scope.BUILD, make=_quote),
     operation("POST /quotes/{uuid:pk}/accept", roles=BUYING, scope=Scope.BUY, make=_quote),
+    operation("GET /commitments"),
+    operation("POST /commitments", roles=MONEY, scope=Scope.BUY, body={"kind": "month", "minimum": "0"}),
+    operation("GET /commitments/{uuid:pk}", make=_commitment),
     operation("GET /contracts"),
     operation("GET /contracts/{uuid:pk}", make=_contract),
     operation("POST /contracts/{uuid:pk}/end", roles=BUYING, scope=Scope.BUY, make=_contract),

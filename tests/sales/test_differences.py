@@ -16,7 +16,13 @@ from apps.sales.differences import differences_named
 from apps.sales.models import Contract
 from apps.sales.selectors import contract_usage
 from apps.sales.services import (
-    Quota, QuoteLine, contract_close, contract_executions_take, contract_lease_rate, quote_accept, quote_create,
+    Quota,
+    QuoteLine,
+    contract_close,
+    contract_executions_take,
+    contract_lease_rate,
+    quote_accept,
+    quote_create,
 )  # fmt: skip
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market

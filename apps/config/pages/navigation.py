@@ -41,6 +41,7 @@ BUILD = (
 MONEY = (
     Entry("Portal", "chart-bar", "billing:portal", "/portal"),
     Entry("Invoices", "receipt", "billing:invoice_list", "/invoices"),
+    Entry("Commitments", "calendar-time", "sales:commitment_list", "/commitments"),
     Entry("Price book", "book-2", "pricing:book", "/prices"),
 )
 ADMINISTRATION = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from apps.pricing.rating.book import PriceBookDocument
+from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument
 from apps.pricing.rating.decimals import AMOUNT_PLACES, FACTOR_PLACES
 from apps.pricing.rating.errors import NotPriced, RatingError
 from apps.pricing.rating.terms import FORMS, INTERVAL, QUOTA, SPREAD, Counts, Terms
@@ -36,6 +36,7 @@ def check_inputs(
             raise RatingError(
                 f"The discount {name} of {factor} is not a factor above 0 and at most 1 with at most 4 places."
             )
+    _check_commitment(terms)
     if (unused or missed) and (unused == missed or terms.served or measured is not None or periods is not None):
         raise RatingError(
             "Executions are used, unused or missed; only used ones have a class served or measured counts."
@@ -73,6 +74,16 @@ def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:
 def _check_counts(counts: Counts, most: int) -> None:
     if not (0 <= counts.operations <= most and 0 <= counts.cycles <= most):
         raise RatingError(f"Counts of {counts.operations:,} operations and {counts.cycles:,} cycles are out of range.")
+
+
+def _check_commitment(terms: Terms) -> None:
+    factor = terms.commitment_factor
+    if factor is None:
+        return
+    if terms.commitment == NO_COMMITMENT:
+        raise RatingError("A factor was agreed and no commitment is named.")
+    if not 0 < factor <= 1 or -int(factor.as_tuple().exponent) > FACTOR_PLACES:
+        raise RatingError(f"The agreed factor {factor} is not above 0 and at most 1 with at most 4 places.")
 
 
 def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:

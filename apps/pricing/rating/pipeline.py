@@ -161,7 +161,7 @@ def _class_steps(
         ))  # fmt: skip
     name, factor, rule = _largest_discount(book, price_class, terms, hours)
     steps.append(step_of(f"discount{mark}", f"Discount: {name}", TIMES, steps[-1].result, factor, unit, rule))
-    agreed = book.commitment(terms.commitment)
+    agreed = book.commitment(terms.commitment) if terms.commitment_factor is None else terms.commitment_factor
     steps.append(step_of(
         f"commitment{mark}", "Commitment", TIMES, steps[-1].result, agreed, unit,
         f"Commitment {terms.commitment}: factor {decimal_text(agreed)}."

@@ -84,7 +84,8 @@ class Terms:
     `discounts` are further factors (name -> factor, above 0 and at most 1) that compete with the class's own discount.
     `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`: data-dependent programs
     are charged what they were measured to use, at most the worst case (else always the worst, G13). `served` is the
-    class that the work got when that was less than what was bought.
+    class that the work got when that was less than what was bought. `commitment_factor` was agreed when the commitment
+    was entered, and holds whatever a later book says of it (None: the book's).
     """
 
     processor_class: str
@@ -97,6 +98,7 @@ class Terms:
     schedule: Schedule | None = None
     measured: bool = False
     served: str = ""
+    commitment_factor: Decimal | None = None
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -115,11 +117,13 @@ class Terms:
             document["measured"] = True
         if self.served:
             document["served"] = self.served
+        if self.commitment_factor is not None:
+            document["commitment_factor"] = decimal_text(self.commitment_factor)
         return document
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> Terms:
-        schedule = document.get("schedule")
+        schedule, factor = document.get("schedule"), document.get("commitment_factor")
         return Terms(
             processor_class=document["processor_class"],
             precision=document["precision"],
@@ -131,6 +135,7 @@ class Terms:
             schedule=None if schedule is None else Schedule.from_json(schedule),
             measured=bool(document.get("measured", False)),
             served=document.get("served", ""),
+            commitment_factor=None if factor is None else Decimal(factor),
         )
 
 

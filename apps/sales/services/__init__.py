@@ -2,6 +2,7 @@
 
 from apps.sales.selectors import contract_allowed
 from apps.sales.services.accepting import quote_accept
+from apps.sales.services.committing import commitment_enter
 from apps.sales.services.contracts import (
     contract_close,
     contract_end,
@@ -18,6 +19,7 @@ __all__ = [
     "Offer",
     "Quota",
     "QuoteLine",
+    "commitment_enter",
     "contract_allowed",
     "contract_close",
     "contract_end",

@@ -21,10 +21,11 @@ from apps.ledger.services import HOLD_GRACE, hold_place
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.selectors import book_of_digest
 from apps.sales.asks import Ask, asks_of, window_of_document
+from apps.sales.commitments import commitment_left
 from apps.sales.documents import Priced, price_asks
 from apps.sales.facts import project_uuid
 from apps.sales.limits import Window
-from apps.sales.models import Contract, ContractLine, ContractQuota, Quote, QuoteState
+from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, Quote, QuoteState
 from apps.sales.services.amending import contract_replace
 from apps.sales.volumes import Form
 from apps.timetable.models import Reservation
@@ -32,7 +33,7 @@ from apps.timetable.services import CapacityTaken, refusal_record, reservation_r
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
-    "amends", "book", "currency", "class", "form", "pool", "window", "tariff", "lines", "net", "expected", "plan",
+    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "net", "expected", "plan",
 )  # fmt: skip
 T = TypeVar("T")
 
@@ -88,6 +89,7 @@ def _accept(
     priced = _price_again(given)
     if quote.amends_id is not None:
         contract_replace(contract_id=quote.amends_id, pool=quote.pool, now=now)
+    _check_commitment(quote, now)
     contract_id = uuid4()
     reservation = _reserve(priced, contract_id=contract_id, organisation_id=organisation.id, now=now)
     _hold(given, priced, contract_id)
@@ -121,6 +123,28 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
         raise Problem(409, "Window is over", "The quoted window has passed; ask for a new quote.", kind="quote-expired")
     if digest_of(quote.document) != quote.digest:
         raise RuntimeError(f"quote {quote.id} does not have its digest")
+
+
+def _check_commitment(quote: Quote, now: datetime) -> None:
+    """Raises Problem unless the commitment that the quote was priced under still holds it, under the organisation's lock."""
+    commitment_id = _commitment_id(quote)
+    if commitment_id is None:
+        return
+    commitment = Commitment.objects.get(pk=commitment_id)
+    left = commitment_left(commitment)
+    said = decimal_text(max(left, Decimal(0)))
+    if quote.worst > left or now >= commitment.ends_at:
+        raise Problem(
+            409,
+            "Commitment used up",
+            f"This quote was priced under a commitment that has {said} {quote.currency} left; ask for a new quote.",
+            kind="commitment-used-up",
+        )
+
+
+def _commitment_id(quote: Quote) -> UUID | None:
+    named = quote.document.get("commitment")
+    return None if named is None else UUID(named["id"])
 
 
 def _price_again(given: Acceptance) -> Priced:
@@ -204,6 +228,7 @@ def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) 
         pool=quote.pool,
         klass=quote.klass,
         form=quote.form,
+        commitment_id=_commitment_id(quote),
         terms=terms,
         terms_digest=digest_of(terms),
         reservation_id=reservation_id,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -18,11 +20,13 @@ from apps.fleet.models import Pool
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales.amendments import amendment_check, amendment_json
-from apps.sales.asks import Ask
+from apps.sales.asks import Ask, asks_measured
+from apps.sales.commitments import commitment_at, commitment_covers
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
 from apps.sales.facts import facts_of, quota_facts
 from apps.sales.limits import window_of
 from apps.sales.models import Contract, FormName, Quote
+from apps.sales.starts import Start, starts_cheapest, starts_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
 
 MOST_EXECUTIONS = 10**12
@@ -48,6 +52,7 @@ class Offer(NamedTuple):
 
     priced: Priced
     document: dict[str, Any]
+    starts: list[Start]
 
 
 def offer_make(
@@ -60,17 +65,21 @@ def offer_make(
     now: datetime,
     form: Form = PER_EXECUTION,
     amends: Contract | None = None,
+    measured: bool = False,
     identity: dict[str, Any] | None = None,
 ) -> Offer:
     """Price without storing anything: what the page shows while the controls move. Raises Problem.
 
-    With `amends` the document names that contract and the difference to what is left of it.
+    With `amends` the document names that contract and the difference to what is left of it; `measured` charges programs
+    whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
     """
     document_book = document_of(book_in_force(at=now))
     if isinstance(lines, Quota):
         asks, form = [_quota_ask(lines, pool)], Form(FormName.QUOTA)
     else:
         asks = [_ask(organisation, QuoteLine(*line)) for line in lines]
+    if measured:
+        asks = asks_measured(asks, pool)
     start, end = window or (None, None)
     asked = window_of(start, end, now=now)
     if form.name == FormName.INTERVAL and asked.start <= now:
@@ -78,7 +87,16 @@ def offer_make(
             422, "Too early", "A granular interval begins at an instant to come; name it, with time to accept the quote.",
             kind="form",
         )  # fmt: skip
-    priced = price_asks(asks=asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
+    commitment = commitment_at(organisation, at=now)
+    price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
+    priced = price(asks=asks)
+    if commitment is not None:
+        under = [replace(ask, commitment=commitment.kind, commitment_factor=commitment.factor) for ask in asks]
+        reduced = price(asks=under)
+        if commitment_covers(commitment, reduced.worst, asked, document_book, amends=amends):
+            asks, priced = under, reduced
+        else:
+            commitment = None
     if not priced.price_class.offered:
         raise Problem(
             422,
@@ -91,7 +109,14 @@ def offer_make(
     if amends is not None:
         _amendable(organisation, amends, priced, now)
         who["amends"] = amendment_json(amends, priced.worst)
-    return Offer(priced, quote_document(priced=priced, identity=who, alternatives=alternatives, now=now))
+    if commitment is not None:
+        who["commitment"] = {"id": str(commitment.id), "kind": commitment.kind}
+    starts = starts_of(priced, zone=organisation.time_zone, now=now)
+    cheapest = starts_cheapest(starts, zone=organisation.time_zone)
+    document = quote_document(
+        priced=priced, identity=who, alternatives=alternatives, starts=[one.to_json() for one in cheapest], now=now
+    )
+    return Offer(priced, document, starts)
 
 
 @transaction.atomic
@@ -105,15 +130,16 @@ def quote_create(
     plan_id: UUID | None = None,
     form: Form = PER_EXECUTION,
     amends: Contract | None = None,
+    measured: bool = False,
     actor: User | None,
     now: datetime,
 ) -> Quote:
     """Store an immutable quote: its price is locked until `valid_until`. Raises Problem for what cannot be priced."""
     quote_id = uuid4()
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
-    priced, document = offer_make(
+    priced, document, _ = offer_make(
         organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form,
-        amends=amends, identity=identity,
+        amends=amends, measured=measured, identity=identity,
     )  # fmt: skip
     quote = Quote.objects.create(
         id=quote_id,

@@ -13,7 +13,9 @@ from django import template
 from apps.figures import count_format, money_exact_format, money_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
+from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
+from apps.sales.commitments import TITLES
 from apps.sales.exports import figure as figure_text
 from apps.sales.facts import facts_of_line
 
@@ -112,6 +114,24 @@ def contract_title(lines: Iterable[Any], contract: str) -> str:
 def slice_title(group: str) -> str:
     """A heading: by model."""
     return f"By {group}"
+
+
+@register.filter
+def commitment_title(kind: str) -> str:
+    """How long a commitment binds, in words."""
+    return TITLES[kind]
+
+
+@register.filter
+def short_decimal(value: Decimal) -> str:
+    """A factor without idle zeros."""
+    return decimal_text(value)
+
+
+@register.filter
+def saving(share: str) -> Fraction:
+    """What is saved at a share of the price, as documents state it."""
+    return 1 - Fraction(share)
 
 
 @register.filter

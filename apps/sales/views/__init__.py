@@ -1,6 +1,7 @@
 """Pages of the sales room."""
 
 from apps.sales.views.builder import quote_new, quote_preview
+from apps.sales.views.commitments import commitment_list
 from apps.sales.views.comparing import quote_compare, quote_compare_file
 from apps.sales.views.contracts import contract_detail, contract_end, contract_list
 from apps.sales.views.quotes import (
@@ -16,6 +17,7 @@ from apps.sales.views.quotes import (
 )
 
 __all__ = [
+    "commitment_list",
     "contract_detail",
     "contract_end",
     "contract_list",

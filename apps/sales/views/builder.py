@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -19,21 +19,19 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
-from apps.compilation.models import Program
+from apps.compilation.models import Precision, Program
 from apps.pricing.grid import tariff_grid
+from apps.pricing.rating import PriceBookDocument
 from apps.pricing.selectors import book_in_force, classes_ordered, document_of
 from apps.sales import services
-from apps.sales.builder import STEPS, Controls, controls_read, pools_fitting
+from apps.sales.amending_controls import amending_controls, amending_subject
+from apps.sales.builder import STEPS, UNIT_NAMES, Controls, Subject, controls_read, pools_of
+from apps.sales.hours import priced_hours
+from apps.sales.models import Contract, FormName
 from apps.sales.plans import plan_lines_get
-from apps.sales.services import Offer, QuoteLine
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is quoted: a program or a plan, found for the organisation."""
-
-    program: Program | None
-    plan_id: UUID | None
+from apps.sales.services import Offer, Quota, QuoteLine
+from apps.sales.starts import starts_cheapest
+from apps.sales.volumes import MOST_TERA_OPERATIONS, forms_offered
 
 
 @require_http_methods(["GET", "POST"])
@@ -51,21 +49,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
             context["refusal"], context["offer"] = problem, None
         else:
             return redirect("sales:quote_detail", pk=quote.pk)
-    programs = Program.objects.filter(organisation=organisation).select_related("model_version__model")
-    context |= {
-        "programs": programs.order_by("model_version__model__name", "target", "-created_at"),
-        "subject": subject,
-        "steps": STEPS,
-        "step_last": len(STEPS) - 1,
-        "pools": pools_fitting(subject.program) if subject.program else [],
-        "api_body": {
-            "lines": [
-                {"program": str(subject.program.pk) if subject.program else "<program id>", "executions": 1_000_000}
-            ],
-            "klass": "standard",
-            "pool": "lpu-a",
-        },
-    }
+    context |= _choices(organisation, subject)
     refusal = context["refusal"]
     return render(request, "sales/quote_new.html", context, status=refusal.status if refusal and request.POST else 200)
 
@@ -79,12 +63,17 @@ def quote_preview(request: HttpRequest) -> HttpResponse:
 
 
 def _subject(request: HttpRequest, data: Mapping[str, Any]) -> Subject:
-    program, plan = _uuid(data.get("program")), _uuid(data.get("plan"))
-    found = None
+    """What is to be quoted. Raises Http404 for a program or a contract of somebody else."""
+    program, plan, amends = (_uuid(data.get(name)) for name in ("program", "plan", "amends"))
+    contract, found = None, None
+    if amends is not None:
+        contract = org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=amends)
     if program is not None:
         related = Program.objects.select_related("model_version__model__project")
         found = org_object_get(request, related, roles=ENGINEERING, pk=program)
-    return Subject(found, plan)
+    is_quota = found is None and plan is None and data.get("form") == FormName.QUOTA
+    subject = Subject(found, plan, is_quota, contract)
+    return amending_subject(subject) if contract is not None and not subject.any else subject
 
 
 def _uuid(value: Any) -> UUID | None:
@@ -96,6 +85,26 @@ def _uuid(value: Any) -> UUID | None:
         raise Http404 from error
 
 
+def _choices(organisation: Organisation, subject: Subject) -> dict[str, Any]:
+    """What the page's controls let choose from."""
+    programs = Program.objects.filter(organisation=organisation).select_related("model_version__model")
+    named = str(subject.program.pk) if subject.program else "<program id>"
+    body = {"quota": {"precision": "float32", "tera_operations": 1000}} if subject.is_quota else {
+        "lines": [{"program": named, "executions": 1_000_000}]
+    }  # fmt: skip
+    return {
+        "programs": programs.order_by("model_version__model__name", "target", "-created_at"),
+        "subject": subject,
+        "steps": STEPS,
+        "step_last": len(STEPS) - 1,
+        "most": MOST_TERA_OPERATIONS if subject.is_quota else STEPS[-1],
+        "pools": pools_of(subject),
+        "precisions": Precision.choices,
+        "units": UNIT_NAMES.items(),
+        "api_body": {**body, "klass": "standard", "pool": "lpu-a"},
+    }
+
+
 def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subject, now: datetime) -> dict[str, Any]:
     context: dict[str, Any] = {
         "organisation": organisation,
@@ -103,29 +112,33 @@ def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subje
         "refusal": None,
         "offer": None,
         "controls": None,
+        "subject": subject,
     }
     try:
         book = document_of(book_in_force(at=now))
-        context |= {
-            "classes": classes_ordered(book),
-            "grid": tariff_grid(book=book, zone=organisation.time_zone, now=now),
-        }
-        controls = controls_read(
-            data, organisation=organisation, plan_id=subject.plan_id, program=subject.program, now=now
-        )
+        context |= {"classes": classes_ordered(book), "forms": forms_offered(book)}
+        controls = controls_read(data, organisation=organisation, subject=subject, now=now)
         context["controls"] = controls
-        if subject.program is None and subject.plan_id is None:
-            return context
-        offer, controls = _offer(organisation, controls, now)
-        context |= {"offer": offer, "controls": controls, **_shown(offer, _previous(data))}
+        if subject.any:
+            offer, controls = _offer(organisation, controls, now)
+            context |= {"offer": offer, "controls": controls, **_shown(offer, controls, _previous(data))}
+            context["hours"] = priced_hours(_grid(organisation, book, now), offer.starts)
     except Problem as problem:
         context["refusal"] = problem
     return context
 
 
+def _grid(organisation: Organisation, book: PriceBookDocument, now: datetime) -> Any:
+    return tariff_grid(book=book, zone=organisation.time_zone, now=now)
+
+
 def _first_controls(data: QueryDict, organisation: Organisation, subject: Subject) -> Mapping[str, Any]:
-    """What a plan asks for is where its quote's controls begin."""
-    if subject.plan_id is None or data.get("volume"):
+    """What a plan asks for, or a contract has left, is where its quote's controls begin."""
+    if data.get("volume"):
+        return data
+    if subject.amends is not None:
+        return {**amending_controls(subject.amends), **data.dict()}
+    if subject.plan_id is None:
         return data
     try:
         planned = plan_lines_get(organisation=organisation, plan_id=subject.plan_id, items=None)
@@ -135,41 +148,36 @@ def _first_controls(data: QueryDict, organisation: Organisation, subject: Subjec
 
 
 def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tuple[Offer, Controls]:
-    lines, controls = _lines(organisation, controls)
-    assert controls.pool is not None
-    offer = services.offer_make(
-        organisation=organisation,
-        lines=lines,
-        klass=controls.klass,
-        pool=controls.pool,
-        window=controls.window,
-        now=now,
-    )
-    return offer, controls
-
-
-def _lines(organisation: Organisation, controls: Controls) -> tuple[list[QuoteLine], Controls]:
-    if controls.plan_id is not None:
-        planned = plan_lines_get(organisation=organisation, plan_id=controls.plan_id, items=controls.volume)
-        return planned.lines, replace(controls, pool=controls.pool or planned.pool)
-    if controls.program is None or controls.pool is None:
-        raise Problem(409, "No pool", "No pool can run this program at present; ask the administrator.", kind="no-pool")
-    return [QuoteLine(controls.program, controls.volume)], controls
+    asked, controls = _asked(organisation, controls)
+    return services.offer_make(organisation=organisation, now=now, **asked), controls
 
 
 def _create(request: HttpRequest, organisation: Organisation, controls: Controls, now: datetime) -> Any:
-    lines, controls = _lines(organisation, controls)
-    assert controls.pool is not None
+    asked, controls = _asked(organisation, controls)
     return services.quote_create(
-        organisation=organisation,
-        lines=lines,
-        klass=controls.klass,
-        pool=controls.pool,
-        window=controls.window,
-        plan_id=controls.plan_id,
-        actor=principal_get(request).user,
-        now=now,
+        organisation=organisation, plan_id=controls.subject.plan_id, actor=principal_get(request).user, now=now, **asked
     )
+
+
+def _asked(organisation: Organisation, controls: Controls) -> tuple[dict[str, Any], Controls]:
+    """The arguments that preview and creation share, and the controls with the pool that was found."""
+    lines, controls = _lines(organisation, controls)
+    return {
+        "lines": lines, "klass": controls.klass, "pool": controls.pool, "window": controls.window,
+        "form": controls.volume_form, "amends": controls.subject.amends, "measured": controls.measured,
+    }, controls  # fmt: skip
+
+
+def _lines(organisation: Organisation, controls: Controls) -> tuple[list[QuoteLine] | Quota, Controls]:
+    subject = controls.subject
+    if subject.plan_id is not None:
+        planned = plan_lines_get(organisation=organisation, plan_id=subject.plan_id, items=controls.volume)
+        return planned.lines, replace(controls, pool=controls.pool or planned.pool)
+    if controls.pool is None:
+        raise Problem(409, "No pool", "No pool can run this program at present; ask the administrator.", kind="no-pool")
+    if subject.program is None:
+        return Quota(controls.precision, controls.volume), controls
+    return [QuoteLine(subject.program, controls.volume)], controls
 
 
 def _previous(data: Mapping[str, Any]) -> Decimal | None:
@@ -179,16 +187,26 @@ def _previous(data: Mapping[str, Any]) -> Decimal | None:
         return None
 
 
-def _shown(offer: Offer, previous: Decimal | None) -> dict[str, Any]:
+def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[str, Any]:
     """What the price part shows beside the document itself."""
-    net = offer.priced.worst
+    net, document, window = offer.priced.worst, offer.document, offer.priced.window
     changed = previous is not None and previous.is_finite() and previous != net and previous > 0
-    off_peak = next((one for one in offer.document["alternatives"] if one["klass"] == "off_peak"), None)
     return {
-        "document": offer.document,
+        "document": document,
         "previous": previous if changed else None,
         "change": Fraction(net) / Fraction(previous) - 1 if changed and previous is not None else None,
-        "alternatives": [{**one, "saving": 1 - Fraction(one["share"])} for one in offer.document["alternatives"]],
-        "off_peak_saving": 1 - Fraction(off_peak["share"]) if off_peak else None,
-        "slots": offer.document["reservation"],
-    }
+        "alternatives": [
+            {**one, "saving": 1 - Fraction(one["share"]),
+             "hidden": controls.starting(one["klass"], window.start, window.end).hidden}
+            for one in document["alternatives"]
+        ],
+        "starts": [
+            {"start": one, "hidden": controls.starting(one.klass, one.hour, one.window_end).hidden}
+            for one in starts_cheapest(offer.starts, zone=controls.zone)
+        ],
+        "slots": document["reservation"],
+        "amendment": document.get("amends"),
+        "is_measurable": any(not line.ask.facts.exact for line in offer.priced.lines) and not offer.priced.pool.is_host,
+        "forms_shown": controls.subject.program is not None,
+        "is_form": FormName(offer.priced.form.name),
+    }  # fmt: skip

@@ -1,0 +1,167 @@
+"""What reads commitments: which holds, how much of it is left, and what each of its months came to."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+
+from apps.accounts.models import Organisation
+from apps.figures import money_format
+from apps.ledger.models import UsageRow
+from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, multiply
+from apps.pricing.rating.decimals import subtract
+from apps.sales.amendments import rest_of
+from apps.sales.limits import Window
+from apps.sales.models import Commitment, Contract, ContractState
+from apps.sales.selectors import contract_usages
+
+MONTHS = {"month": 1, "year": 12, "three_years": 36}
+TITLES = {"month": "One month", "year": "One year", "three_years": "Three years"}
+
+
+@dataclass(frozen=True)
+class Month:
+    """One month of a commitment, [start, end), counted from its own beginning: promised, used, and what is missing."""
+
+    commitment: Commitment
+    number: int
+    start: datetime
+    end: datetime
+    minimum: Decimal
+    used: Decimal
+
+    @property
+    def missing(self) -> Decimal:
+        """What was promised and not used."""
+        return max(subtract(self.minimum, self.used), Decimal(0))
+
+    @property
+    def key(self) -> str:
+        """The one name of its shortfall, for ever."""
+        return f"commitment:{self.commitment.id}:{self.start:%Y-%m-%d}"
+
+    @property
+    def share(self) -> Fraction:
+        """Used of promised."""
+        return Fraction(self.used) / Fraction(self.minimum)
+
+    @property
+    def sentence(self) -> str:
+        """The shortfall in words, for an invoice."""
+        used, least = (money_format(value, self.commitment.currency) for value in (self.used, self.minimum))
+        return (
+            f"{TITLES[self.commitment.kind]}: {least} were promised for {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}, "
+            f"{used} were used."
+        )
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What the shortfall follows from, for the document of an invoice."""
+        return {
+            "key": self.key,
+            "commitment": str(self.commitment.id),
+            "start": self.start.isoformat().replace("+00:00", "Z"),
+            "end": self.end.isoformat().replace("+00:00", "Z"),
+            "minimum": decimal_text(self.minimum),
+            "used": decimal_text(self.used),
+        }
+
+
+def months_after(start: datetime, months: int) -> datetime:
+    """The same day and time so many months later; the last day of a month that is too short."""
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    day = min(start.day, calendar.monthrange(year, month + 1)[1])
+    return start.replace(year=year, month=month + 1, day=day)
+
+
+def commitments_of(organisation: Organisation) -> QuerySet[Commitment]:
+    """The organisation's commitments, newest first."""
+    return Commitment.objects.filter(organisation=organisation).select_related("accepted_by")
+
+
+def commitment_at(organisation: Organisation, *, at: datetime) -> Commitment | None:
+    """The commitment in force at an instant; the database allows one at a time."""
+    return Commitment.objects.filter(organisation=organisation, period__contains=at).first()
+
+
+def commitment_months(commitment: Commitment, *, until: datetime | None = None) -> list[Month]:
+    """Its months in order, those that begin before `until`; what was used is by the instant at which it was recorded."""
+    bounds = [
+        (months_after(commitment.starts_at, number), months_after(commitment.starts_at, number + 1))
+        for number in range(MONTHS[commitment.kind])
+    ]
+    rows = UsageRow.objects.filter(
+        contract_id__in=Contract.objects.filter(commitment=commitment).values("pk"), currency=commitment.currency
+    )
+    return [
+        Month(commitment, number, start, end, commitment.minimum, _used(rows, start, end))
+        for number, (start, end) in enumerate(bounds, 1)
+        if until is None or start < until
+    ]
+
+
+def _used(rows: QuerySet[UsageRow], start: datetime, end: datetime) -> Decimal:
+    total: Decimal | None = rows.filter(created_at__gte=start, created_at__lt=end).aggregate(sum=Sum("amount"))["sum"]
+    return total or Decimal(0)
+
+
+def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
+    """Every month that ended by `until` with less used than was promised, oldest first. Each is invoiced once, by its key.
+
+    Usage is recorded when it happens, so an ended month never changes any more.
+    """
+    found: Iterator[Month] = (
+        month
+        for commitment in Commitment.objects.filter(
+            organisation=organisation, currency=currency, period__startswith__lt=until
+        )
+        for month in commitment_months(commitment, until=until)
+    )
+    return sorted((month for month in found if month.end <= until and month.missing), key=lambda month: month.start)
+
+
+def commitment_left(commitment: Commitment) -> Decimal:
+    """How much may still be bought at its factor: what is promised over all its months, less its contracts.
+
+    A contract that is over counts with what it came to. So the factor is given on what was promised, and on no more.
+    """
+    contracts = list(Contract.objects.filter(commitment=commitment))
+    over = [contract for contract in contracts if contract.state != ContractState.ACTIVE]
+    usages = contract_usages(over) if over else {}
+    bought = [usages[one.id].actual if one.id in usages else one.net for one in contracts]
+    return subtract(promised(commitment), exact_sum(bought))
+
+
+def promised(commitment: Commitment) -> Decimal:
+    """What is promised over all its months."""
+    return multiply(commitment.minimum, MONTHS[commitment.kind])
+
+
+def commitment_covers(
+    commitment: Commitment, net: Decimal, window: Window, book: PriceBookDocument, *, amends: Contract | None = None
+) -> bool:
+    """Whether work of `net` in `window` can be bought under it: in its time and currency, and no more than is left of it.
+
+    An amendment gives back what is unused of a contract under the same commitment.
+    """
+    left = commitment_left(commitment)
+    if amends is not None and amends.commitment_id == commitment.id:
+        left = exact_sum([left, rest_of(amends).worth])
+    return net <= left and window.end <= commitment.ends_at and commitment.currency == book.currency.code
+
+
+def commitment_ends(kind: str, starts_at: datetime) -> datetime:
+    """First instant at which a commitment that begins then no longer holds."""
+    return months_after(starts_at, MONTHS[kind])
+
+
+def whole_second(now: datetime) -> datetime:
+    """Commitments begin on a whole second, so that their months read well."""
+    return now - timedelta(microseconds=now.microsecond)

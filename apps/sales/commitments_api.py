@@ -1,0 +1,111 @@
+"""Commitments over JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor, paginate
+from apps.accounts.roles import MONEY, Scope
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import decimal_of
+from apps.sales import services
+from apps.sales.commitments import commitment_left, commitment_months, commitments_of
+from apps.sales.models import Commitment
+
+router = Router(tags=["commitments"])
+ENTER = requires(Scope.BUY, roles=MONEY)
+
+
+class CommitmentIn(Schema):
+    kind: Literal["month", "year", "three_years"]
+    minimum: str = Field(pattern=r"^[0-9]{1,12}(\.[0-9]{1,3})?$")
+
+
+class CommitmentOut(Schema):
+    id: UUID
+    kind: str
+    minimum: str
+    currency: str
+    factor: str
+    starts_at: datetime
+    ends_at: datetime
+    accepted_at: datetime
+
+    @staticmethod
+    def resolve_minimum(row: Commitment) -> str:
+        return decimal_text(row.minimum)
+
+    @staticmethod
+    def resolve_factor(row: Commitment) -> str:
+        return decimal_text(row.factor)
+
+
+class CommitmentMonthOut(Schema):
+    """`missing` of a month that has ended stands on an invoice, under `key`."""
+
+    number: int
+    key: str
+    start: datetime
+    end: datetime
+    minimum: str
+    used: str
+    missing: str
+
+
+class CommitmentDetailOut(CommitmentOut):
+    left: str
+    months: list[CommitmentMonthOut]
+
+    @staticmethod
+    def resolve_left(row: Commitment) -> str:
+        return decimal_text(commitment_left(row))
+
+    @staticmethod
+    def resolve_months(row: Commitment) -> list[dict[str, Any]]:
+        return [
+            {
+                "number": month.number, "key": month.key, "start": month.start, "end": month.end,
+                "minimum": decimal_text(month.minimum), "used": decimal_text(month.used),
+                "missing": decimal_text(month.missing),
+            }
+            for month in commitment_months(row)
+        ]  # fmt: skip
+
+
+@router.get("/commitments", response=list[CommitmentOut], operation_id="commitment_list", summary="Commitments")
+@paginate(Cursor, ordering=("-accepted_at", "id"))
+def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
+    """Newest first."""
+    return commitments_of(organisation_get(request))
+
+
+@router.get(
+    "/commitments/{uuid:pk}", response=CommitmentDetailOut, operation_id="commitment_get", summary="One commitment"
+)
+def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
+    """With its months, and what may still be bought at its factor."""
+    return org_object_get(request, Commitment, pk=pk)
+
+
+@router.post(
+    "/commitments", auth=ENTER, response={201: CommitmentDetailOut}, operation_id="commitment_enter",
+    summary="Enter a commitment",
+)  # fmt: skip
+@idempotent
+def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
+    """Begins at once; what is missing to `minimum` in a month is charged."""
+    return 201, services.commitment_enter(
+        organisation=organisation_get(request, roles=MONEY), kind=payload.kind,
+        minimum=decimal_of(payload.minimum, places=3), actor=principal_get(request).user, now=timezone.now(),
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""The tariff's week of hours with what the work costs when it begins in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from apps.figures import percent_format
+from apps.pricing.grid import Grid, Hour
+from apps.sales.starts import Start
+
+
+@dataclass(frozen=True)
+class PricedHour:
+    """One local hour and the cheapest work that can begin in it; None where nothing is free, or the hour has begun."""
+
+    hour: Hour
+    start: Start | None
+    has_begun: bool
+
+    @property
+    def label(self) -> str:
+        """In a few characters: how much less or more than what was chosen; a dot is the same."""
+        if self.hour.past:
+            return "past"
+        if self.has_begun:
+            return "now"
+        if self.start is None:
+            return "full"
+        if not self.start.saving:
+            return "·"
+        return f"{'-' if self.start.saving > 0 else '+'}{percent_format(abs(self.start.saving), 0)}"
+
+    @property
+    def tone(self) -> str:
+        """How the cell is coloured; its words say the same."""
+        if self.start is None:
+            return "hour-past"
+        return "hour-off" if self.start.saving > 0 else "hour-peak"
+
+    @property
+    def pick(self) -> str:
+        """What the page sends when the hour is pressed: the instant and the class."""
+        return "" if self.start is None else f"{self.start.hour.isoformat()}|{self.start.klass}"
+
+
+@dataclass(frozen=True)
+class PricedDay:
+    """A local date with its 24 columns."""
+
+    date: date
+    note: str
+    columns: tuple[tuple[PricedHour, ...], ...]
+
+
+@dataclass(frozen=True)
+class PricedHours:
+    """Seven days of priced hours."""
+
+    zone: str
+    utc_offset: str
+    days: tuple[PricedDay, ...]
+
+
+def priced_hours(grid: Grid, starts: Sequence[Start]) -> PricedHours | None:
+    """The grid with prices; None where the work has no start of its own to choose."""
+    if not starts:
+        return None
+    by_hour = {start.hour: start for start in starts}
+    first = min(by_hour)
+    days = tuple(
+        PricedDay(
+            day.date, day.note, tuple(tuple(_priced(hour, by_hour, first) for hour in one) for one in day.columns)
+        )
+        for day in grid.days
+    )
+    return PricedHours(grid.zone, grid.utc_offset, days)
+
+
+def _priced(hour: Hour, by_hour: dict[datetime, Start], first: datetime) -> PricedHour:
+    return PricedHour(hour, by_hour.get(hour.start), has_begun=not hour.past and hour.start < first)

@@ -1,0 +1,204 @@
+"""When work could begin in the days to come, and what it costs then: every hour of the tariff, and the cheapest few.
+
+Only classes whose price depends on the hour are tried beside the one that was chosen: the others cost the same at any time,
+and stand among the alternatives by class. Nothing is taken; what is free is looked up once for all hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from apps.fleet.selectors import devices_of
+from apps.pricing.rating import PriceClass, decimal_text, exact_sum, rate
+from apps.pricing.rating.tariff import Interval, Span, zone_of
+from apps.sales.documents import Priced, stamp, terms_of
+from apps.sales.limits import LONGEST_WINDOW
+from apps.sales.models import FormName
+from apps.timetable.admission import Placement, place
+from apps.timetable.instants import instant_of, micros_of
+from apps.timetable.selectors import WINDOWS_MAX, Demand, free_by_device
+
+DAYS = 7
+SHORT_LIST = 6
+PER_CLASS = 4
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Work that begins in the hour at `hour`: in which class, the window to ask for, when it would run, what it costs."""
+
+    hour: datetime
+    klass: str
+    title: str
+    begins: datetime
+    window_end: datetime
+    amount: Decimal
+    saving: Fraction
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "klass": self.klass,
+            "title": self.title,
+            "start": stamp(self.hour),
+            "end": stamp(self.window_end),
+            "begins": stamp(self.begins),
+            "amount": decimal_text(self.amount),
+            "share": str(1 - self.saving),
+        }
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """What is looked up once: the hours from `now`, the tariff's spans over them, and the free time of every device."""
+
+    now: datetime
+    end: datetime
+    spans: list[Span]
+    free: dict[str, list[Any]]
+
+    def off_peak(self, start: datetime, end: datetime) -> list[Interval]:
+        """The off-peak parts of [start, end)."""
+        return [(max(left, start), min(right, end)) for period, left, right in self.spans
+                if period.off_peak and left < end and right > start]  # fmt: skip
+
+    def dearest(self, start: datetime, end: datetime) -> datetime:
+        """The first of the dearest instants of [start, end)."""
+        parts = [
+            (period.factor, max(left, start)) for period, left, right in self.spans if left < end and right > start
+        ]
+        most = max(factor for factor, _ in parts)
+        return next(left for factor, left in parts if factor == most)
+
+    def period_at(self, instant: datetime) -> str:
+        """The name of the period in force."""
+        return next(period.name for period, left, right in self.spans if left <= instant < right)
+
+
+def starts_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> list[Start]:
+    """The cheapest class of each hour of `zone` in which the work can begin; [] for work in parts of a period.
+
+    An hour in which nothing is free is left out.
+    """
+    if priced.form.name in {FormName.SPREAD, FormName.INTERVAL} or priced.duration > days * 86_400:
+        return []
+    horizon = _horizon(priced, now=now, days=days)
+    classes = [one for one in priced.book.classes.values() if _depends(one) or one.name == priced.price_class.name]
+    prices: dict[tuple[str, str], Decimal] = {}
+    found: list[Start] = []
+    for hour in _hours(now, days, zone):
+        tried = [start for one in classes if one.offered and (start := _start(priced, one, hour, horizon, prices))]
+        if tried:
+            found.append(min(tried, key=lambda start: (start.amount, start.klass != priced.price_class.name)))
+    return found
+
+
+def starts_cheapest(starts: Iterable[Start], *, zone: str) -> list[Start]:
+    """The short list: of every class and day the first of the cheapest hours, where they cost less than what was chosen."""
+    first: dict[tuple[str, Any], Start] = {}
+    local = zone_of(zone)
+    for start in sorted(starts, key=lambda one: (one.amount, one.hour)):
+        if start.saving > 0:
+            first.setdefault((start.klass, start.hour.astimezone(local).date()), start)
+    chosen: list[Start] = []
+    for start in sorted(first.values(), key=lambda one: (one.amount, one.hour)):
+        if sum(one.klass == start.klass for one in chosen) < PER_CLASS and len(chosen) < SHORT_LIST:
+            chosen.append(start)
+    return chosen
+
+
+def _depends(price_class: PriceClass) -> bool:
+    return price_class.off_peak_only or price_class.time_of_use
+
+
+def _hours(now: datetime, days: int, zone: str) -> Iterator[datetime]:
+    """The hours to come as that zone counts them, in UTC."""
+    first = now.astimezone(zone_of(zone)).replace(minute=0, second=0, microsecond=0).astimezone(UTC) + HOUR
+    return (first + number * HOUR for number in range(days * 24))
+
+
+def _horizon(priced: Priced, *, now: datetime, days: int) -> Horizon:
+    end = now + timedelta(days=2 * days) + HOUR
+    spans = priced.book.tariff.spans(now, end)
+    return Horizon(now, end, spans, free_by_device(devices_of(priced.pool), now, end))
+
+
+def _start(
+    priced: Priced, one: PriceClass, hour: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
+) -> Start | None:
+    """Work that begins in that hour in that class; None where it cannot."""
+    end = min(_window_end(priced, one, hour), horizon.end, horizon.now + LONGEST_WINDOW)
+    allowed = horizon.off_peak(hour, end) if one.off_peak_only else None
+    if allowed is not None and (not allowed or allowed[0][0] >= hour + HOUR):
+        return None
+    begins = _placed(priced, hour, end, allowed, horizon)
+    if begins is None:
+        return None
+    instant = _bound(one, hour, end, allowed, horizon)
+    amount = _price(priced, one, instant, horizon, prices)
+    saving = 1 - Fraction(amount) / Fraction(priced.worst)
+    return Start(hour, one.name, one.title, begins, end, amount, saving)
+
+
+def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
+    """Of a price that follows the hours a window no longer than needed, in whole hours; else a week."""
+    if one.time_of_use:
+        return hour + max(ceil(priced.duration / 3600), 1) * HOUR
+    end = hour + timedelta(days=DAYS)
+    if one.start_within_minutes is not None:
+        latest = timedelta(minutes=one.start_within_minutes, microseconds=ceil(priced.duration * 10**6))
+        end = min(end, hour + latest)
+    if one.finish_within_minutes is not None:
+        end = min(end, hour + timedelta(minutes=one.finish_within_minutes))
+    return end
+
+
+def _placed(
+    priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
+) -> datetime | None:
+    """When the work would begin, if that is within the hour: in one piece, or cut where no piece is long enough for it."""
+    first, last = allowed[0] if allowed else (hour, end)
+    length = ceil(priced.duration * 10**6)
+    left, right = micros_of(max(first, hour)), micros_of(min(last, end))
+    begins = min(
+        (max(free.start, left) for one in horizon.free.values() for free in one
+         if max(free.start, left) + length <= min(free.end, right)),
+        default=None,
+    )  # fmt: skip
+    longest = max((micros_of(until) - micros_of(since) for since, until in allowed or [(hour, end)]), default=0)
+    if begins is None and length > longest and priced.quantum is not None:
+        demand = Demand(priced.duration, hour, end, allowed, priced.setup, priced.quantum, WINDOWS_MAX)
+        found = place(demand.work(), horizon.free, demand.limits(now=horizon.now))
+        begins = min(piece.start for piece in found.windows) if isinstance(found, Placement) else None
+    return instant_of(begins) if begins is not None and begins < micros_of(hour + HOUR) else None
+
+
+def _bound(
+    one: PriceClass, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
+) -> datetime:
+    """The instant that binds the tariff of that window, by the rule of `limits.tariff_instant`."""
+    if allowed is not None:
+        return allowed[0][0]
+    return horizon.dearest(hour, end) if one.time_of_use else hour
+
+
+def _price(
+    priced: Priced, one: PriceClass, instant: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
+) -> Decimal:
+    """What the work costs; the amount depends on class and period alone, so it is rated once for each of these."""
+    key = (one.name, horizon.period_at(instant))
+    if key not in prices:
+        prices[key] = exact_sum(
+            rate(
+                book=priced.book, counts=line.ask.facts.counts, executions=line.ask.executions,
+                terms=terms_of(line.ask, priced.pool, one.name, instant, priced.form),
+            ).amount
+            for line in priced.lines
+        )  # fmt: skip
+    return prices[key]

@@ -1,0 +1,123 @@
+"""Commitments: what is promised, what was used of it month by month, and entering one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.access import organisation_get, principal_get
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ANY_ROLE, MONEY
+from apps.pricing.rating import PriceBookDocument, exact_sum
+from apps.pricing.rating.decimals import decimal_of, subtract
+from apps.pricing.selectors import book_in_force, document_of
+from apps.sales import services
+from apps.sales.commitments import (
+    MONTHS,
+    TITLES,
+    Month,
+    commitment_at,
+    commitment_left,
+    commitment_months,
+    commitments_of,
+    promised,
+)
+from apps.sales.models import Commitment
+
+
+@require_http_methods(["GET", "POST"])
+def commitment_list(request: HttpRequest) -> HttpResponse:
+    """GET: the commitment in force with its burn-down, and earlier ones. POST: enter one."""
+    organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
+    now, refusal = timezone.now(), None
+    try:
+        if request.method == "POST":
+            services.commitment_enter(
+                organisation=organisation, kind=request.POST.get("kind", ""), actor=principal_get(request).user,
+                minimum=minimum_read(request.POST.get("minimum", "")), now=now,
+            )  # fmt: skip
+            messages.success(request, "Entered. Quotes that it covers carry its factor from now on.")
+            return redirect("sales:commitment_list")
+    except Problem as problem:
+        refusal = problem
+    current = commitment_at(organisation, at=now)
+    context: dict[str, Any] = {"refusal": refusal, "current": current, "entered": request.POST, "now": now, "kinds": []}
+    try:
+        book = document_of(book_in_force(at=now))
+        context |= {"kinds": kinds_of(book), "currency": book.currency.code}
+    except Problem as problem:
+        context["refusal"] = context["refusal"] or problem
+    if current is not None:
+        context |= _burn_down(current, now)
+    context["earlier"] = [one for one in commitments_of(organisation) if one != current]
+    return render(request, "sales/commitment_list.html", context, status=refusal.status if refusal else 200)
+
+
+def kinds_of(book: PriceBookDocument) -> list[dict[str, Any]]:
+    """The commitments that a book offers, with their months and factors."""
+    return [
+        {"name": name, "title": TITLES[name], "months": months, "factor": book.commitments[name],
+         "saving": 1 - book.commitments[name]}
+        for name, months in MONTHS.items()
+        if book.commitments.get(name, Decimal(1)) < 1
+    ]  # fmt: skip
+
+
+def minimum_read(text: str) -> Decimal:
+    """A monthly amount as it was typed. Raises Problem."""
+    try:
+        if not text.isascii():
+            raise ValueError(text)
+        return decimal_of(text.replace(",", "").strip(), places=12)
+    except ValueError as error:
+        raise Problem(
+            422, "Impossible amount", "Enter what you promise for a month, such as 250.00.", kind="commitment-minimum"
+        ) from error
+
+
+def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
+    months = commitment_months(commitment)
+    rows = [{"month": month, "state": _state(month, now), "left": left} for month, left in _lefts(commitment, months)]
+    begun = [row for row in rows if row["month"].start <= now]  # type: ignore[attr-defined]
+    present = begun[-1]["month"]
+    return {
+        "months": rows,
+        "present": present,
+        "missed": exact_sum(row.missing for row in months if row.end <= now),
+        "left": commitment_left(commitment),
+        "promised": promised(commitment),
+        "chart": {
+            "unit": commitment.currency,
+            "times": [commitment.starts_at.isoformat(), *(min(row["month"].end, now).isoformat() for row in begun)],  # type: ignore[attr-defined]
+            "series": [{
+                "name": "Promised and not used",
+                "values": [float(promised(commitment)), *(float(row["left"]) for row in begun)],  # type: ignore[arg-type]
+                "step": True,
+            }],
+            "days": True,
+        },
+    }  # fmt: skip
+
+
+def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Decimal]]:
+    """Each month with what is left of the whole promise at its end."""
+    found, left = [], promised(commitment)
+    for month in months:
+        left = subtract(left, month.used)
+        found.append((month, left))
+    return found
+
+
+def _state(month: Month, now: datetime) -> str:
+    if now < month.start:
+        return "to come"
+    if now < month.end:
+        return "running"
+    return "short" if month.missing else "kept"
