@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from bin.commands import ROOT, VAR, environment, running_services
+from bin.sandbox import Sandbox, sandbox_wanted
 from bin.services import ServiceError
 
 READY_SECONDS = 80.0
@@ -148,13 +149,18 @@ def run() -> int:
     (VAR / "log").mkdir(parents=True, exist_ok=True)
     interrupts = Interrupts()
     try:
+        sandbox = sandbox_wanted(dict(os.environ), port=port)
         with _alone(port), running_services() as addresses, _stack(environment(addresses), interrupts) as stack:
+            if sandbox is not None:
+                stack.env |= sandbox.settings()
             _start_web(stack, port)  # beside the migrations: it is not ready before they are applied
+            if sandbox is not None:
+                stack.start("stripe-sandbox", *sandbox.command(f"http://127.0.0.1:{port}"))
             _prepare(stack.env)
             demo = json.loads(DEMO.read_text())
             _wait_until_ready(stack, url)
             _start_workers(stack, demo["pools"])
-            _greet(demo, time.monotonic() - began)
+            _greet(demo, time.monotonic() - began, sandbox)
             while True:
                 time.sleep(1.0)
                 stack.tend()
@@ -265,7 +271,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _greet(demo: dict[str, str], seconds: float) -> None:
+def _greet(demo: dict[str, str], seconds: float, sandbox: Sandbox | None) -> None:
     setup = float(os.environ.get("TAKT_SETUP_SECONDS", "0"))
     _say(
         f"Takt is ready at {demo['url']} ({seconds:.1f} s; set-up and downloads before that {setup:.1f} s)\n"
@@ -273,6 +279,8 @@ def _greet(demo: dict[str, str], seconds: float) -> None:
         f"  administrator  {demo['admin_email']}  {demo['admin_password']}\n"
         f"  tokens and the rest in {DEMO}; logs in {VAR / 'log'}; Ctrl-C ends everything"
     )
+    if sandbox is not None:
+        _say(f"  Stripe's side  {sandbox.url}: a sandbox, no money moves; refund and dispute there what was paid here")
 
 
 def _say(text: str) -> None:

@@ -113,11 +113,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     events, wanted = StripeEvent.objects.all(), request.GET.get("events", "all")
     if wanted == "waiting":
         events = events.filter(handled_at=None)
+    check = StripeCheck.objects.first()
     context = {
         "is_on": bool(settings.STRIPE_API_KEY),
         "is_test": cards.is_test(),
         "has_secret": bool(settings.STRIPE_WEBHOOK_SECRET),
-        "check": StripeCheck.objects.first(),
+        "check": check,
+        "differences": "not compared" if check is None else len(check.differences),
         "pushes": StripePush.objects.filter(state__in=[PushState.WAITING, PushState.MISMATCH])
         .select_related("invoice__organisation")
         .order_by("version_at")[:PER_PAGE],
