@@ -53,8 +53,9 @@ def _widths(f: Form, tiler: Tiler) -> list[int]:
     line = tiler.target.line_bytes // tiler.graph.types[f.node.output].dtype.size
     found = {most if most == f.n or step > most else most // step * step}
     for wanted in (-(-f.n // tiler.target.matrix.instances), line):
-        if step <= wanted < most:
-            found.add(wanted // step * step)
+        for lines in (wanted // step, -(-wanted // step)):
+            if step <= lines * step < most:
+                found.add(lines * step)
     return sorted(found)
 
 

@@ -139,6 +139,8 @@ class Chooser:
             found.append(self._side(node, r, rows_inside=False))
             if r.rows and (r.columns or r.batch):
                 found.append(self._side(node, r, rows_inside=True))
+            if r.rows and r.batch:  # products of a batch side by side, as what joins heads wants them
+                found.append(Side(stationary, (*r.rows, *r.batch, *r.columns), None))
         return found
 
     def _side(self, node: Compute, r: Roles, rows_inside: bool) -> Side:
