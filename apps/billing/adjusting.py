@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,8 +16,17 @@ from apps.billing.models import CreditGrant, GrantKind, Invoice
 from apps.billing.models.invoices import amount_field
 from apps.ledger.models import AccountKind
 from apps.ledger.selectors import month_of
-from apps.pricing.rating import PriceBookDocument, amount_text, decimal_text, exact_sum, minimum_topup
+from apps.pricing.rating import (
+    PriceBookDocument,
+    Rating,
+    amount_text,
+    decimal_text,
+    exact_sum,
+    free_tier,
+    minimum_topup,
+)
 from apps.pricing.rating.decimals import subtract
+from apps.sales.commitments import shortfalls_ended
 
 
 @dataclass(frozen=True)
@@ -66,24 +76,83 @@ def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]
 
 
 def adjustments_of(
-    *, organisation: Organisation, book: PriceBookDocument, net: Decimal, carried_in: Decimal, until: datetime
+    *,
+    organisation: Organisation,
+    book: PriceBookDocument,
+    ratings: Sequence[Rating],
+    carried_in: Decimal,
+    until: datetime,
 ) -> list[Adjustment]:
-    """What is added to, and taken off, usage of `net`: first the minimum charge, then credits, never below nought."""
-    found = _minimum(organisation, book, net, until)
-    total = exact_sum([net, carried_in, *(one.amount for one in found)])
+    """What is added to, and taken off, the usage of `ratings`: the month's free operations, the minimum charge, what
+    commitments lack, then credits, never below nought."""
+    found = _free(organisation, book, ratings, until)
+    found += _minimum(
+        organisation, book, exact_sum([*(one.amount for one in ratings), *(one.amount for one in found)]), until
+    )
+    found += shortfalls_of(organisation, currency=book.currency.code, until=until)
+    total = exact_sum([*(one.amount for one in ratings), carried_in, *(one.amount for one in found)])
     return found + _credits(organisation, book, total, until)
 
 
+def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime) -> list[Adjustment]:
+    """What every ended month of a commitment lacks to what was promised, once for each month."""
+    ended = shortfalls_ended(organisation, currency=currency, until=until)
+    charged = {
+        one["basis"]["key"]
+        for invoice in Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
+        for one in invoice.document.get("adjustments", [])
+        if one["kind"] == "shortfall"
+    } if ended else set()  # fmt: skip
+    return [
+        Adjustment("shortfall", "Commitment shortfall", one.sentence, one.missing, AccountKind.BREAKAGE, one.basis)
+        for one in ended
+        if one.key not in charged
+    ]
+
+
+def _month_invoices(
+    organisation: Organisation, book: PriceBookDocument, month: datetime, until: datetime
+) -> list[Invoice]:
+    """The invoices of the month so far that stand."""
+    rows = Invoice.objects.filter(
+        organisation=organisation, currency=book.currency.code, period_end__gt=month, period_end__lt=until
+    )
+    return list(rows.exclude(state="void"))
+
+
+def _free(
+    organisation: Organisation, book: PriceBookDocument, ratings: Sequence[Rating], until: datetime
+) -> list[Adjustment]:
+    """The free operations of the month in which the invoice ends, given to its lines in their order."""
+    if not book.free_tera_operations:
+        return []
+    month, _ = month_of(until - timedelta(microseconds=1))
+    earlier = [
+        one
+        for invoice in _month_invoices(organisation, book, month, until)
+        for one in invoice.document.get("adjustments", [])
+        if one["kind"] == "free-tier"
+    ]
+    taken = sum(int(one["basis"]["operations"]) for one in earlier)
+    shares = free_tier(book, ratings, taken=taken)
+    if not shares:
+        return []
+    operations, amount = sum(one.operations for one in shares), exact_sum(one.amount for one in shares)
+    sentence = (
+        f"{decimal_text(book.free_tera_operations)} tera-operations are free in every month; {operations:,} operations of "
+        "these lines, in their order, are."
+    )
+    basis = {"book_digest": book.digest, "taken": taken, "operations": operations}
+    return [Adjustment("free-tier", "Free operations", sentence, amount.copy_negate(), AccountKind.PROMOTION, basis)]
+
+
 def _minimum(organisation: Organisation, book: PriceBookDocument, net: Decimal, until: datetime) -> list[Adjustment]:
-    """On the invoice that closes a month: what all invoices of the month lack to the book's minimum."""
+    """On the invoice that closes a month: what all invoices of the month lack to the book's minimum, credits apart."""
     start, _ = month_of(until)
     if book.minimum_charge == 0 or until != start:
         return []
     month, _ = month_of(start - timedelta(seconds=1))
-    earlier = Invoice.objects.filter(
-        organisation=organisation, currency=book.currency.code, period_end__gt=month, period_end__lt=until
-    ).exclude(state="void")
-    before = exact_sum(earlier.values_list("net", flat=True))
+    before = exact_sum(_charged(invoice) for invoice in _month_invoices(organisation, book, month, until))
     missing = minimum_topup(book, exact_sum([net, before]))
     if missing == 0:
         return []
@@ -96,6 +165,13 @@ def _minimum(organisation: Organisation, book: PriceBookDocument, net: Decimal, 
         "invoiced_before": decimal_text(before),
     }
     return [Adjustment("minimum", "Minimum charge", sentence, missing, AccountKind.BREAKAGE, basis)]
+
+
+def _charged(invoice: Invoice) -> Decimal:
+    """What an invoice charged before credits: money that a customer was given is no less spent."""
+    rows = invoice.document.get("adjustments", [])
+    given = [Decimal(one["amount"]) for one in rows if one["kind"] in GrantKind.values]
+    return subtract(invoice.net, exact_sum(given))
 
 
 def _credits(organisation: Organisation, book: PriceBookDocument, total: Decimal, until: datetime) -> list[Adjustment]:
@@ -111,7 +187,18 @@ def _credits(organisation: Organisation, book: PriceBookDocument, total: Decimal
         found.append(
             Adjustment(
                 grant.kind, title, f"{grant.reason} ({left} {grant.currency} of it are left.)", amount.copy_negate(),
-                AccountKind.CREDIT, {"grant": str(grant.id)}, grant,
+                AccountKind.CREDIT, _grant_basis(one), grant,
             )
         )  # fmt: skip
     return found
+
+
+def _grant_basis(one: CreditLeft) -> dict[str, Any]:
+    """The grant, what was left of it, and for a missed guarantee the rating that it follows from."""
+    rating = one.grant.basis.get("rating")
+    return {
+        "grant": str(one.grant.id),
+        "granted": decimal_text(one.grant.amount),
+        "left": decimal_text(one.left),
+        **({"rating": rating} if rating else {}),
+    }

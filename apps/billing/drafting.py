@@ -12,11 +12,12 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
-from apps.billing.adjusting import Adjustment, adjustments_of
+from apps.billing.adjusting import Adjustment, adjustments_of, shortfalls_of
 from apps.billing.models import BillingProfile, Invoice, TaxScheme
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import (
     Payable,
+    PriceBookDocument,
     Rating,
     decimal_text,
     exact_sum,
@@ -31,7 +32,7 @@ from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.sales.differences import differences_named
 from apps.sales.documents import stamp
-from apps.sales.models import Contract
+from apps.sales.models import Commitment, Contract
 from apps.sales.selectors import ContractUsage, contract_usages, terms_line
 
 FORMAT = "takt-invoice/1"
@@ -87,22 +88,24 @@ def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[Usage
 
 
 def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | None:
-    """The invoice over everything that was used before `until` and not invoiced; None when there is nothing."""
+    """The invoice over everything that was used before `until` and not invoiced, and what commitments lack; None when
+    there is nothing."""
     rows = list(usage_open(organisation, until=until))
-    if not rows:
-        return None
     # One invoice has one currency; usage in another one is on the next.
     rows = [row for row in rows if row.currency == rows[0].currency]
-    invoices = Invoice.objects.filter(organisation=organisation).order_by("-sequence")
-    previous, last = invoices.first(), invoices.filter(currency=rows[0].currency).first()
-    lines = _lines(rows)
-    document = book_of_digest(lines[0].contract.terms["book"]["digest"])
+    document = _book(organisation, rows, until)
+    if document is None:
+        return None
     exponent, currency = document.currency.exponent, document.currency.code
+    invoices = Invoice.objects.filter(organisation=organisation).order_by("-sequence")
+    previous, last = invoices.first(), invoices.filter(currency=currency).first()
+    lines = _lines(rows)
     carried_in = last.carried_out if last else Decimal(0)
     amounts = [line.rating.amount for line in lines]
     adjustments = adjustments_of(
-        organisation=organisation, book=document, net=exact_sum(amounts), carried_in=carried_in, until=until
-    )
+        organisation=organisation, book=document, ratings=[line.rating for line in lines], carried_in=carried_in,
+        until=until,
+    )  # fmt: skip
     amounts += [one.amount for one in adjustments]
     net = exact_sum(amounts)
     rounded = payable_of(exact_sum([net, carried_in]), exponent=exponent)
@@ -113,7 +116,9 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
     usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
-        period_start=previous.period_end if previous else min(row.created_at for row in rows),
+        period_start=previous.period_end
+        if previous
+        else min((row.created_at for row in rows), default=organisation.created_at),
         period_end=until,
         currency=currency,
         exponent=exponent,
@@ -130,6 +135,16 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
         previous=previous,
         contracts=tuple((contract, usages[contract.id]) for contract in contracts),
     )
+
+
+def _book(organisation: Organisation, rows: Sequence[UsageRow], until: datetime) -> PriceBookDocument | None:
+    """The book of the oldest open usage; without usage, of a commitment whose ended month lacks something."""
+    if rows:
+        return book_of_digest(rows[0].rating["book_digest"])
+    for commitment in Commitment.objects.filter(organisation=organisation, period__startswith__lt=until):
+        if shortfalls_of(organisation, currency=commitment.currency, until=until):
+            return book_of_digest(commitment.book_digest)
+    return None
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:

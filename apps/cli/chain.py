@@ -9,7 +9,7 @@ import hashlib
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from apps.cli.verify import Difference, Unreadable
+from apps.cli.agreement import Difference, Unreadable
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 
 CHAIN = "takt-chain/1"

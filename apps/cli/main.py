@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import compiler
+from apps.cli.agreement import Difference, Unreadable
 from apps.cli.chain import chain_verify
 from apps.cli.diff import price_figures
 from apps.cli.recompile import ModelFile, model_read
 from apps.cli.report import reports, text
-from apps.cli.verify import Difference, Unreadable, verify
+from apps.cli.verify import verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
 from compiler.commands import completion, diff, processors
 from compiler.commands.guard import guarded

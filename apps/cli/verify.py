@@ -7,37 +7,22 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from apps.cli.adjustments import adjustment_verify
+from apps.cli.agreement import Difference, Unreadable, rated, same, steps_same
 from apps.cli.recompile import ModelFile, Recompiled, recompile
 from apps.pricing.rating import (
-    Counts,
     PriceBookDocument,
-    Rating,
-    RatingError,
-    Terms,
     decimal_text,
     digest_of,
     exact_sum,
     multiply,
     payable_of,
-    rate,
     shares_of,
 )
-from apps.pricing.rating.terms import QUOTA, measured_of, periods_of
+from apps.pricing.rating.terms import QUOTA
 from compiler import Calibration
 
 INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
-
-
-class Difference(Exception):
-    """The first place at which the document is not what the computation gives."""
-
-    def __init__(self, place: str, stated: object, computed: object) -> None:
-        super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
-        self.place, self.stated, self.computed = place, stated, computed
-
-
-class Unreadable(Exception):
-    """The document is not one that can be verified."""
 
 
 @dataclass
@@ -79,9 +64,11 @@ def _verify(
     by_digest = {model.sha256: model for model in models}
     compiled: dict[str, Recompiled] = {}
     for number, line in enumerate(document["lines"], 1):
-        _same(f"number of line {number}", line["number"], number)
+        same(f"number of line {number}", line["number"], number)
         _line_program(line, by_digest, ranges, compiled, done)
         _line_price(line, document["currency"], books, done)
+    for adjustment in document.get("adjustments", []):
+        done.checked.append(adjustment_verify(document, adjustment, books))
     _totals(document, done)
     return done
 
@@ -91,7 +78,7 @@ def _document_digest(document: dict[str, Any], done: Verification) -> None:
     if stated is None:
         return
     computed = digest_of({key: value for key, value in document.items() if key != "digest"})
-    _same("digest of the document", stated, computed)
+    same("digest of the document", stated, computed)
     done.checked.append(f"digest of the document: {computed}")
 
 
@@ -107,11 +94,11 @@ def _line_program(
     counts = line["rating"]["counts"]
     if program is None:
         # A raw quota is a number of operations and names no program.
-        _same(f"{place}, form of a line without a program", line["rating"]["terms"].get("form"), QUOTA)
+        same(f"{place}, form of a line without a program", line["rating"]["terms"].get("form"), QUOTA)
         done.checked.append(f"{place}: a quota of {counts['operations']:,} operations, for any program")
         return
-    _same(f"{place}, operations of one execution", counts["operations"], program["operations"])
-    _same(f"{place}, cycles of one execution", counts["cycles"], program["cycles"])
+    same(f"{place}, operations of one execution", counts["operations"], program["operations"])
+    same(f"{place}, cycles of one execution", counts["cycles"], program["cycles"])
     model = models.get(program["model_sha256"])
     if model is None:
         done.partial.append(
@@ -133,10 +120,10 @@ def _line_program(
             "report to compute its counts again"
         )
         return
-    _same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
-    _same(f"{place}, operations of one execution", program["operations"], again.operations)
-    _same(f"{place}, cycles between two executions", program["cycles"], again.interval)
-    _same(f"{place}, latency in cycles", program["latency_cycles"], again.latency)
+    same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
+    same(f"{place}, operations of one execution", program["operations"], again.operations)
+    same(f"{place}, cycles between two executions", program["cycles"], again.interval)
+    same(f"{place}, latency in cycles", program["latency_cycles"], again.latency)
     if again.digest != program["digest"]:
         raise Difference(
             f"{place}, digest of the program of compiler {again.compiler_version}",
@@ -161,51 +148,28 @@ def _line_price(
             f"version {stated['book_version']} ({stated['book_digest'][:16]}...)",
             given or "none given",
         )
-    _same("currency", digest_of(currency), digest_of(book.currency.to_json()))
-    _same(f"{place}, executions", line["executions"], stated["executions"])
-    rating = _rate(book, stated)
-    _steps(place, stated["steps"], rating.to_json()["steps"])
-    _same(f"{place}, amount of the rating", stated["amount"], decimal_text(rating.amount))
-    _same(f"{place}, amount", line["amount"], decimal_text(rating.amount))
-    _same(f"{place}, everything else about the price", _rest(stated), _rest(rating.to_json()))
+    same("currency", digest_of(currency), digest_of(book.currency.to_json()))
+    same(f"{place}, executions", line["executions"], stated["executions"])
+    rating = rated(book, stated)
+    steps_same(place, stated["steps"], rating.to_json()["steps"])
+    same(f"{place}, amount of the rating", stated["amount"], decimal_text(rating.amount))
+    same(f"{place}, amount", line["amount"], decimal_text(rating.amount))
+    same(f"{place}, everything else about the price", _rest(stated), _rest(rating.to_json()))
     rows = line.get("usage", [])
     whole = stated.get("measured") is None and stated.get("periods") is None
     for number, row in enumerate(rows, 1):
         if whole:  # every lease of such a line has one price; what was measured or ran in several hours has its own
-            amount = _rate(book, stated | {"executions": row["executions"]}).amount
-            _same(f"{place}, usage row {number}, amount", row["amount"], decimal_text(amount))
+            amount = rated(book, stated | {"executions": row["executions"]}).amount
+            same(f"{place}, usage row {number}, amount", row["amount"], decimal_text(amount))
     if rows:
-        _same(
+        same(
             f"{place}, amounts of all usage rows",
             line["amount"],
             decimal_text(exact_sum(Decimal(row["amount"]) for row in rows)),
         )
-        _same(f"{place}, executions of all usage rows", line["executions"], sum(row["executions"] for row in rows))
+        same(f"{place}, executions of all usage rows", line["executions"], sum(row["executions"] for row in rows))
         done.checked.append(f"{place}: {len(rows)} usage rows sum to {line['executions']:,} executions")
     done.checked.append(f"{place}: {len(rating.steps)} steps give {line['amount']} {rating.currency}")
-
-
-def _rate(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
-    try:
-        return rate(
-            book=book,
-            counts=Counts.from_json(stated["counts"]),
-            executions=stated["executions"],
-            terms=Terms.from_json(stated["terms"]),
-            unused=stated["unused"],
-            missed=bool(stated.get("missed", False)),
-            measured=measured_of(stated),
-            periods=periods_of(stated),
-        )
-    except RatingError as error:
-        raise Unreadable(str(error)) from error
-
-
-def _steps(place: str, stated: list[dict[str, str]], computed: list[dict[str, str]]) -> None:
-    for mine, theirs in zip(computed, stated, strict=False):
-        for key in ("name", "operation", "input", "factor", "result", "unit", "title", "rule"):
-            _same(f"{place}, step {mine['name']!r}, {key}", theirs[key], mine[key])
-    _same(f"{place}, number of steps", len(stated), len(computed))
 
 
 def _rest(rating: dict[str, Any]) -> str:
@@ -216,13 +180,13 @@ def _totals(document: dict[str, Any], done: Verification) -> None:
     lines = [*document["lines"], *document.get("adjustments", [])]
     amounts = [Decimal(line["amount"]) for line in lines]
     net = exact_sum(amounts)
-    _same("net", document["net"], decimal_text(net))
+    same("net", document["net"], decimal_text(net))
     exponent = document["currency"]["exponent"]
     pairs = (
         _quote_totals(net, exponent) if document["format"] == QUOTE else _invoice_totals(document, amounts, exponent)
     )
     for name, value in pairs:
-        _same(name, document[name], decimal_text(value))
+        same(name, document[name], decimal_text(value))
     done.checked.append(
         f"net {document['net']}, payable {document['payable']} {document['currency']['code']}, rounded once"
     )
@@ -247,12 +211,7 @@ def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: 
     yield "due", exact_sum([rounded.payable, tax])
     shares = shares_of(rounded.payable, [*amounts, carried_in], exponent=exponent)
     for line, share in zip(document["lines"], shares, strict=False):
-        _same(f"line {line['number']}, share of the rounded total", line["share"], decimal_text(share))
+        same(f"line {line['number']}, share of the rounded total", line["share"], decimal_text(share))
     for item, share in zip(document.get("adjustments", []), shares[len(document["lines"]) :], strict=False):
-        _same(f"adjustment {item['number']}, share of the rounded total", item["share"], decimal_text(share))
+        same(f"adjustment {item['number']}, share of the rounded total", item["share"], decimal_text(share))
     yield "carried_in_share", shares[-1]
-
-
-def _same(place: str, stated: object, computed: object) -> None:
-    if stated != computed or type(stated) is not type(computed):
-        raise Difference(place, stated, computed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,10 +23,12 @@ from apps.billing.services import (
     invoice_issue,
     invoices_issue_month,
 )
+from apps.cli.agreement import Difference
+from apps.cli.verify import verify
 from apps.dispatch import services as dispatch
 from apps.dispatch.models import Lease
 from apps.ledger.selectors import balances
-from apps.pricing.rating import exact_sum, rate
+from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, rate
 from apps.pricing.selectors import book_of_digest
 from apps.sales.services import contract_lease_rate
 from tests.cast import Cast
@@ -58,6 +61,24 @@ def _lines_sum_up(invoice: Invoice) -> None:
     shares = exact_sum(Decimal(row["share"]) for row in rows)
     assert exact_sum([shares, Decimal(document["carried_in_share"])]) == invoice.payable
     assert exact_sum([invoice.payable, invoice.tax]) == invoice.due
+    invoice.refresh_from_db()
+    book = book_of_digest(rows[0]["rating"]["book_digest"])
+    assert f"adjustment {rows[-1]['number']}" in _verified(invoice, book) or "adjustments" not in document
+    for one in document.get("adjustments", []):
+        _finds_a_changed(invoice, one["number"], book)
+
+
+def _verified(invoice: Invoice, book: PriceBookDocument) -> str:
+    return "\n".join(verify(invoice.document, models=[], books=[book]).checked)
+
+
+def _finds_a_changed(invoice: Invoice, number: int, book: PriceBookDocument) -> None:
+    """An amount changed together with every sum that it is part of is found all the same, by what it follows from."""
+    changed = json.loads(json.dumps(invoice.document))
+    (one,) = [row for row in changed["adjustments"] if row["number"] == number]
+    one["amount"] = decimal_text(exact_sum([Decimal(one["amount"]), Decimal("0.000001")]))
+    with pytest.raises(Difference, match=f"adjustment {number}, amount"):
+        verify(changed, models=[], books=[book])
 
 
 def _books_agree(cast: Cast) -> None:
@@ -144,6 +165,36 @@ def test_a_month_is_brought_up_to_the_minimum_once(cast: Cast) -> None:
     assert exact_sum([first.net, second.net]) == 20
     _lines_sum_up(second)
     _books_agree(cast)
+
+
+def test_free_operations_of_a_month_are_given_once(cast: Cast) -> None:
+    market = open_market(change=lambda d: d.update(free_tera_operations="1000"))
+    contract = sold(cast, market, executions=3 * MILLION)  # 704 tera-operations a million
+    invoices = []
+    for minute in (1, 2, 3):
+        run(contract, MILLION, now=NOW + timedelta(minutes=minute))
+        invoices.append(
+            invoice_issue(organisation=cast.organisation, actor=None, now=NOW + timedelta(minutes=minute, seconds=5))
+        )
+    free = [one.document.get("adjustments", [{"amount": "0"}])[0]["amount"] for one in invoices]
+    assert free == ["-5.632", "-2.368", "0"]  # 704 and then 296 at 0.008
+    assert [invoice.net for invoice in invoices] == [0, Decimal("3.264"), Decimal("5.632")]
+    assert invoices[1].document["adjustments"][0]["basis"]["taken"] == 704 * 10**12
+    for invoice in invoices:
+        _lines_sum_up(invoice)
+    _books_agree(cast)
+    assert balance(balances(cast.organisation.id), "promotion") == 8
+
+
+def test_the_run_of_a_month_leaves_less_than_a_cent_open(cast: Cast, market: Market) -> None:
+    contract = sold(cast, market, executions=MILLION)
+    run(contract, 1000)
+    first = datetime(2026, 12, 1, 1, tzinfo=UTC)
+    assert invoices_issue_month(now=first) == 0
+    assert not Invoice.objects.exists()
+    run(contract, 1000, now=NOW + timedelta(days=1))
+    assert invoices_issue_month(now=first) == 1
+    assert Invoice.objects.get().payable == Decimal("0.01")
 
 
 def test_work_served_below_its_class_is_billed_at_the_class_it_got(

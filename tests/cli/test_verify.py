@@ -289,16 +289,19 @@ def test_missing_files_and_a_missing_book_are_named(papers: Papers, capsys: pyte
 
 
 def test_adjustments_belong_to_the_total_and_have_shares(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
-    """A credit of 0.5 beside the lines: net, rounding and every share follow, or the first difference is named."""
+    """A credit of 0.01 beside the lines: net, rounding and every share follow, or the first difference is named."""
     body = {key: value for key, value in papers.invoice.items() if key != "digest"}
-    amounts = [Decimal(line["amount"]) for line in body["lines"]] + [Decimal("-0.5")]
+    amounts = [Decimal(line["amount"]) for line in body["lines"]] + [Decimal("-0.01")]
     net = exact_sum(amounts)
     rounded = payable_of(net, exponent=2)
     *shares, carried = shares_of(rounded.payable, [*amounts, Decimal(0)], exponent=2)
     for line, share in zip(body["lines"], shares, strict=False):
         line["share"] = decimal_text(share)
     body |= {
-        "adjustments": [{"number": 1, "kind": "credit", "amount": "-0.5", "share": decimal_text(shares[-1])}],
+        "adjustments": [{
+            "number": 3, "kind": "credit", "amount": "-0.01", "share": decimal_text(shares[-1]),
+            "basis": {"grant": "x", "granted": "2", "left": "0.01"},
+        }],
         "net": decimal_text(net), "total": decimal_text(net), "payable": decimal_text(rounded.payable),
         "correction": decimal_text(rounded.correction), "due": decimal_text(rounded.payable),
         "carried_in_share": decimal_text(carried),
@@ -306,7 +309,10 @@ def test_adjustments_belong_to_the_total_and_have_shares(papers: Papers, capsys:
     assert papers.run(body) == RIGHT
     body["adjustments"][0]["share"] = "0"
     assert papers.run(body) == WRONG
-    assert "adjustment 1, share" in capsys.readouterr().out
+    assert "adjustment 3, share" in capsys.readouterr().out
+    body["adjustments"][0]["basis"]["left"] = "0.009"
+    assert papers.run(body) == WRONG
+    assert "adjustment 3, amount" in capsys.readouterr().out
 
 
 def test_the_command_runs_where_the_server_is_not_installed(papers: Papers) -> None:

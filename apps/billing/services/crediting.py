@@ -35,6 +35,12 @@ from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
 
 FORMAT = "takt-credit-note/1"
+ACCOUNTS = {
+    "minimum": AccountKind.BREAKAGE,
+    "shortfall": AccountKind.BREAKAGE,
+    "free-tier": AccountKind.PROMOTION,
+    "carried": AccountKind.REVENUE,
+}
 CARRIED = 0  # the number of what the invoice carried in
 
 
@@ -202,7 +208,7 @@ def _account(invoice: Invoice, part: Part) -> AccountKind:
     if part.line is not None:
         return AccountKind.BREAKAGE if part.line.kind == "unused" else AccountKind.REVENUE
     kind = _adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried"
-    return {"minimum": AccountKind.BREAKAGE, "carried": AccountKind.REVENUE}.get(kind, AccountKind.CREDIT)
+    return ACCOUNTS.get(kind, AccountKind.CREDIT)
 
 
 def _title(invoice: Invoice, number: int) -> str:

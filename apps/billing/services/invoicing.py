@@ -7,6 +7,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from apps.accounts.failpoints import failpoint
 from apps.accounts.models import Organisation, User
@@ -32,15 +33,17 @@ from apps.ledger.services import cap_set
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
+from apps.sales.models import Commitment
 
 
 @transaction.atomic
 def invoice_issue(
-    *, organisation: Organisation, until: datetime | None = None, actor: User | None, now: datetime
+    *, organisation: Organisation, until: datetime | None = None, actor: User | None, now: datetime, carry: bool = False
 ) -> Invoice:
     """Issue the invoice over everything used before `until` (default: now) that is on none yet.
 
-    Raises Problem when there is nothing to invoice.
+    Raises Problem when there is nothing to invoice. With `carry` also when all of it is less than one minor unit: nobody
+    asked for that invoice, and what was used stays open, in sight in the portal, until it is worth one.
     """
     # Two invoices of one organisation are issued one after the other; usage waits for the chain, so none slips between.
     chain_lock(organisation.id)
@@ -50,6 +53,11 @@ def invoice_issue(
         raise Problem(
             409, "Nothing to invoice", f"There is no usage before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
             kind="nothing-to-invoice",
+        )  # fmt: skip
+    if carry and not draft.adjustments and draft.rounded.payable == 0:
+        raise Problem(
+            409, "Less than one minor unit", f"{decimal_text(draft.net)} {draft.currency} is carried: it is invoiced with "
+            "what follows.", kind="carried",
         )  # fmt: skip
     invoice = _store(draft, actor=actor, now=now)
     failpoint("invoice.stored")
@@ -68,13 +76,14 @@ def invoice_issue(
 def invoices_issue_month(*, now: datetime) -> int:
     """Issue last month's invoices, one transaction for each organisation that used something; returns how many."""
     month_start, _ = month_of(now)
-    waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True)
+    waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")
+    promised = Commitment.objects.filter(period__startswith__lt=month_start).values("organisation")
     issued = 0
-    for organisation in Organisation.objects.filter(pk__in=waiting.values("organisation")):
+    for organisation in Organisation.objects.filter(Q(pk__in=waiting) | Q(pk__in=promised)):
         try:
-            invoice_issue(organisation=organisation, until=month_start, actor=None, now=now)
-        except Problem as refusal:  # somebody issued it on demand between the two statements
-            if refusal.kind != "nothing-to-invoice":
+            invoice_issue(organisation=organisation, until=month_start, actor=None, now=now, carry=True)
+        except Problem as refusal:  # too little, nothing of a commitment is missing, or somebody issued it in between
+            if refusal.kind not in {"nothing-to-invoice", "carried"}:
                 raise
         else:
             issued += 1

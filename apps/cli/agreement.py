@@ -1,0 +1,51 @@
+"""Stated against computed: the first place where they differ, and a stated rating computed again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.pricing.rating import Counts, PriceBookDocument, Rating, RatingError, Terms, rate
+from apps.pricing.rating.terms import measured_of, periods_of
+
+
+class Difference(Exception):
+    """The first place at which the document is not what the computation gives."""
+
+    def __init__(self, place: str, stated: object, computed: object) -> None:
+        super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
+        self.place, self.stated, self.computed = place, stated, computed
+
+
+class Unreadable(Exception):
+    """The document is not one that can be verified."""
+
+
+def same(place: str, stated: object, computed: object) -> None:
+    """Raises Difference unless both are the same value of the same type."""
+    if stated != computed or type(stated) is not type(computed):
+        raise Difference(place, stated, computed)
+
+
+def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
+    """The rating that a document states, computed again. Raises Unreadable for what has no price."""
+    try:
+        return rate(
+            book=book,
+            counts=Counts.from_json(stated["counts"]),
+            executions=stated["executions"],
+            terms=Terms.from_json(stated["terms"]),
+            unused=stated["unused"],
+            missed=bool(stated.get("missed", False)),
+            measured=measured_of(stated),
+            periods=periods_of(stated),
+        )
+    except RatingError as error:
+        raise Unreadable(str(error)) from error
+
+
+def steps_same(place: str, stated: list[dict[str, str]], computed: list[dict[str, str]]) -> None:
+    """Raises Difference at the first step that is not the computed one."""
+    for mine, theirs in zip(computed, stated, strict=False):
+        for key in ("name", "operation", "input", "factor", "result", "unit", "title", "rule"):
+            same(f"{place}, step {mine['name']!r}, {key}", theirs[key], mine[key])
+    same(f"{place}, number of steps", len(stated), len(computed))
