@@ -114,6 +114,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "password": "/settings/password", "organisation-new": "/organisations/new",
             "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
             "usage": "/portal/usage?group=key", "payment-methods": "/portal/payment-methods", "caps": "/portal/caps",
+            "commitments": "/commitments",
         }
     )  # fmt: skip
 

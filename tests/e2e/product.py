@@ -68,7 +68,7 @@ def running_product() -> Iterator[Product]:
                 for name, value in os.environ.items()
                 if name not in {"STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"}
             },
-            "DATABASE_URL": addresses.database_url,
+            "DATABASE_URL": addresses.application_url,
             "REDIS_URL": addresses.redis_url,
             "SECRET_KEY": "of the browser tests",
             "DJANGO_SETTINGS_MODULE": "apps.config.settings",
@@ -81,7 +81,7 @@ def running_product() -> Iterator[Product]:
             "STATIC_HASHED": "0",
         }
         product = Product(f"http://127.0.0.1:{port}", {}, folder, environment, {})
-        _start(product, port)
+        _start(product, port, owner=addresses.database_url)
         yield product
     finally:
         if product is not None:
@@ -90,10 +90,11 @@ def running_product() -> Iterator[Product]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(product: Product, port: int) -> None:
+def _start(product: Product, port: int, *, owner: str) -> None:
     python = sys.executable
     seed = [python, "manage.py", "seed_demo", "--migrate", "--write", str(product.folder / "demo.json")]
-    subprocess.run(seed, cwd=ROOT, env=product.environment, check=True, stdout=subprocess.DEVNULL)
+    migrating = {**product.environment, "DATABASE_URL": owner}
+    subprocess.run(seed, cwd=ROOT, env=migrating, check=True, stdout=subprocess.DEVNULL)
     product.demo = json.loads((product.folder / "demo.json").read_text())
     celery = (python, "-m", "celery", "-A", "apps.config")
     quiet = ("-c", "1", "-l", "WARNING", "--without-gossip", "--without-mingle")

@@ -4,7 +4,7 @@ commitments are used up."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from apps.ledger.models import Cap
 from apps.ledger.selectors import Spending, caps_of, month_of, spending
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
+from apps.sales.commitments import Month, commitment_at, commitment_left, commitment_months, promised
 
 FORECAST_METHOD = "this month's use divided by the time gone by, times the whole month"
 
@@ -81,6 +82,28 @@ class BurnStep:
     what: str
     change: Decimal
     left: Decimal
+
+
+class Promise(NamedTuple):
+    """A commitment in force: its month around now, and what may still be bought at its factor."""
+
+    month: Month
+    promised: Decimal
+    left: Decimal
+
+    @property
+    def share(self) -> Fraction:
+        """Bought, of all that is promised."""
+        return 1 - Fraction(self.left) / Fraction(self.promised)
+
+
+def promise_of(organisation: Organisation, *, now: datetime) -> Promise | None:
+    """The commitment in force and how it is used up; None without one."""
+    commitment = commitment_at(organisation, at=now)
+    if commitment is None:
+        return None
+    month = commitment_months(commitment, until=now + timedelta(microseconds=1))[-1]
+    return Promise(month, promised(commitment), commitment_left(commitment))
 
 
 def budget_rows(organisation: Organisation, *, now: datetime) -> list[BudgetRow]:

@@ -73,6 +73,7 @@ def portal(request: HttpRequest) -> HttpResponse:
         "invoices": selectors.invoices_of(organisation)[:5],
         "roots": day_roots(organisation.id, now=now)[:3],
         "credits": credits_of(organisation, currency=book.currency),
+        "promise": portal_selectors.promise_of(organisation, now=now),
         "burn": burn,
         "burn_chart": burn_chart(burn, book.currency, now),
         "balance": balance_of(organisation.id, book.currency),
