@@ -203,6 +203,8 @@ def _outputs(proto: ModelProto, lowering: Lowering, scope: Mapping[str, str | No
             )
         elif scope[value.name] is not None:
             outputs[value.name] = scope[value.name] or ""
+        elif value.name in lowering.withheld:
+            lowering.problems.append(lowering.withheld[value.name])
     if len(outputs) < len(proto.graph.output) and not lowering.problems:
         lowering.problems.append(ModelError("An output is listed twice or cannot be computed. Export the model anew."))
     return outputs

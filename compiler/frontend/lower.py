@@ -11,7 +11,7 @@ from compiler.errors import ModelError
 from compiler.frontend import bounded
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.op import Op, Rule, tupled
-from compiler.frontend.operators import MICROSOFT, RULES
+from compiler.frontend.operators import MICROSOFT, OTHERS, RULES
 from compiler.frontend.tensors import ELEMENT_TYPES, tensor_array
 from compiler.ir.builder import Builder
 from compiler.ir.types import TensorType
@@ -22,7 +22,7 @@ _SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError, AssertionErro
 # Attributes of other domains that choose how a runtime computes, not what.
 _HARMLESS = ("accuracy_level", "mask_index_type", "stash_type")
 _REMEDY = {
-    "ai.onnx.ml": "Export the numeric part of the model only; classical learners and text handling are not offered.",
+    "ai.onnx.ml": "Export the numeric part only (of scikit-learn with zipmap=False); texts and maps are not offered.",
     "com.microsoft": "Export the model without the optimisations of one runtime (standard operators only).",
 }
 
@@ -39,6 +39,7 @@ class Lowering:
         self.names: dict[str, str] = {}  # value -> what the model calls it
         self.bounds: dict[str, int] = {}  # loop -> most trips, as stated by whoever compiles
         self.loops: set[str] = set()  # loops that have been met
+        self.withheld: dict[str, ModelError] = {}  # outputs that no rule gives: a problem for whoever reads them
         self._sources: set[str] = set()
         self._depth = 0
         self._walked = 0
@@ -62,8 +63,8 @@ class Lowering:
         return ModelError(f"{title} {reason} ({len(names)} x: {shown}). {remedy}", node=names[0][: self.limits.text])
 
     def _rule(self, node: NodeProto) -> Rule | None:
-        if node.domain == "com.microsoft":
-            return MICROSOFT.get(node.op_type)
+        if node.domain in OTHERS:
+            return OTHERS[node.domain].get(node.op_type)
         if node.op_type == "SimplifiedLayerNormalization":  # a runtime's own, which it puts into the standard's domain
             return MICROSOFT[node.op_type]
         return RULES.get(node.op_type) if node.domain in _DOMAINS else None
@@ -205,6 +206,7 @@ class Lowering:
                 )
                 return
             if v and scope[v] is None:
+                self.problems += [self.withheld[v]] if v in self.withheld else []
                 return  # a problem further up, reported there
             inputs.append(scope[v] if v else None)
         self._collect(lambda: self._apply(node, name, inputs, scope), name)
@@ -240,7 +242,10 @@ class Lowering:
                 continue
             value = results[i] if i < len(results) else None
             if value is None:
-                raise ModelError(f"{node.op_type}: its output {i + 1} is not supported. Leave it unused.", node=name)
+                self.withheld[output] = ModelError(
+                    f"{node.op_type}: its output {i + 1} is not supported. Leave it unused.", node=name
+                )
+                continue
             scope[output] = value
             if self._depth == 0:
                 self.names.setdefault(value, output)

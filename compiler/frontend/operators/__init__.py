@@ -13,6 +13,7 @@ from compiler.frontend.operators import (
     elementwise,
     indexing,
     layout,
+    learners,
     microsoft,
     microsoft_attention,
     microsoft_codes,
@@ -58,3 +59,6 @@ MICROSOFT: dict[str, Rule] = {
     **microsoft_weights.TABLE,
 }
 """Operators of the domain ``com.microsoft`` that optimised and quantised models carry."""
+
+OTHERS: dict[str, dict[str, Rule]] = {"com.microsoft": MICROSOFT, "ai.onnx.ml": learners.TABLE}
+"""Operators of other domains than the standard's."""

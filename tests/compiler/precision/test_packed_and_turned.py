@@ -62,7 +62,8 @@ def test_a_row_outside_a_packed_table_is_zero():
     )
     program = compiler.compile(compiler.load(model([made], feeds, constants, {"y": FLOAT})))
     found = compiler.simulate(program.to_bytes(), feeds)[0]["y"]
-    assert not found[0].any() and not found[2].any()
+    assert not found[0].any()
+    assert not found[2].any()
     assert np.array_equal(found[1], ours["y"][1])
 
 
