@@ -122,7 +122,7 @@ def quote(visit: Watched, query: str, *, volume: int) -> str:
     page.locator("#id_volume").dispatch_event("change")
     expect(page.locator(f"#offer input[name=volume][value='{volume}']")).to_be_attached()
     page.wait_for_load_state("networkidle")  # typing and leaving the box each ask for the price
-    page.get_by_role("button", name="Make this quote").click()
+    page.locator("#offer .offer-make").first.get_by_role("button", name="Make this quote").click()
     page.wait_for_url(re.compile(r"/quotes/[0-9a-f-]{36}"))
     return path_of(page)
 
