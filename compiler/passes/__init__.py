@@ -11,6 +11,7 @@ from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.fuse import fuse
 from compiler.passes.gathers import behind_gathers
+from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
 from compiler.passes.split import split_reductions
@@ -27,6 +28,7 @@ __all__ = [
     "fold",
     "fold_views",
     "fuse",
+    "known_places",
     "literals",
     "merge_equal",
     "multiply_add",
@@ -48,8 +50,8 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, fold_views, merge_equal,
-        combine, fold_views, dead_code,
+        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, fold_views,
+        merge_equal, combine, fold_views, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
