@@ -50,24 +50,28 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def running_services() -> Iterator[Addresses]:
-    """The addresses to use: what the environment names, or the two servers under var/ for as long as this lasts."""
+    """The addresses to use: what the environment names, or the two servers under var/ for as long as this lasts.
+
+    DATABASE_URL is then the application's, OWNER_DATABASE_URL the owner's if that is another role.
+    """
     database, redis = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
-    if database and redis:
-        yield Addresses(database, redis)
+    owner = os.environ.get("OWNER_DATABASE_URL") or database
+    if database and owner and redis:
+        yield Addresses(owner, redis, database)
         return
     servers = Services(VAR)
     try:
         own = servers.acquire()
-        yield Addresses(database or own.database_url, redis or own.redis_url)
+        yield Addresses(owner or own.database_url, redis or own.redis_url, database or own.application_url)
     finally:
         servers.release()
 
 
-def environment(addresses: Addresses) -> dict[str, str]:
-    """What every process of this checkout is told."""
+def environment(addresses: Addresses, *, owner: bool = False) -> dict[str, str]:
+    """What every process of this checkout is told; only what migrates works as the tables' owner."""
     return {
         **os.environ,
-        "DATABASE_URL": addresses.database_url,
+        "DATABASE_URL": addresses.database_url if owner else addresses.application_url,
         "REDIS_URL": addresses.redis_url,
         "SECRET_KEY": os.environ.get("SECRET_KEY") or secret_key(),
         "DJANGO_SETTINGS_MODULE": "apps.config.settings",
@@ -89,15 +93,16 @@ def secret_key() -> str:
 
 
 def manage(arguments: Sequence[str]) -> int:
-    """manage.py with the servers up."""
+    """manage.py with the servers up, as the owner of the tables."""
     with running_services() as addresses:
-        return _call([sys.executable, "manage.py", *arguments], environment(addresses))
+        return _call([sys.executable, "manage.py", *arguments], environment(addresses, owner=True))
 
 
 def services() -> int:
     """Hold the servers until Ctrl-C."""
     with running_services() as addresses:
-        print(f"DATABASE_URL={addresses.database_url}\nREDIS_URL={addresses.redis_url}", flush=True)
+        print(f"DATABASE_URL={addresses.application_url}\nOWNER_DATABASE_URL={addresses.database_url}")
+        print(f"REDIS_URL={addresses.redis_url}", flush=True)
         with suppress(KeyboardInterrupt):
             signal.pause()
     return 0

@@ -25,6 +25,8 @@ from urllib.parse import quote
 
 SOCKET_PATH_LIMIT = 100  # the kernel's limit is 108 bytes including the file's name and a zero
 POSTGRES_SOCKET = ".s.PGSQL.5432"
+ROLES = Path(__file__).with_name("roles.sql")
+APPLICATION_ROLE = "takt_app"
 START_SECONDS = 30.0
 ORPHANS_SECONDS = 5.0
 
@@ -35,10 +37,15 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Addresses:
-    """The two URLs that everything else needs."""
+    """The URLs that everything else needs.
+
+    `database_url` is the owner's, who migrates; `application_url` is that of the role by which the product works, which
+    owns no table (bin/roles.sql). They are one where the environment names only one.
+    """
 
     database_url: str
     redis_url: str
+    application_url: str
 
 
 class Services:
@@ -65,7 +72,8 @@ class Services:
             self._start_postgres()
             self._start_valkey()
         host = quote(str(self.sockets), safe="")
-        return Addresses(f"postgres://app@{host}/takt", f"redis+socket://{self.sockets}/valkey.sock")
+        redis = f"redis+socket://{self.sockets}/valkey.sock"
+        return Addresses(f"postgres://app@{host}/takt", redis, f"postgres://{APPLICATION_ROLE}@{host}/takt")
 
     def release(self) -> None:
         """Stop both servers if nobody else holds them."""
@@ -135,10 +143,17 @@ class Services:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.3)
-        created = "SELECT 1 FROM pg_database WHERE datname = 'takt'"
-        psql: list[str | Path] = [programs / "psql", "-h", self.sockets, "-U", "app", "-d", "postgres", "-Atqc"]
-        if not self._as_account([*psql, created], "psql").strip():
-            self._as_account([*psql, "CREATE DATABASE takt"], "psql")
+        self._databases_prepare([programs / "psql", "-h", self.sockets, "-U", "app", "-Atq", "-v", "ON_ERROR_STOP=1"])
+
+    def _databases_prepare(self, psql: list[str | Path]) -> None:
+        """The database and the application's role in it; in the template too, for databases of tests."""
+        there = "SELECT datname FROM pg_database UNION ALL SELECT rolname FROM pg_roles"
+        names = self._as_account([*psql, "-d", "postgres", "-c", there], "psql").split()
+        if "takt" not in names:
+            self._as_account([*psql, "-d", "postgres", "-c", "CREATE DATABASE takt"], "psql")
+        if APPLICATION_ROLE not in names or "takt" not in names:
+            for database in ("template1", "takt"):
+                self._as_account([*psql, "-d", database, "-c", ROLES.read_text()], "psql")
 
     def _stop_postgres(self) -> None:
         data = self.folder / "postgres"

@@ -156,7 +156,7 @@ def run() -> int:
             _start_web(stack, port)  # beside the migrations: it is not ready before they are applied
             if sandbox is not None:
                 stack.start("stripe-sandbox", *sandbox.command(f"http://127.0.0.1:{port}"))
-            _prepare(stack.env)
+            _prepare({**stack.env, "DATABASE_URL": addresses.database_url})
             demo = json.loads(DEMO.read_text())
             _wait_until_ready(stack, url)
             _start_workers(stack, demo["pools"])
@@ -226,7 +226,7 @@ def _port() -> int:
 
 
 def _prepare(env: dict[str, str]) -> None:
-    """Migrations and demo data in one process, because starting Django twice takes seconds."""
+    """Migrations and demo data in one process, because starting Django twice takes seconds; as the tables' owner."""
     command = [sys.executable, "manage.py", "seed_demo", "--migrate", "--write", str(DEMO)]
     log = VAR / "log" / "prepare.log"
     with log.open("wb") as file:

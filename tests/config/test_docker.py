@@ -19,9 +19,12 @@ from pytest_django import Settings
 
 from apps.fleet.seed import fleet_seed
 from apps.fleet.selectors import pool_slugs
+from bin.services import APPLICATION_ROLE
 
 DOCKER = Path(settings.BASE_DIR) / "docker"
-FILLED = dict.fromkeys(("SECRET_KEY", "POSTGRES_PASSWORD", "STORAGE_PASSWORD", "METRICS_TOKEN"), "filled-in")
+FILLED = dict.fromkeys(
+    ("SECRET_KEY", "POSTGRES_PASSWORD", "APPLICATION_PASSWORD", "STORAGE_PASSWORD", "METRICS_TOKEN"), "filled-in"
+)
 
 
 def compose(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -72,6 +75,16 @@ def test_every_part_that_works_waits_for_the_migrations_and_knows_the_three_addr
         if service["image"] == "takt:latest" and name != "migrate":
             assert service["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
             assert {"DATABASE_URL", "REDIS_URL", "STORAGE_URL"} <= set(service["environment"])
+
+
+def test_only_what_migrates_is_the_owner_of_the_tables() -> None:
+    for name, service in services().items():
+        if service["image"] == "takt:latest":
+            address = service["environment"]["DATABASE_URL"]
+            role = services()["postgres"]["environment"]["POSTGRES_USER"] if name == "migrate" else APPLICATION_ROLE
+            assert address.startswith(f"postgres://{role}:")
+    given = [Path(one["source"]).name for one in services()["postgres"]["volumes"] if one["type"] == "bind"]
+    assert given == ["roles.sql", "application_password.sh"]
 
 
 def test_the_settings_start_with_what_the_compose_file_sets() -> None:
