@@ -25,6 +25,7 @@ from apps.billing.budgets.api import router as budgets_router
 from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
+from apps.billing.fields import Exact
 from apps.billing.models import Invoice
 from apps.billing.portal.api import router as portal_router
 from apps.billing.settling_api import router as settling_router
@@ -55,13 +56,13 @@ class InvoiceOut(Schema):
     number: str
     state: str
     currency: str
-    net: str
-    carried_in: str
-    carried_out: str
-    payable: str
-    tax: str
-    due: str
-    open: str
+    net: Exact
+    carried_in: Exact
+    carried_out: Exact
+    payable: Exact
+    tax: Exact
+    due: Exact
+    open: Exact
     reminders: int
     period_start: datetime
     period_end: datetime
@@ -70,34 +71,6 @@ class InvoiceOut(Schema):
     paid_at: datetime | None
     digest: str
     document: dict[str, Any]
-
-    @staticmethod
-    def resolve_net(row: Invoice) -> str:
-        return decimal_text(row.net)
-
-    @staticmethod
-    def resolve_carried_in(row: Invoice) -> str:
-        return decimal_text(row.carried_in)
-
-    @staticmethod
-    def resolve_carried_out(row: Invoice) -> str:
-        return decimal_text(row.carried_out)
-
-    @staticmethod
-    def resolve_payable(row: Invoice) -> str:
-        return decimal_text(row.payable)
-
-    @staticmethod
-    def resolve_tax(row: Invoice) -> str:
-        return decimal_text(row.tax)
-
-    @staticmethod
-    def resolve_due(row: Invoice) -> str:
-        return decimal_text(row.due)
-
-    @staticmethod
-    def resolve_open(row: Invoice) -> str:
-        return decimal_text(row.open)
 
 
 class DraftOut(Schema):

@@ -23,6 +23,7 @@ from apps.accounts.roles import Scope
 from apps.billing import services
 from apps.billing.adjusting import credits_of
 from apps.billing.exports import credit_note_csv, credit_note_json, credit_note_pdf
+from apps.billing.fields import Exact
 from apps.billing.models import CreditNote, Invoice
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import decimal_of
@@ -46,25 +47,13 @@ class CreditNoteOut(Schema):
     invoice_id: UUID
     number: str
     currency: str
-    net: str
-    tax: str
-    total: str
+    net: Exact
+    tax: Exact
+    total: Exact
     reason: str
     issued_at: datetime
     digest: str
     document: dict[str, Any]
-
-    @staticmethod
-    def resolve_net(row: CreditNote) -> str:
-        return decimal_text(row.net)
-
-    @staticmethod
-    def resolve_tax(row: CreditNote) -> str:
-        return decimal_text(row.tax)
-
-    @staticmethod
-    def resolve_total(row: CreditNote) -> str:
-        return decimal_text(row.total)
 
 
 class CreditIn(Schema):

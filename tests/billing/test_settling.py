@@ -136,6 +136,21 @@ def test_void_and_write_off_end_an_invoice(cast: Cast, market: Market) -> None:
     assert chain_verify(cast.organisation.id).intact
 
 
+def test_what_comes_for_a_written_off_invoice_takes_back_bad_debt(cast: Cast, market: Market) -> None:
+    invoice = _invoice(cast, market)
+    _pay(cast, invoice, "1.00", "a")
+    invoice_write_off(invoice_id=invoice.id, reason="insolvent", actor=cast.admin, now=LATER)
+    assert _pay(cast, invoice, "2.00", "b").state == "written_off"
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (Decimal("2.63"), 0)
+    assert _pay(cast, invoice, "2.00", "b").state == "written_off", "one reference is one payment"
+    paid = _pay(cast, invoice, "3.00", "c")
+    assert (paid.state, paid.paid_at, paid.open) == ("paid", LATER, 0)
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid"), _kind(cast, "bank")) == (0, Decimal("-0.37"), 6)
+    with pytest.raises(Problem, match="is paid"):
+        _pay(cast, invoice, "1.00", "d")
+    _books_agree(cast)
+
+
 def test_reminders_come_one_by_one_and_stop_when_paid(cast: Cast, market: Market) -> None:
     invoice = _invoice(cast, market)
     due = invoice.due_at

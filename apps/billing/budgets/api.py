@@ -17,8 +17,8 @@ from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import MONEY, Scope
 from apps.billing.budgets import services
+from apps.billing.fields import Exact
 from apps.billing.models import Budget, BudgetAlert
-from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import decimal_of
 from apps.pricing.selectors import book_in_force
 
@@ -34,16 +34,12 @@ class BudgetIn(Schema):
 
 class BudgetOut(Schema):
     id: UUID
-    amount: str
+    amount: Exact
     currency: str
     scope: str
     project_id: UUID | None
     token_id: UUID | None
     created_at: datetime
-
-    @staticmethod
-    def resolve_amount(row: Budget) -> str:
-        return decimal_text(row.amount)
 
 
 class BudgetAlertOut(Schema):
@@ -52,12 +48,8 @@ class BudgetAlertOut(Schema):
     month: date
     kind: str
     percent: int
-    used: str
+    used: Exact
     at: datetime
-
-    @staticmethod
-    def resolve_used(row: BudgetAlert) -> str:
-        return decimal_text(row.used)
 
 
 @router.get("/budgets", response=list[BudgetOut], operation_id="budget_list", summary="Budgets")

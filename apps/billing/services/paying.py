@@ -7,6 +7,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Sum
 
 from apps.accounts.failpoints import failpoint
 from apps.accounts.models import Organisation, User
@@ -18,7 +19,7 @@ from apps.billing.payments import provider_of
 from apps.billing.services.settling import invoice_lock, settle, tell
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
-from apps.pricing.rating import decimal_text
+from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 
 
@@ -26,7 +27,8 @@ from apps.pricing.rating.decimals import subtract
 def invoice_mark_paid(
     *, invoice_id: UUID, amount: Decimal, reference: str, actor: User | None, now: datetime
 ) -> Invoice:
-    """Record money that arrived for an invoice: less than is open leaves the rest open, more goes to the balance.
+    """Record money that arrived for an invoice: less than is open leaves the rest open, more goes to the balance. What
+    comes for one that was written off takes back bad debt; with the last of it the invoice is paid after all.
 
     The same reference twice is one payment. Raises Problem when nothing is open, or the provider refuses the receipt.
     """
@@ -36,7 +38,7 @@ def invoice_mark_paid(
     known = Payment.objects.filter(organisation_id=invoice.organisation_id, idempotency_key=key).first()
     if known is not None and known.amount == amount:
         return invoice
-    if not invoice.is_waiting:
+    if not invoice.is_waiting and invoice.state != InvoiceState.WRITTEN_OFF:
         word = invoice.get_state_display().lower()
         raise Problem(409, "Nothing is open", f"Invoice {invoice.number} is {word}.", kind="invoice-settled")
     invoice.payment_reference = reference
@@ -45,7 +47,22 @@ def invoice_mark_paid(
         organisation=invoice.organisation, invoice=invoice, amount=amount, currency=invoice.currency,
         provider=invoice.provider, reference=reference, idempotency_key=key, actor=actor, now=now,
     )  # fmt: skip
+    if invoice.state == InvoiceState.WRITTEN_OFF and _given_up(invoice) == 0:
+        invoice.state, invoice.paid_at = InvoiceState.PAID, now
+        invoice.save(update_fields=["state", "paid_at"])
+        tell(invoice, "invoice.paid", now=now)
     return invoice
+
+
+def _given_up(invoice: Invoice) -> Decimal:
+    """What was written off of an invoice and has not come in since."""
+    paid = Payment.objects.filter(
+        organisation_id=invoice.organisation_id, idempotency_key__startswith=f"payment:{invoice.provider}:{invoice.id}:"
+    ).aggregate(sum=Sum("amount"))["sum"]
+    by_kind = dict(invoice.settlements.order_by().values_list("kind").annotate(sum=Sum("amount")))
+    written = by_kind.get(SettlementKind.WRITE_OFF, Decimal(0))
+    since = subtract(paid or Decimal(0), by_kind.get(SettlementKind.PAYMENT, Decimal(0)))
+    return max(subtract(written, since), Decimal(0))
 
 
 @transaction.atomic
@@ -72,6 +89,8 @@ def payment_record(
             detail = f"The reference {reference!r} already stands for {decimal_text(known.amount)} {known.currency}."
             raise Problem(409, "Recorded already", detail, kind="payment-conflict")
         return known
+    is_given_up = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
+    recovers = min(amount, _given_up(invoice)) if invoice is not None and is_given_up else Decimal(0)
     payment = Payment.objects.create(
         organisation=organisation, amount=amount, currency=currency, provider=provider, reference=reference,
         idempotency_key=idempotency_key, at=now, recorded_by=actor,
@@ -84,7 +103,8 @@ def payment_record(
         amounts={
             AccountKind.BANK: amount,
             AccountKind.RECEIVABLE: settles.copy_negate(),
-            AccountKind.PREPAID: subtract(settles, amount),
+            AccountKind.BAD_DEBT: recovers.copy_negate(),
+            AccountKind.PREPAID: subtract(exact_sum([settles, recovers]), amount),
         },
     )  # fmt: skip
     if invoice is not None and settles:
