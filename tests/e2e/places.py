@@ -49,6 +49,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     walk.sign_in(visit, product.demo["admin_email"], product.demo["admin_password"])
     found.admin_state = administrator.storage_state()
     customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
+    walk.preview_prices(visit)
     compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
     found.console += visit.noted()
     administrator.close()

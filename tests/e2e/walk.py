@@ -11,6 +11,7 @@ from compiler import targets
 from tests.e2e.visit import Watched
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+BOOKS = Path(__file__).resolve().parents[2] / "apps" / "pricing" / "books"
 PATIENT = 90_000  # milliseconds: a real compiler and real workers on a busy machine
 PASSWORD = "correct horse battery"
 
@@ -243,3 +244,17 @@ def reconcile(visit: Watched, name: str) -> tuple[str, str]:
     link.first.click()
     page.wait_for_url(re.compile(r"/reconciliations/.*/"))
     return compared, path_of(page)
+
+
+def preview_prices(visit: Watched) -> None:
+    """As administrator: look at what a dearer book would change. Nothing is published; the page fits and can be read."""
+    page = visit.page
+    visit.open("/prices/new")
+    page.get_by_label("Or its text").fill(
+        (BOOKS / "book-1.json").read_text().replace('"version": 1', '"version": 2', 1).replace('"0.008"', '"0.009"', 1)
+    )
+    page.get_by_role("button", name="Show what it changes").click()
+    expect(page.get_by_role("heading", name="What it changes")).to_be_visible()
+    expect(page.get_by_role("cell", name="prices.lpu.float32")).to_be_visible()
+    assert visit.overflow() == []
+    assert visit.barriers() == []
