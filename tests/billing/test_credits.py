@@ -13,6 +13,8 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.problems import Problem
 from apps.billing.adjusting import credits_of
+from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
+from apps.billing.focus import focus_rows
 from apps.billing.models import BillingProfile, CreditGrant, CreditUse, Invoice
 from apps.billing.selectors import reconcile_all
 from apps.billing.services import (
@@ -30,7 +32,7 @@ from apps.dispatch.models import Lease
 from apps.ledger.selectors import balances
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, rate
 from apps.pricing.selectors import book_of_digest
-from apps.sales.services import contract_lease_rate
+from apps.sales.services import commitment_enter, contract_lease_rate
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.ledger.money import balance
@@ -184,6 +186,39 @@ def test_free_operations_of_a_month_are_given_once(cast: Cast) -> None:
         _lines_sum_up(invoice)
     _books_agree(cast)
     assert balance(balances(cast.organisation.id), "promotion") == 8
+
+
+def test_what_a_commitment_lacks_is_charged_once_even_without_usage(cast: Cast, market: Market) -> None:
+    commitment = commitment_enter(
+        organisation=cast.organisation, kind="year", minimum=Decimal(100), actor=cast.owner, now=NOW
+    )
+    contract = sold(cast, market, executions=MILLION)
+    run(contract, MILLION)
+    first = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
+    assert (first.net, "adjustments" in first.document) == (Decimal("3.9424"), False)  # 5.632 x 0.7
+    assert invoices_issue_month(now=datetime(2026, 12, 1, 1, tzinfo=UTC)) == 0, "its month has not ended"
+    for month, missing in (
+        (datetime(2027, 1, 1, 1, tzinfo=UTC), "96.0576"),
+        (datetime(2027, 2, 1, 1, tzinfo=UTC), "100"),
+    ):
+        assert [invoices_issue_month(now=month) for _ in range(2)] == [1, 0]
+        invoice = Invoice.objects.order_by("sequence").last()
+        assert invoice is not None
+        assert invoice.document["lines"] == []
+        (row,) = invoice.document["adjustments"]
+        assert (row["kind"], row["amount"], row["basis"]["commitment"]) == ("shortfall", missing, str(commitment.id))
+        rows = [
+            row
+            for row in focus_rows(organisation=cast.organisation, start=NOW, end=month + timedelta(hours=1))
+            if row["InvoiceId"] == invoice.number
+        ]
+        assert exact_sum(row["BilledCost"] for row in rows) == invoice.payable
+        assert rows[0]["CommitmentDiscountId"] == str(commitment.id)
+        for write in (invoice_csv, invoice_json, invoice_pdf):
+            assert write(invoice)
+        verify(invoice.document, models=[], books=[book_of_digest(commitment.book_digest)])
+        _finds_a_changed(invoice, 1, book_of_digest(commitment.book_digest))
+    _books_agree(cast)
 
 
 def test_the_run_of_a_month_leaves_less_than_a_cent_open(cast: Cast, market: Market) -> None:
