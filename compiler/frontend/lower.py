@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
@@ -114,6 +115,7 @@ class Lowering:
 
     def graph(self, graph: GraphProto, scope: dict[str, str | None]) -> None:
         """Lowers all operations in an order in which their inputs are known; results go into ``scope``."""
+        self._check_names(graph)
         for tensor in graph.initializer:
             if tensor.name not in scope:
                 self._collect(
@@ -126,6 +128,17 @@ class Lowering:
             self.problems.append(ModelError("The model holds sparse tensors. Export it with dense weights."))
         for place, node in self._ordered(graph.node, scope):
             self.node(node, place, scope)
+
+    def _check_names(self, graph: GraphProto) -> None:
+        """A name that two values of a graph have would let the order of the file decide which of them is read."""
+        stored = [t.name for t in graph.initializer]
+        made = [o for n in graph.node for o in n.output if o]
+        given = {*stored, *(v.name for v in graph.input)}
+        counts = Counter(made)
+        twice = [n for n in stored if stored.count(n) > 1] if len(set(stored)) < len(stored) else []
+        twice += [o for o in counts if counts[o] > 1 or o in given]
+        if twice:
+            raise ModelError(f"Two values have the name {twice[0][:80]!r}. Export the model anew.")
 
     def _ordered(self, nodes: Sequence[NodeProto], scope: Mapping[str, str | None]) -> list[tuple[int, NodeProto]]:
         """Kahn's algorithm; the order of the file wherever that is one. What remains is a cycle or reads nothing that exists."""
@@ -212,7 +225,7 @@ class Lowering:
         self._collect(lambda: self._apply(node, name, inputs, scope), name)
 
     def _apply(self, node: NodeProto, name: str, inputs: list[str | None], scope: dict[str, str | None]) -> None:
-        rule = self._rule(node)
+        rule, failed = self._rule(node), len(self.problems)
         attributes = {a.name: a for a in node.attribute}
         if (_domain(node.domain), node.op_type) in self.functions or rule is None:
             function = self._body(node) or self._specialised(node, inputs)
@@ -242,6 +255,8 @@ class Lowering:
                 continue
             value = results[i] if i < len(results) else None
             if value is None:
+                if failed < len(self.problems):
+                    continue  # what a body could not compute is told already
                 self.withheld[output] = ModelError(
                     f"{node.op_type}: its output {i + 1} is not supported. Leave it unused.", node=name
                 )

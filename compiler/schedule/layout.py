@@ -188,7 +188,7 @@ class _Pass:
         t, line = self.graph.types[name], self.machine.line_bytes
         extent = prod(t.shape[i] for i in order[-dims:]) * t.dtype.size
         unit = line if extent > line else padded(extent, line)
-        return None if name in self.reshaped or extent % unit == 0 else (dims, unit)
+        return None if name in self.reshaped or not extent or extent % unit == 0 else (dims, unit)
 
     def _order(self, node: Node) -> tuple[Order, Pitch]:
         """Storage order of a node's result and the padding of its rows."""

@@ -143,14 +143,14 @@ def convolve(
     inner, outer = k[1], k[0] // groups
     grouped = groups > 1 and outer > 1
     heads = (x[0], groups, outer) if grouped else (x[0], k[0])
-    loops = (*heads, *w.out, *w.kernel, *([inner] if inner > 1 else []))
+    loops = (*heads, *w.out, *w.kernel, *([inner] if inner != 1 else []))
     n = len(heads)
 
     def row(**terms: int) -> tuple[int, ...]:
         places = {int(name[1:]): c for name, c in terms.items()}
         return tuple(places.get(i, 0) for i in range(len(loops)))
 
-    channel = {f"l{n + 2 * spatial}": 1} if inner > 1 else {}
+    channel = {f"l{n + 2 * spatial}": 1} if inner != 1 else {}
     group = {"l1": inner} if groups > 1 else {}
     positions = [row(**{f"l{n + j}": w.strides[j], f"l{n + spatial + j}": w.dilations[j]}) for j in range(spatial)]
     reads = Access((0, 0, *(-p for p in w.before)), (row(l0=1), row(**group, **channel), *positions))

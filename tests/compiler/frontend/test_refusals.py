@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+import compiler
 from compiler.errors import ModelError
 from compiler.frontend import load, symbolic_dims
 from compiler.frontend.limits import Limits
@@ -116,6 +117,36 @@ def test_a_cycle_is_named():
     )
     assert "cyclic" in str(error)
     assert "first, second" in str(error)
+
+
+@pytest.mark.parametrize(("nodes", "stored"), [
+    ([("Relu", ["x"], ["y"]), ("Neg", ["x"], ["y"])], []), ([("Relu", ["x"], ["x"]), ("Neg", ["x"], ["y"])], []),
+    ([("Add", ["x", "w"], ["y"])], ["w", "w"]), ([("Relu", ["x"], ["w"]), ("Neg", ["w"], ["y"])], ["w"]),
+])  # fmt: skip
+def test_a_name_of_two_values_is_refused(nodes, stored):
+    graph = helper.make_graph(
+        [helper.make_node(*n) for n in nodes], "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.full(3, i, np.float32), name) for i, name in enumerate(stored)],
+    )  # fmt: skip
+    with pytest.raises(ModelError, match="Two values have the name"):
+        load(helper.make_model(graph).SerializeToString())
+
+
+def test_sums_over_nothing_are_zero_whatever_has_no_elements():
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("GlobalMaxPool", ["z"], ["m"])]
+    shapes = {"x": [1, 0, 5, 5], "z": [1, 3, 0, 0]}
+    graph = helper.make_graph(
+        nodes, "none", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("c", "m")],
+        [numpy_helper.from_array(np.zeros((4, 0, 3, 3), np.float32), "w")],
+    )  # fmt: skip
+    program = compiler.compile(load(helper.make_model(graph).SerializeToString()))
+    found, counters = compiler.simulate(program.to_bytes(), {n: np.zeros(s, np.float32) for n, s in shapes.items()})
+    assert counters == program.resources
+    assert np.array_equal(found["c"], np.zeros((1, 4, 3, 3), np.float32))
+    assert np.array_equal(found["m"], np.full((1, 3, 1, 1), -np.inf, np.float32))
 
 
 def test_operations_out_of_order_are_put_in_order():
