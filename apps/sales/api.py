@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Query, Router, Schema
+from ninja import Router, Schema
 from ninja.pagination import paginate
 from pydantic import AwareDatetime, Field
 
@@ -28,7 +28,7 @@ from apps.fleet.selectors import pool_get
 from apps.pricing.rating import decimal_text
 from apps.sales import selectors, services
 from apps.sales.commitments_api import router as commitments_router
-from apps.sales.comparing import MOST_COLUMNS, compare_json
+from apps.sales.comparing_api import router as comparing_router
 from apps.sales.exports import quote_file_response
 from apps.sales.filters import QUOTE_STATES, contracts_filter, filters_strict, quotes_filter
 from apps.sales.models import Contract, ContractState, Quote
@@ -38,10 +38,10 @@ from apps.sales.volumes import Form as VolumeForm
 
 router = Router(tags=["quotes and contracts"])
 router.add_router("", commitments_router)
+router.add_router("", comparing_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
-COMPARED = Query(..., min_length=1, max_length=MOST_COLUMNS)
 
 
 class LineIn(Schema):
@@ -214,27 +214,6 @@ def _contract(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
     return org_object_get(request, Contract.objects.select_related("pool", "quote"), pk=pk, **access)
 
 
-class ComparisonRowOut(Schema):
-    name: str
-    title: str
-    differs: bool
-    values: list[str]
-    changes: list[str | None]
-
-
-class ComparedOut(Schema):
-    id: UUID
-    digest: str
-
-
-class ComparisonOut(Schema):
-    """`values` are exact, `changes` fractions of the baseline's value where a row holds numbers."""
-
-    baseline: UUID
-    quotes: list[ComparedOut]
-    rows: list[ComparisonRowOut]
-
-
 def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
     """The arguments that preview and creation share."""
     lines: list[QuoteLine] | services.Quota
@@ -292,13 +271,6 @@ def quote_list(request: HttpRequest, state: str = "", form: str = "", project: s
     rows = selectors.quotes_of(organisation_get(request))
     filters = filters_strict(states=[name for name, _ in QUOTE_STATES], state=state, form=form, project=project)
     return quotes_filter(rows, filters, now=timezone.now())
-
-
-@router.get("/quotes/compare", response=ComparisonOut, operation_id="quote_compare", summary="Quotes side by side")
-def quote_compare(request: HttpRequest, quote: list[UUID] = COMPARED) -> dict[str, Any]:
-    """Up to four; the first is the baseline."""
-    chosen = {pk: _quote(request, pk) for pk in quote}
-    return compare_json(list(chosen.values()), now=timezone.now())
 
 
 @router.get("/quotes/{uuid:pk}", response=QuoteOut, operation_id="quote_get", summary="One quote")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -13,9 +15,16 @@ from apps.ledger.models import Hold
 from apps.ledger.services import HOLD_GRACE, CapReached, cap_set
 from apps.registry.models import Project
 from apps.sales.models import Contract, Quote
-from apps.sales.services import quote_accept, quote_create
+from apps.sales.services import (
+    Quota,
+    contract_executions_return,
+    contract_executions_take,
+    quote_accept,
+    quote_create,
+)
 from tests.cast import Cast
 from tests.sales.market import NOW, Market
+from tests.sales.test_forms import run
 
 pytestmark = pytest.mark.django_db
 
@@ -65,3 +74,36 @@ def test_the_cap_of_a_token_binds_that_token_alone(cast: Cast, quotes: tuple[Quo
     assert refusal.value.errors[0]["scope"] == "token"
     accept(cast, quotes[1])
     assert Contract.objects.count() == 2
+
+
+def test_the_cap_of_a_project_sees_what_its_jobs_draw_from_a_quota(cast: Cast, market: Market) -> None:
+    """Promised, then used, then beside another contract: the three together never pass the cap."""
+    program = market.program(cast.organisation, cast.engineer, operations=10**12)
+    quota = quote_create(
+        organisation=cast.organisation,
+        lines=Quota("float32", 100),
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
+        now=NOW,
+    )
+    contract = accept(cast, quota)
+    project = Project.objects.get(organisation=cast.organisation)
+    cap_set(organisation=cast.organisation, amount=Decimal("0.4"), currency="EUR", now=NOW, project_id=project.pk)
+    take = partial(contract_executions_take, contract_id=contract.id, program_digest=program.digest, now=NOW)
+    take(count=40)  # 0.32
+    with pytest.raises(CapReached) as refusal:
+        take(count=11)
+    assert refusal.value.errors == [{"scope": "project", "cap": "0.4", "left": "0.08"}]
+    other = quote_create(
+        organisation=cast.organisation, lines=[(program, 11)], klass="standard", pool=market.lpu, actor=None, now=NOW
+    )
+    with pytest.raises(CapReached):
+        accept(cast, other)
+    contract_executions_return(contract_id=contract.id, program_digest=program.digest, count=40, now=NOW)
+    run(contract, program, 30)
+    take(count=20)
+    with pytest.raises(CapReached):
+        take(count=1)
+    cap_set(organisation=cast.organisation, amount=None, currency="EUR", now=NOW, project_id=project.pk)
+    take(count=50)

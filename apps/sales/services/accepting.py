@@ -26,6 +26,7 @@ from apps.sales.documents import Priced, price_asks
 from apps.sales.facts import project_uuid
 from apps.sales.limits import Window
 from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, Quote, QuoteState
+from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.amending import contract_replace
 from apps.sales.volumes import Form
 from apps.timetable.models import Reservation
@@ -192,7 +193,12 @@ def _in_few_windows(windows: Sequence[int], take: Callable[..., T]) -> T:
 
 
 def _hold(given: Acceptance, priced: Priced, contract_id: UUID) -> None:
-    quote = given.quote
+    quote, shares = given.quote, _project_shares(priced)
+    for project_id, share in sorted((shares or {}).items()):
+        project_cap_check(
+            organisation_id=quote.organisation_id, project_id=project_id, amount=share, currency=quote.currency,
+            now=given.now, only_promised=True,
+        )  # fmt: skip
     hold_place(
         organisation_id=quote.organisation_id,
         contract_id=contract_id,
@@ -200,7 +206,7 @@ def _hold(given: Acceptance, priced: Priced, contract_id: UUID) -> None:
         currency=quote.currency,
         idempotency_key=f"quote:{quote.id}",
         now=given.now,
-        shares=_project_shares(priced),
+        shares=shares,
         token_id=given.token_id,
         expires_at=given.window.end + HOLD_GRACE,
     )

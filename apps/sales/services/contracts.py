@@ -65,15 +65,19 @@ def contract_executions_take(
 ) -> ContractLine:
     """Promise executions to a job, so that a contract's volume is never exceeded. Raises Problem with what is left.
 
-    From a quota they draw their billed operations; `program` is needed when it draws from that contract first.
+    From a quota they draw their billed operations, which count against the cap of the program's project; `program` is
+    needed when it draws from that contract first.
     """
+    known = Contract.objects.get(pk=contract_id)
+    if known.form == FormName.QUOTA:  # the organisation before its contracts, as everywhere
+        Organisation.objects.select_for_update(no_key=True).get(pk=known.organisation_id)
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
         raise Problem(409, "Contract is over", "This contract has ended; ask for a new quote.", kind="contract-over")
     if count < 1:
         raise Problem(422, "Impossible volume", "A job has at least one item.", kind="volume")
     if contract.form == FormName.QUOTA:
-        return quota_draw(contract=contract, program_digest=program_digest, count=count, program=program)
+        return quota_draw(contract=contract, program_digest=program_digest, count=count, program=program, now=now)
     line = _line_lock(contract, program_digest)
     if count > line.left:
         raise Problem(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
-from apps.sales.facts import ProgramFacts, facts_of
+from apps.sales.facts import ProgramFacts, facts_of, project_uuid
 from apps.sales.models import Contract, ContractLine, ContractQuota
+from apps.sales.quota_caps import draw_amount, project_cap_check
 from apps.sales.selectors import draw_operations
 
 
@@ -22,8 +25,13 @@ def line_lock(contract: Contract, program_digest: str) -> ContractLine:
     return line
 
 
-def quota_draw(*, contract: Contract, program_digest: str, count: int, program: Program | None) -> ContractLine:
-    """Promise a quota's operations to a job, under the contract's lock. Raises Problem with what is left."""
+def quota_draw(
+    *, contract: Contract, program_digest: str, count: int, program: Program | None, now: datetime
+) -> ContractLine:
+    """Promise a quota's operations to a job, under the locks of organisation and contract.
+
+    Raises Problem with what is left of the quota, CapReached where the cap of the program's project does not allow it.
+    """
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
     if line is None:
@@ -37,6 +45,12 @@ def quota_draw(*, contract: Contract, program_digest: str, count: int, program: 
             "Submit fewer items, or accept another quote.",
             kind="volume-used-up",
         )
+    project = project_uuid(_facts(line))
+    if project is not None:
+        project_cap_check(
+            organisation_id=contract.organisation_id, project_id=project, currency=contract.currency, now=now,
+            amount=draw_amount(contract, line.facts or {}, count),
+        )  # fmt: skip
     quota.taken += needed
     quota.save(update_fields=["taken"])
     line.taken += count

@@ -1,0 +1,78 @@
+"""A project's spend cap and the quotas of its organisation.
+
+The hold of a quota belongs to no project, since all of them draw from it. What a job is promised of it counts against its
+project's cap from that moment on: until it is used, here; then, as usage, in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from django.db.models import Sum
+
+from apps.accounts.problems import Problem
+from apps.ledger.models import UsageRow
+from apps.ledger.selectors import cap_of, spending
+from apps.ledger.services import CapReached
+from apps.pricing.rating import Terms, exact_sum, rate
+from apps.pricing.selectors import book_of_digest
+from apps.sales.facts import ProgramFacts
+from apps.sales.models import Contract, ContractLine, ContractState, FormName
+
+
+def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) -> Decimal:
+    """What jobs of a project were promised from quotas and have not used yet."""
+    lines = ContractLine.objects.filter(
+        contract__organisation=organisation_id, contract__form=FormName.QUOTA, contract__state=ContractState.ACTIVE,
+        contract__currency=currency, facts__project_id=str(project_id), taken__gt=0,
+    )  # fmt: skip
+    rows = list(lines.select_related("contract"))
+    used = UsageRow.objects.filter(contract_id__in=[row.contract_id for row in rows], rating__unused=False)
+    done = {
+        (one["contract_id"], one["program_digest"]): int(one["sum"])
+        for one in used.values("contract_id", "program_digest").annotate(sum=Sum("quantity")).order_by()
+    }
+    return exact_sum(
+        draw_amount(row.contract, row.facts or {}, open_)
+        for row in rows
+        if (open_ := row.taken - done.get((row.contract_id, row.program_digest), 0)) > 0
+    )
+
+
+def draw_amount(contract: Contract, facts: Mapping[str, object], executions: int) -> Decimal:
+    """What executions of a program come to when they draw from a quota."""
+    terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
+    book = book_of_digest(contract.terms["book"]["digest"])
+    counts = ProgramFacts.from_json(dict(facts)).counts
+    return rate(book=book, counts=counts, executions=executions, terms=terms).amount
+
+
+def project_cap_check(
+    *,
+    organisation_id: UUID,
+    project_id: UUID,
+    amount: Decimal,
+    currency: str,
+    now: datetime,
+    only_promised: bool = False,
+) -> None:
+    """Raises CapReached when `amount` more would go above the project's cap, promises from quotas counted.
+
+    Call it under the organisation's lock. `only_promised`: do nothing where no job was promised anything, since then the
+    ledger's own check sees all.
+    """
+    cap = cap_of(organisation_id, project_id=project_id)
+    if cap is None:
+        return
+    if cap.currency != currency:
+        raise Problem(409, "Another currency", f"The spend cap is in {cap.currency}, this contract is in {currency}.")
+    promised = quota_promised(organisation_id=organisation_id, project_id=project_id, currency=currency)
+    if only_promised and not promised:
+        return
+    spent = spending(organisation_id=organisation_id, currency=currency, now=now, project_id=project_id)
+    committed = exact_sum([spent.committed, promised])
+    if exact_sum([committed, amount]) > cap.amount:
+        raise CapReached(cap=cap, committed=committed, amount=amount)
