@@ -16,7 +16,7 @@ from django.db.models.functions import TruncDate
 from apps.ledger.identity import identity
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
 from apps.ledger.posting import entries_text, hash_again
-from apps.ledger.usage import payload_of, rows_digest, stamp
+from apps.ledger.usage import leaves_of, payload_of, rows_digest, stamp
 from apps.pricing.rating import Rating, canonical_json, digest_of, exact_sum
 
 AT_ONCE = 20  # transactions; one may have a thousand usage rows
@@ -96,10 +96,8 @@ class _Walk:
             if wrong:
                 raise _Broken(f"usage row {row.pk} ({row.idempotency_key}): {wrong}", row)
         if not _commits_to(posted, rows):
-            raise _Broken(
-                f"transaction {self.count} does not commit to its usage rows: one was rewritten, added or removed",
-                rows[0] if len(rows) == 1 else posted,
-            )
+            wrong, row = _stranger(posted, rows)
+            raise _Broken(f"transaction {self.count} does not commit to its usage rows: {wrong}", row)
 
 
 def _difference(row: UsageRow, posted: Transaction) -> str:
@@ -126,6 +124,27 @@ def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
         return bool(posted.detail["rows"] == digest and posted.detail["count"] == len(rows))
     named = [(f"usage:{row.idempotency_key}", row.payload_digest) for row in rows]
     return named == [(posted.idempotency_key, posted.detail.get("usage"))]
+
+
+def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
+    """Which row the transaction does not know, or what is missing: in words, and the row itself."""
+    leaves = leaves_of(posted.detail.get("leaves", ""))
+    ordered = sorted(rows, key=lambda row: row.idempotency_key)
+    if len(ordered) == len(leaves):
+        strange = [row for row, leaf in zip(ordered, leaves, strict=True) if row.payload_digest != leaf]
+    else:
+        strange = [row for row in ordered if row.payload_digest not in leaves] if leaves or len(rows) == 1 else []
+    if strange:
+        row = strange[0]
+        return f"usage row {row.pk} ({row.idempotency_key}) was rewritten together with its digest, or added", row
+    there = {row.payload_digest for row in rows}
+    gone = [number for number, leaf in enumerate(leaves, 1) if leaf not in there]
+    if gone:
+        return (
+            f"row {gone[0]} of {len(leaves)} in the order of keys, with digest {leaves[gone[0] - 1]}, is gone",
+            posted,
+        )
+    return "one was rewritten, added or removed", posted
 
 
 def _transactions(organisation_id: UUID) -> Iterator[Transaction]:

@@ -213,11 +213,14 @@ class HoldShare(models.Model):
 class UsageRow(models.Model):
     """What one lease used and what it costs: one row per lease, for ever unique by its key. Never changed.
 
-    Its transaction's detail carries the digest of the row, or of all rows when it posted many at once.
+    Its transaction's detail carries the digest of the row, or of all rows when it posted many at once. That the row is of
+    its transaction's organisation is checked once for all rows of a statement, by a trigger instead of foreign keys.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="usage_rows")
+    organisation = models.ForeignKey(
+        Organisation, on_delete=models.PROTECT, db_constraint=False, db_index=False, related_name="usage_rows"
+    )
     contract_id = models.UUIDField(db_index=True)
     lease_id = models.UUIDField(null=True)
     idempotency_key = models.CharField(max_length=160)
@@ -237,7 +240,7 @@ class UsageRow(models.Model):
     occurred_from = models.DateTimeField()
     occurred_to = models.DateTimeField()
     created_at = models.DateTimeField()
-    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="usages")
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, db_constraint=False, related_name="usages")
 
     class Meta:
         ordering = ["occurred_from", "id"]

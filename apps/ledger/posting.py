@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -50,10 +50,31 @@ def transaction_post(
     if exact_sum(moved.values()) != 0 or len(moved) < 2:
         raise ValueError(f"{kind} {subject} does not balance: {moved}")
     chain = chain or chain_lock(organisation_id)
-    content = _content(kind, idempotency_key, subject, currency, moved, detail)
-    known = _known(organisation_id, idempotency_key, content)
+    known = _known(organisation_id, idempotency_key, _content(kind, idempotency_key, subject, currency, moved, detail))
     if known is not None:
         return known, False
+    posted = transaction_new(
+        organisation_id=organisation_id, kind=kind, idempotency_key=idempotency_key, subject=subject, currency=currency,
+        amounts=moved, detail=detail, now=now, chain=chain,
+    )  # fmt: skip
+    return posted, True
+
+
+def transaction_new(
+    *,
+    organisation_id: UUID,
+    kind: str,
+    idempotency_key: str,
+    subject: str,
+    currency: str,
+    amounts: Mapping[AccountKind, Decimal],
+    detail: dict[str, Any],
+    now: datetime,
+    chain: Chain,
+) -> Transaction:
+    """Post what the caller, who holds the chain's lock, knows to be new; balanced, and without zero amounts. The
+    database refuses a key that is there already."""
+    content = _content(kind, idempotency_key, subject, currency, amounts, detail)
     posted = Transaction.objects.create(
         id=identity(organisation_id, "transaction", idempotency_key),
         organisation_id=organisation_id,
@@ -67,8 +88,8 @@ def transaction_post(
         hash=hash_of(chain.hash, organisation_id, chain.sequence + 1, now, content),
     )
     failpoint("ledger.transaction")
-    _chain(chain, posted, currency, moved)
-    return posted, True
+    _chain(chain, posted, currency, amounts)
+    return posted
 
 
 def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any]) -> Transaction | None:
@@ -83,10 +104,7 @@ def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any])
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
     """What follows from a new transaction: its entries, the chain's new head, and word for others in the outbox."""
     organisation_id = posted.organisation_id
-    accounts = _accounts(organisation_id, moved, currency)
-    Entry.objects.bulk_create(
-        Entry(transaction=posted, account=accounts[account], amount=amount) for account, amount in sorted(moved.items())
-    )
+    _entries_write(posted, moved, currency)
     failpoint("ledger.entries")
     chain.sequence, chain.hash = posted.sequence, posted.hash
     chain.save(update_fields=["sequence", "hash"])
@@ -147,11 +165,29 @@ def entries_of(posted: Transaction) -> dict[tuple[str, str], Decimal]:
     return {(one.account.kind, one.account.currency): one.amount for one in posted.entries.all()}
 
 
-def _accounts(organisation_id: UUID, kinds: Iterable[AccountKind], currency: str) -> dict[str, Account]:
-    """The organisation's accounts in that currency, those that are missing made. Called under the chain's lock."""
-    rows = Account.objects.filter(organisation_id=organisation_id, currency=currency, kind__in=list(kinds))
-    found = {account.kind: account for account in rows}
-    for kind in kinds:
-        if kind not in found:
-            found[kind] = Account.objects.create(organisation_id=organisation_id, kind=kind, currency=currency)
-    return found
+_ENTRIES = """
+INSERT INTO ledger_entry (transaction_id, account_id, amount, number, balance)
+SELECT %s, account.id, given.amount, 0, 0
+FROM unnest(%s::text[], %s::numeric[]) AS given (kind, amount) JOIN ledger_account AS account USING (kind)
+WHERE account.organisation_id = %s AND account.currency = %s ORDER BY account.kind
+"""
+
+
+def _entries_write(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> None:
+    """The entries, in one statement when their accounts are there; those that are missing are made under the chain's
+    lock."""
+    if _entries_insert(posted, moved, currency) == len(moved):
+        return
+    there = set(Entry.objects.filter(transaction=posted).values_list("account__kind", flat=True))
+    rest = {kind: amount for kind, amount in moved.items() if kind not in there}
+    Account.objects.bulk_create(
+        Account(organisation_id=posted.organisation_id, kind=kind, currency=currency) for kind in sorted(rest)
+    )
+    _entries_insert(posted, rest, currency)
+
+
+def _entries_insert(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> int:
+    values = [posted.id, [str(kind) for kind in moved], list(moved.values()), posted.organisation_id, currency]
+    with connection.cursor() as cursor:
+        cursor.execute(_ENTRIES, values)
+        return int(cursor.rowcount)

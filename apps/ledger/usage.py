@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable
@@ -92,6 +93,18 @@ def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
     """SHA-256 over the lines "<key> <payload digest>", sorted: what a transaction of many rows commits to."""
     lines = "".join(f"{key} {digest}\n" for key, digest in sorted(rows))
     return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def leaves_text(rows: Iterable[tuple[str, str]]) -> str:
+    """The payload digests themselves in the order of their keys, 32 bytes each, as base64: what names the one row of a
+    batch that was rewritten together with its own digest."""
+    return base64.b64encode(bytes.fromhex("".join(digest for _, digest in sorted(rows)))).decode()
+
+
+def leaves_of(text: str) -> list[str]:
+    """The payload digests of `leaves_text`, in hexadecimal."""
+    packed = base64.b64decode(text).hex()
+    return [packed[at : at + 64] for at in range(0, len(packed), 64)]
 
 
 def stamp(instant: datetime) -> str:

@@ -12,8 +12,8 @@ from apps.accounts.models import Organisation, User
 class ReconciliationRun(models.Model):
     """One comparison of everything that was executed with everything that was metered, rated, posted and invoiced.
 
-    `stripe` is null where no key is set: {"ours", "theirs": amounts by currency, "differences": sentences}. A run without
-    `finished_at` is under way, or its worker died.
+    `stripe` is null where no key is set: {"rows": our counts and sums beside Stripe's, "differences": sentences}. A run
+    without `finished_at` is under way, or its worker died.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

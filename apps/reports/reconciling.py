@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, Sum
 
@@ -23,6 +24,9 @@ from apps.accounts.services import audit_record
 from apps.billing.models import InvoicedUsage
 from apps.billing.outbox import outbox_write
 from apps.billing.selectors import reconcile_all
+from apps.billing.stripe.collecting import client_of_settings
+from apps.billing.stripe.gateway import Uncertain
+from apps.billing.stripe.reconciling import check_run
 from apps.dispatch.models import Lease, LeaseState
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import decimal_text
@@ -145,7 +149,18 @@ def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
     compared = run.rows.values("organisation_id")
     for organisation in Organisation.objects.exclude(pk__in=compared).order_by("id"):
         _row_store(run, organisation, organisation_compare(organisation), now)
-    return _finish(run, None, now)
+    return _finish(run, _stripe_compare(now), now)
+
+
+def _stripe_compare(now: datetime) -> dict[str, Any] | None:
+    """What is collected, here and at Stripe; None without a key. An outage is a difference: nothing was compared."""
+    if not settings.STRIPE_API_KEY:
+        return None
+    try:
+        check = check_run(client=client_of_settings(), now=now)
+    except Uncertain as outage:
+        return {"rows": [], "differences": [f"Stripe was not compared: {outage}"]}
+    return {"rows": check.rows, "differences": check.differences}
 
 
 @transaction.atomic

@@ -10,8 +10,10 @@ from django.db.utils import DatabaseError
 
 from apps.ledger.chain import chain_json, chain_verify, day_roots, roots_store
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
-from apps.ledger.services import usage_post_batch
+from apps.ledger.selectors import reconcile
+from apps.ledger.services import hold_release, usage_post_batch
 from apps.pricing.rating import canonical_json
+from bin.services import APPLICATION_ROLE
 from tests.cast import Cast
 from tests.ledger.money import NOW, held, usage, used
 
@@ -81,15 +83,35 @@ def test_a_changed_entry_is_named(cast: Cast, change: str) -> None:
     assert (found.broken_at, found.row) == (2, f"ledger_entry {entry.pk}")
 
 
-def test_a_rewritten_row_with_its_digest_made_anew_does_not_fit_what_was_committed_to(cast: Cast) -> None:
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_row_that_is_rewritten_together_with_its_digest_is_named(cast: Cast, alone: bool) -> None:
     hold = held(cast.organisation)
-    usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
+    keys = ["lease:1"] if alone else ["lease:0", "lease:1", "lease:2"]
+    usage_post_batch([usage(hold, key=key) for key in keys], now=NOW)
     other = usage(hold, key="lease:1", model_name="other")
     _behind_its_back(
         "UPDATE ledger_usagerow SET model_name = 'other', payload_digest = %s WHERE idempotency_key = 'lease:1'",
         other.digest,
     )
-    assert "does not commit to its usage rows" in chain_verify(cast.organisation.id).reason
+    found = chain_verify(cast.organisation.id)
+    row = UsageRow.objects.get(idempotency_key="lease:1")
+    assert (found.broken_at, found.row) == (2, f"ledger_usagerow {row.pk}")
+    assert "(lease:1) was rewritten together with its digest" in found.reason
+
+
+def test_rows_whose_contents_changed_places_and_a_row_that_is_gone_are_named(cast: Cast) -> None:
+    hold = held(cast.organisation)
+    usage_post_batch([usage(hold, key=f"lease:{number}", cycles=number) for number in range(3)], now=NOW)
+    mark = transaction.savepoint()
+    for key, cycles in (("lease:0", 1), ("lease:1", 0)):
+        _behind_its_back(
+            f"UPDATE ledger_usagerow SET cycles = {cycles}, payload_digest = %s WHERE idempotency_key = '{key}'",  # noqa: S608
+            usage(hold, key=key, cycles=cycles).digest,
+        )
+    assert "(lease:0) was rewritten" in chain_verify(cast.organisation.id).reason
+    transaction.savepoint_rollback(mark)
+    _behind_its_back("DELETE FROM ledger_usagerow WHERE idempotency_key = 'lease:1'")
+    assert "row 2 of 3 in the order of keys" in chain_verify(cast.organisation.id).reason
 
 
 def test_roots_of_days_that_are_over_are_written_down_once_and_kept(cast: Cast) -> None:
@@ -136,25 +158,39 @@ def test_a_replayed_history_has_identical_bytes(cast: Cast) -> None:
     assert documents[0] == documents[1]
 
 
-def test_a_role_that_only_works_with_rows_cannot_switch_the_guards_off(cast: Cast) -> None:
-    """As an operator sets the application's role up: it owns no table, and has every right to rows."""
-    used(held(cast.organisation))
-    attempts = [
-        "SET session_replication_role = replica",
-        "ALTER TABLE ledger_entry DISABLE TRIGGER ALL",
-        "DROP TRIGGER entry_append_only ON ledger_entry",
-        "UPDATE ledger_entry SET amount = amount * 2",
-        "DELETE FROM ledger_usagerow",
-        "TRUNCATE ledger_transaction CASCADE",
-    ]
+ATTEMPTS = [
+    "SET session_replication_role = replica",
+    "ALTER TABLE ledger_entry DISABLE TRIGGER ALL",
+    "DROP TRIGGER entry_append_only ON ledger_entry",
+    "DROP TABLE ledger_outboxrow",
+    "CREATE OR REPLACE FUNCTION takt_append_only() RETURNS trigger LANGUAGE sql AS 'SELECT NULL'",
+    "CREATE TABLE public.mine (id integer)",
+    "ALTER ROLE takt_app SUPERUSER",
+    "UPDATE ledger_entry SET amount = amount * 2",
+    "UPDATE ledger_usagerow SET amount = amount * 2",
+    "UPDATE ledger_transaction SET hash = ''",
+    "DELETE FROM ledger_usagerow",
+    "DELETE FROM ledger_entry",
+    "DELETE FROM ledger_transaction",
+    "TRUNCATE ledger_transaction CASCADE",
+    "TRUNCATE ledger_outboxrow",
+]
+
+
+def test_the_applications_own_role_works_with_rows_and_cannot_change_history(cast: Cast) -> None:
+    """The role by which web, workers and scheduler run (bin/roles.sql), in a database made as every other."""
     with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {APPLICATION_ROLE}")
+        hold = held(cast.organisation)
+        usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
+        used(hold)
+        hold_release(contract_id=hold.contract_id, now=NOW)
+        roots_store(now=NOW + timedelta(days=1))
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("CREATE ROLE takt_rows_only")
-        cursor.execute(
-            "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO takt_rows_only"
-        )
-        for attempt in attempts:
-            with pytest.raises(DatabaseError), transaction.atomic():  # noqa: PT012 - the role ends with the savepoint
-                cursor.execute("SET LOCAL ROLE takt_rows_only")
+        for attempt in ATTEMPTS:
+            with pytest.raises(DatabaseError), transaction.atomic():
                 cursor.execute(attempt)
-    assert chain_verify(cast.organisation.id).intact
+        assert reconcile(cast.organisation.id).differences == []
+        cursor.execute("SELECT count(*) FROM pg_tables WHERE tableowner = current_user")
+        assert cursor.fetchone() == (0,)
+        cursor.execute("RESET ROLE")

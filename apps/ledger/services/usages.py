@@ -13,12 +13,14 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import Exists, OuterRef
 
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
+from apps.ledger.identity import identity
 from apps.ledger.models import AccountKind, Hold, HoldShare, HoldState, Transaction, UsageRow
-from apps.ledger.posting import chain_lock, transaction_post
-from apps.ledger.usage import Usage, rows_digest, stamp
+from apps.ledger.posting import chain_lock, transaction_new
+from apps.ledger.usage import Usage, leaves_text, rows_digest, stamp
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 
@@ -47,19 +49,26 @@ def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
     The same key with the same content is a no-op, with another content a conflict (409). An amount above what is held
     is refused: what was not set aside is never charged.
     """
-    posted = usage_post_batch([usage], now=now)
-    row = UsageRow.objects.get(organisation_id=usage.organisation_id, idempotency_key=usage.idempotency_key)
-    return row, posted.created == 1
+    posted = _post([usage], now)
+    if posted.transaction is None:
+        known = UsageRow.objects.get(organisation_id=usage.organisation_id, idempotency_key=usage.idempotency_key)
+        return known, False
+    columns = {**usage.columns(), "rating": usage.rating.to_json(), "created_at": now}
+    return UsageRow(**columns, transaction=posted.transaction), True
 
 
 @transaction.atomic
 def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
     """Record usage of one organisation, in one currency, of any number of contracts, as one ledger transaction whose
-    detail, and so the chain of hashes, carries the digest of its rows.
+    detail, and so the chain of hashes, carries the digests of its rows.
 
     Rows that are recorded already, or stand twice in the batch, are passed over; the same key with another content is a
     conflict (409, names the key), and so is more than a hold has left: then nothing of the batch is recorded.
     """
+    return _post(usages, now)
+
+
+def _post(usages: Sequence[Usage], now: datetime) -> Posted:
     if not usages:
         return Posted(None, 0, 0)
     organisation_id, currency = usages[0].organisation_id, usages[0].rating.currency
@@ -75,12 +84,14 @@ def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
     _holds_consume(holds, fresh, currency, now)
     failpoint("usage.held")
     first = fresh[0]
-    told = {"hold": str(holds[first.contract_id].id)} if len(fresh) == 1 else {}
-    digest = rows_digest((one.idempotency_key, one.digest) for one in fresh)
-    posted, _ = transaction_post(
+    digests = [(one.idempotency_key, one.digest) for one in fresh]
+    is_alone = len(fresh) == 1
+    told = {"hold": str(holds[first.contract_id].id)} if is_alone else {"leaves": leaves_text(digests)}
+    digest = rows_digest(digests)
+    posted = transaction_new(
         organisation_id=organisation_id,
         kind="usage",
-        idempotency_key=f"usage:{first.idempotency_key}" if len(fresh) == 1 else f"usage.rows:{digest}",
+        idempotency_key=f"usage:{first.idempotency_key}" if is_alone else f"usage.rows:{digest}",
         subject=_subject(fresh),
         currency=currency,
         amounts=_usage_entries(fresh),
@@ -120,8 +131,9 @@ def _conflict(usage: Usage) -> Problem:
 
 def _holds_lock(organisation_id: UUID, contracts: set[UUID]) -> dict[UUID, Hold]:
     """The contracts' holds, locked in the order of contracts."""
+    divided = Exists(HoldShare.objects.filter(hold=OuterRef("pk")))
     rows = Hold.objects.select_for_update().filter(organisation_id=organisation_id, contract_id__in=contracts)
-    holds = {hold.contract_id: hold for hold in rows.order_by("contract_id")}
+    holds = {hold.contract_id: hold for hold in rows.annotate(is_divided=divided).order_by("contract_id")}
     for contract_id in sorted(contracts - holds.keys()):
         raise Problem(409, "Nothing is held", f"Contract {contract_id} has no hold, so nothing can be charged to it.")
     return holds
@@ -150,6 +162,8 @@ def _holds_consume(holds: Mapping[UUID, Hold], fresh: Sequence[Usage], currency:
 
 def _shares_consume(holds: Mapping[UUID, Hold], fresh: Sequence[Usage]) -> None:
     """What each project used goes from its share of the hold. A hold that was not divided has none."""
+    if not any(hold.is_divided for hold in holds.values()):  # type: ignore[attr-defined]  # shares come with their hold
+        return
     shares: defaultdict[UUID, dict[UUID, HoldShare]] = defaultdict(dict)
     for share in HoldShare.objects.filter(hold__in=[hold.id for hold in holds.values()]):
         shares[share.hold_id][share.project_id] = share
@@ -199,26 +213,37 @@ def _usage_entries(fresh: Iterable[Usage]) -> dict[AccountKind, Decimal]:
 
 def _store(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> None:
     """Write the rows with COPY: for many rows a fraction of the work of statements."""
-    stored = {"created_at": now, "transaction_id": transaction_id}
-    escaped: dict[int, str] = {}  # one rating is often that of many rows
-    text = io.StringIO()
-    for usage in fresh:
-        row = usage.columns() | stored
-        rating = escaped.get(id(usage.rating))
-        if rating is None:
-            rating = escaped[id(usage.rating)] = _copied(usage.rating.text)
-        text.write("\t".join([rating if name == "rating" else _copied(row[name]) for name in COLUMNS]))
-        text.write("\n")
-    text.seek(0)
+    ending = f"\t{stamp(now)}\t{transaction_id}\n"
+    text = io.StringIO("".join([_line(usage) + ending for usage in fresh]))
     with connection.cursor() as cursor:
         cursor.copy_expert(f"COPY ledger_usagerow ({', '.join(COLUMNS)}) FROM STDIN", text)
 
 
-def _copied(value: Any) -> str:
-    """A value in the text form of COPY."""
-    if value is None:
-        return "\\N"
-    text = str(value)
+def _line(usage: Usage) -> str:
+    """A row in the text form of COPY, but for the last two columns; in the order of COLUMNS."""
+    rating = usage.rating
+    names = [
+        usage.idempotency_key,
+        usage.program_digest,
+        usage.model_name,
+        rating.terms.klass,
+        rating.text,
+        rating.currency,
+    ]
+    key, program, model, klass, priced, currency = [_copied(name) for name in names]
+    lease, project, token = [
+        "\\N" if one is None else one for one in (usage.lease_id, usage.project_id, usage.token_id)
+    ]
+    return (
+        f"{identity(usage.organisation_id, 'usage', usage.idempotency_key)}\t{usage.organisation_id}\t"
+        f"{usage.contract_id}\t{lease}\t{key}\t{usage.digest}\t{rating.executions}\t{usage.operations}\t"
+        f"{usage.cycles}\t{rating.billed_operations}\t{program}\t{project}\t{token}\t{model}\t{klass}\t{priced}\t"
+        f"{rating.amount}\t{currency}\t{stamp(usage.occurred_from)}\t{stamp(usage.occurred_to)}"
+    )
+
+
+def _copied(text: str) -> str:
+    """A text as COPY reads it."""
     return text.translate(_ESCAPED) if _SPECIAL.search(text) else text
 
 

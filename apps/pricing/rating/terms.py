@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from json.encoder import encode_basestring as _quoted
 from typing import Any
 
 from apps.pricing.rating.book import NO_COMMITMENT
@@ -121,6 +122,11 @@ class Terms:
             document["commitment_factor"] = decimal_text(self.commitment_factor)
         return document
 
+    @cached_property
+    def text(self) -> str:
+        """Its canonical JSON; many ratings share their terms."""
+        return canonical_json(self.to_json())
+
     @staticmethod
     def from_json(document: dict[str, Any]) -> Terms:
         schedule, factor = document.get("schedule"), document.get("commitment_factor")
@@ -164,6 +170,15 @@ class Step:
             "unit": self.unit,
             "rule": self.rule,
         }
+
+    @property
+    def text(self) -> str:
+        """The canonical JSON of the step, written directly: what `canonical_json(self.to_json())` says."""
+        return (
+            f'{{"factor":"{decimal_text(self.factor)}","input":"{decimal_text(self.input)}","name":{_quoted(self.name)},'
+            f'"operation":{_quoted(self.operation)},"result":"{decimal_text(self.result)}","rule":{_quoted(self.rule)},'
+            f'"title":{_quoted(self.title)},"unit":{_quoted(self.unit)}}}'
+        )
 
     @staticmethod
     def from_json(document: dict[str, str]) -> Step:
@@ -230,8 +245,23 @@ class Rating:
 
     @cached_property
     def text(self) -> str:
-        """The one text of its document (`canonical_json`), made once however many usage rows carry this rating."""
-        return canonical_json(self.to_json())
+        """The one text of its document (`canonical_json(self.to_json())`), made once however many usage rows carry it.
+
+        Written directly, since every lease has a rating of its own; keys stand in the order of their names.
+        """
+        steps = ",".join([item.text for item in self.steps])
+        measured = ""
+        if self.measured is not None:
+            measured = f'"measured":{canonical_json([item.to_json() for item in self.measured])},'
+        missed = '"missed":true,' if self.missed else ""
+        periods = "" if self.periods is None else f'"periods":{canonical_json(dict(self.periods))},'
+        return (
+            f'{{"amount":"{decimal_text(self.amount)}","book_digest":{_quoted(self.book_digest)},'
+            f'"book_version":{self.book_version:d},"counts":{{"cycles":{self.counts.cycles:d},'
+            f'"operations":{self.counts.operations:d}}},"currency":{_quoted(self.currency)},'
+            f'"executions":{self.executions:d},{measured}{missed}{periods}"steps":[{steps}],"terms":{self.terms.text},'
+            f'"unused":{"true" if self.unused else "false"}}}'
+        )
 
     @property
     def list_amount(self) -> Decimal:
