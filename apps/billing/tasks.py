@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from apps.billing import outbox
 from apps.billing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
+from apps.billing.stripe.closing import closings_tend
 from apps.billing.stripe.collecting import pushes_tend
 from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.events import event_handle, events_catch_up
@@ -56,7 +57,8 @@ def stripe_tend() -> int:
     if not settings.STRIPE_API_KEY:
         return 0
     client, now = client_of_settings(), timezone.now()
-    return pushes_tend(client=client, now=now) + events_catch_up(client=client, now=now)
+    brought = pushes_tend(client=client, now=now)
+    return brought + events_catch_up(client=client, now=now) + closings_tend(client=client, now=now)
 
 
 @shared_task(name="apps.billing.tasks.stripe_check", queue="default")

@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -21,6 +22,7 @@ from apps.billing.models import Invoice, PushState, StripeCustomer, StripeEvent,
 from apps.billing.services import invoice_mark_paid
 from apps.billing.stripe.collecting import pushes_tend
 from apps.billing.stripe.events import event_handle, event_keep, events_catch_up
+from apps.billing.stripe.gateway import Uncertain
 from tests.cast import Cast
 from tests.stripe.conftest import SECRET
 from tests.stripe.double.delivering import signature
@@ -61,22 +63,49 @@ def test_a_declined_card_makes_the_invoice_overdue_once(
     all_equal(cast, client)
 
 
+OUTAGES = [
+    ("POST", "/v1/customers"), ("POST", "/v1/invoices"), ("POST", "/v1/invoiceitems"), ("POST", "/v1/invoices/*/finalize"),
+    ("GET", "/v1/invoices*"), ("GET", "/v1/invoice_payments"), ("GET", "/v1/refunds/*"), ("GET", "/v1/events"),
+]  # fmt: skip
+
+
+def _through(work: Callable[[], object]) -> None:
+    """The scheduler's next turns, until it comes through."""
+    for _ in range(40):
+        with suppress(Uncertain):
+            if work():
+                return
+    raise AssertionError("it never came through")
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_events_twice_late_and_out_of_order_change_nothing(
+def test_events_twice_late_and_out_of_order_and_outages_change_nothing(
     cast: Cast, store: Store, client: stripe.StripeClient, seed: int
 ) -> None:
-    push, now = pushed(cast, client), timezone.now()
+    chosen, now = random.Random(seed), timezone.now()
+
+    def outages() -> None:
+        kinds = ("429", "500", "500-after", "timeout-after")
+        store.faults = [Fault(*chosen.choice(OUTAGES), chosen.choice(kinds), chosen.randint(1, 6)) for _ in range(5)]
+
+    issued(cast)
+    outages()
+    _through(lambda: pushes_tend(client=client, now=now) or StripePush.objects.filter(state="open").exists())
+    store.faults, push = [], StripePush.objects.get()
     with pytest.raises(stripe.CardError):
         pay(client, push, "pm_card_chargeCustomerFail")
     pay(client, push)
     intent = client.v1.invoice_payments.list({"status": "paid"}).data[0].payment.payment_intent
     client.v1.refunds.create({"payment_intent": str(intent), "amount": 63})
     events = [dict(one) for one in store.events] * 2
-    random.Random(seed).shuffle(events)
-    store.faults = [Fault("GET", "/v1/invoices/*", "500", 2), Fault("GET", "/v1/refunds/*", "timeout-after", 1)]
+    chosen.shuffle(events)
+    outages()
     for event in events:
         event_keep(event, now=now)
         event_handle(event_id=event["id"], client=client, now=now)
+    open_events = StripeEvent.objects.filter(handled_at=None)
+    _through(lambda: events_catch_up(client=client, now=now) + (not open_events.exists()))
+    store.faults = []
     events_catch_up(client=client, now=now)
     assert not StripeEvent.objects.filter(handled_at=None).exists()
     for event in events:

@@ -22,6 +22,7 @@ from apps.billing.services import (
 )
 from apps.billing.stripe.cards import customer_sync
 from apps.billing.stripe.catalogue import EVENTS
+from apps.billing.stripe.closing import closings_tend
 from apps.billing.stripe.collecting import pushes_tend
 from apps.billing.stripe.customers import customer_ensure
 from apps.billing.stripe.events import events_catch_up
@@ -48,6 +49,18 @@ def _ends(cast: Cast, push: StripePush, how: str) -> None:
         invoice_mark_paid(**given, amount=push.invoice.open, reference="7/11")
     else:
         {"void": invoice_void, "uncollectible": invoice_write_off}[how](**given, reason="so agreed")
+
+
+def test_what_could_not_be_closed_in_an_outage_is_closed_later(
+    cast: Cast, store: Store, client: stripe.StripeClient
+) -> None:
+    push, now = pushed(cast, client), timezone.now()
+    _ends(cast, push, "paid")
+    store.faults = [Fault("POST", "/v1/invoices/*/pay", "500-after", 1), Fault("GET", "/v1/invoices/*", "500", 1)]
+    assert (closings_tend(client=client, now=now), closings_tend(client=client, now=now)) == (0, 0)
+    assert closings_tend(client=client, now=now) == 1
+    assert StripePush.objects.get().state == "paid"
+    all_equal(cast, client, elsewhere="5.63")
 
 
 @pytest.mark.parametrize("how", ["paid", "void", "uncollectible"])

@@ -10,12 +10,15 @@ from typing import Any
 from uuid import UUID
 
 import stripe
+import structlog
 from django.db import transaction
 
 from apps.billing.models import CreditNote, Invoice, InvoiceState, PushState, StripePush
 from apps.billing.stripe.amounts import minor_of
 from apps.billing.stripe.gateway import Uncertain, called
 from apps.billing.stripe.syncing import invoice_sync
+
+log = structlog.get_logger("stripe")
 
 NOTE, SETTLED = "takt_credit_note", "takt_settled"  # metadata by which what is ours is found again
 
@@ -39,6 +42,20 @@ def invoice_close(*, invoice_id: UUID, client: stripe.StripeClient, now: datetim
     except stripe.InvalidRequestError as moved:
         raise Uncertain(f"it moved at Stripe meanwhile: {moved}") from moved
     invoice_sync(stripe_id=push.stripe_id, client=client, now=now)
+
+
+def closings_tend(*, client: stripe.StripeClient, now: datetime) -> int:
+    """Close what is settled here and still asked for at Stripe; returns how many. What fails is left for the next time."""
+    late = StripePush.objects.filter(state=PushState.OPEN, invoice__open=0).order_by("version_at")
+    done = 0
+    for invoice_id in list(late.values_list("pk", flat=True)[:50]):
+        try:
+            invoice_close(invoice_id=invoice_id, client=client, now=now)
+        except Uncertain as outage:
+            log.warning("stripe.close_later", invoice=str(invoice_id), reason=str(outage))
+        else:
+            done += 1
+    return done
 
 
 def _minor(invoice: Invoice, amount: Any) -> int:

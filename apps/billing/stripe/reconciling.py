@@ -53,14 +53,13 @@ def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
     brought = {push.stripe_id: push for push in StripePush.objects.exclude(stripe_id="").select_related("invoice")}
     there = {one.id: one for one in _all(client.v1.invoices, {"limit": 100}) if one.id in brought}
     payments = _payments(client, brought)
-    disputes = _returned(_all(client.v1.disputes, {"limit": 100}), payments, WITHDRAWN)
-    lost = _returned(_all(client.v1.disputes, {"limit": 100}), payments, {"lost"})
+    disputes = _all(client.v1.disputes, {"limit": 100})
     refunds = _returned(_all(client.v1.refunds, {"limit": 100}), payments, {"succeeded"})
     _compare(found, "open", _open_here(brought), _open_there(there, brought))
     _compare(found, "paid", _facts(FactKind.PAID), payments)
     _compare(found, "refunded", _facts(FactKind.REFUNDED, less=FactKind.REFUND_FAILED), refunds)
-    _compare(found, "disputed", _facts(FactKind.DISPUTED), disputes)
-    _compare(found, "lost", _facts(FactKind.DISPUTE_LOST), lost)
+    _compare(found, "disputed", _facts(FactKind.DISPUTED), _returned(disputes, payments, WITHDRAWN))
+    _compare(found, "lost", _facts(FactKind.DISPUTE_LOST), _returned(disputes, payments, {"lost"}))
     stopped = StripePush.objects.filter(state=PushState.MISMATCH).select_related("invoice")
     found.differences += [f"invoice {push.invoice.number} is not brought: {push.error}" for push in stopped]
     return found

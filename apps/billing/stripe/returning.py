@@ -52,6 +52,11 @@ def _move(
     return True
 
 
+def _named(thing: object) -> str | None:
+    """The id in a field that may hold none: money that no payment intent brought is not ours."""
+    return str(thing) if thing else None
+
+
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
     """Record and post a refund that went out, or came back; False when it is known, not through, or not ours.
@@ -59,7 +64,7 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
     Raises gateway.Uncertain.
     """
     refund = called(lambda: client.v1.refunds.retrieve(refund_id))
-    push = intent_sync(intent=str(refund.payment_intent), client=client, now=now)
+    push = intent_sync(intent=_named(refund.payment_intent), client=client, now=now)
     if push is None:
         return False
     invoice, minor = push.invoice, refund.amount
@@ -97,7 +102,7 @@ def dispute_sync(*, dispute_id: str, client: stripe.StripeClient, now: datetime)
     A bank's inquiry (status warning_*) moves no money and is left alone.
     """
     dispute = called(lambda: client.v1.disputes.retrieve(dispute_id))
-    push = intent_sync(intent=str(dispute.payment_intent), client=client, now=now)
+    push = intent_sync(intent=_named(dispute.payment_intent), client=client, now=now)
     if push is None or dispute.status not in {"needs_response", "under_review", "won", "lost"}:
         return
     invoice, amount = push.invoice, dispute.amount

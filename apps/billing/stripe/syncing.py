@@ -99,8 +99,10 @@ def _failed(invoice: Invoice, reference: str, *, now: datetime) -> None:
         payment_failed(invoice_id=invoice.id, reason="The card was declined.", now=now)
 
 
-def intent_sync(*, intent: str, client: stripe.StripeClient, now: datetime) -> StripePush | None:
+def intent_sync(*, intent: str | None, client: stripe.StripeClient, now: datetime) -> StripePush | None:
     """The invoice that a payment was for, brought up to date; None when it is not ours. Raises gateway.Uncertain."""
+    if not intent:
+        return None
     given = {"payment": {"type": "payment_intent", "payment_intent": intent}}
     payments = called(lambda: client.v1.invoice_payments.list(given))  # type: ignore[arg-type]
     return next((invoice_sync(stripe_id=str(one.invoice), client=client, now=now) for one in payments.data), None)
