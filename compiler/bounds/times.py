@@ -60,6 +60,8 @@ class Times:
         self._place = {name: at for at, name in enumerate(self._order)}
         self._whole_reads = {node.output: self._wholly(node) for node in graph.nodes}
         self._sure_reads = {node.output: self.always_read(node) for node in graph.nodes}
+        self._latencies: dict[str, int] = {}
+        self._always_read: dict[str, list[Operand]] = {}
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
         self.start: dict[str, int] = {}
@@ -74,6 +76,12 @@ class Times:
 
     def latency(self, node: Node) -> int:
         """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
+        found = self._latencies.get(node.output)
+        if found is None:
+            found = self._latencies[node.output] = self._least_latency(node)
+        return found
+
+    def _least_latency(self, node: Node) -> int:
         if isinstance(node, Gather):
             return self.machine.move.latency
         if not isinstance(node, Compute) or self.is_name(node):
@@ -135,9 +143,13 @@ class Times:
         return [(value, True) for value in reads_of(node)]
 
     def _always(self, node: Node) -> list[Operand]:
-        if isinstance(node, Compute):
-            return [o for o in read_operands(node) if always_reads(o, self.graph, node.loops, node.parallel)]
-        return list(operands_of(node))
+        found = self._always_read.get(node.output)
+        if found is None:
+            found = list(operands_of(node))
+            if isinstance(node, Compute):
+                found = [o for o in read_operands(node) if always_reads(o, self.graph, node.loops, node.parallel)]
+            self._always_read[node.output] = found
+        return found
 
     def _pre(self, node: Compute) -> list[Operand]:
         wanted = {step.imm for step in node.expr.steps if step.op == "arg"}

@@ -17,6 +17,8 @@ from compiler.isa.table import accesses, fetched
 from compiler.isa.tables import Tables, program_of, stream_of
 from compiler.isa.timing import ceil_div, lanes, sort_stages, tree_depth, vector_passes, widest
 
+_LAST, _EXTRA = int(Flag.LAST), int(Flag.EXTRA)  # plain numbers: instructions are many
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -58,10 +60,10 @@ def _matmul(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     assert stream is not None
     rows, columns = machine.matrix.tiles[stream.dtype]
     macs = i.count1 * (i.offset or i.count2 * i.count3 // max(1, i.blocks))
-    post = _arithmetic(program_of(tables, i.post)) if i.flags & Flag.LAST else 0
+    post = _arithmetic(program_of(tables, i.post)) if i.flags & _LAST else 0
     alu = i.count1 * i.count3 * post
     return Counts(
-        operations=0 if i.flags & Flag.EXTRA else 2 * macs + alu,
+        operations=0 if i.flags & _EXTRA else 2 * macs + alu,
         executed=i.count1 * (2 * rows * columns + columns * post),
         alu=alu,
         **{f"mac_{8 * stream.size}": macs},
@@ -75,7 +77,7 @@ def _vector(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     points = i.count1 * i.count2
     alu = points * pre + i.count1 * post
     executed = width * (vector_passes(i, width) * pre + ceil_div(i.count1, width) * post)
-    return Counts(operations=0 if i.flags & Flag.EXTRA else alu, executed=executed, alu=alu)
+    return Counts(operations=0 if i.flags & _EXTRA else alu, executed=executed, alu=alu)
 
 
 def _ordered(machine: Machine, tables: Tables, i: Instruction) -> Counts:
@@ -88,7 +90,7 @@ def _ordered(machine: Machine, tables: Tables, i: Instruction) -> Counts:
     assert stream is not None
     slots = ceil_div(i.count1 << tree_depth(i.count2), lanes(machine, stream.size)) * lanes(machine, stream.size)
     alu = slots * sort_stages(i.count2)
-    return Counts(operations=0 if i.flags & Flag.EXTRA else points, executed=alu, alu=alu)
+    return Counts(operations=0 if i.flags & _EXTRA else points, executed=alu, alu=alu)
 
 
 def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:

@@ -17,6 +17,7 @@ from compiler.isa.tables import Tables, program_of, stream_of
 from compiler.numerics.reduce import REDUCER_CODES
 
 CHAIN = REDUCER_CODES["chain"]
+_LAST = int(Flag.LAST)  # a plain number: instructions are many
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -56,7 +57,7 @@ def loadw_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
 
 
 def matmul_beats(machine: Machine, tables: Tables, i: Instruction) -> int:
-    steps = passes(program_of(tables, i.post), machine.passes) if i.flags & Flag.LAST else 0
+    steps = passes(program_of(tables, i.post), machine.passes) if i.flags & _LAST else 0
     return i.count1 * max(1, ceil_div(steps, machine.matrix.alus))
 
 

@@ -163,9 +163,9 @@ class Insertion:
         for b in p.begins[n]:
             if start < first[b]:
                 first[b] = start
+        if start + p.tail[n] > self.limit:
+            raise TooShort(start + p.tail[n])
         end = start + p.end[n]
-        if end > self.limit:
-            raise TooShort(end)
         for b, whole in p.ends[n]:
             until = end if whole else start + p.beats[n]
             if until > last[b]:

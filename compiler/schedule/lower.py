@@ -112,8 +112,8 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         name = _relayout(node.operands[1 - stationary].value, home[0], home[1], tiler)
         f = forms.form(walks.plain(_renamed(node, 1 - stationary, name)), tiler)
         ways = [(f, contraction.choose(f, tiler))]
-    for way, cut in ways:
-        contraction.emit(way, cut, tiler)
+    for way, chosen in ways:
+        contraction.emit(way, chosen, tiler)
 
 
 def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walks.Walk]]:

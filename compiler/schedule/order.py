@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compiler.schedule.budget import passes
-from compiler.schedule.insert import Insertion, Placement
+from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.problem import Problem, problem
 from compiler.schedule.rank import jobs, rankings, urgency
 from compiler.schedule.repeat import Repeated, repeated
@@ -88,17 +89,29 @@ class Order:
 def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Placement:
     """Forward passes, each in the order of the latest starts that the one before leaves."""
     allowed = passes(len(given.beats), len(ranks) + ROUNDS)
-    best = min((Insertion(given, machine, rank).run() for rank in ranks[:allowed]), key=lambda placed: placed.latency)
+    best = Insertion(given, machine, ranks[0]).run()
+    for rank in ranks[1:allowed]:
+        best = _shorter(given, machine, rank, best) or best
     placed, failed = best, 0
-    for _ in range(allowed - len(ranks)):
-        placed = Insertion(given, machine, urgency(latest(given, placed), given)).run()
-        if placed.latency < best.latency:
-            best, failed = placed, 0
+    left = allowed - len(ranks)
+    while left > 0 and failed < PATIENCE:
+        left -= 1
+        rank = urgency(latest(given, placed), given)
+        if not left or failed + 1 == PATIENCE:  # what is no shorter is of no use
+            placed = _shorter(given, machine, rank, best) or placed
         else:
-            failed += 1
-        if failed == PATIENCE:
-            break
+            placed = Insertion(given, machine, rank).run()
+        failed = 0 if placed.latency < best.latency else failed + 1
+        best = placed if placed.latency < best.latency else best
     return best
+
+
+def _shorter(given: Problem, machine: Machine, rank: list[int], best: Placement) -> Placement | None:
+    """A pass that ends earlier than the best so far; it is left as soon as it cannot."""
+    try:
+        return Insertion(given, machine, rank, limit=best.latency - 1).run()
+    except TooShort:
+        return None
 
 
 def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Tile], Needs]:
@@ -108,10 +121,14 @@ def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Ti
     number |= {old: number[serving] for old, serving in placed.serves.items()}
     left = []
     for n in keep:
-        instruction = tiles[n].instruction._replace(unit=placed.instance[n])
+        tile, unit = copy(tiles[n]), placed.instance[n]
+        i = tile.instruction
         if n in placed.slot:
-            instruction = instruction._replace(slot=placed.slot[n], row=instruction.row + placed.row.get(n, 0))
-        left.append(replace(tiles[n], instruction=instruction, unit=(tiles[n].unit[0], placed.instance[n])))
+            tile.instruction = i._replace(unit=unit, slot=placed.slot[n], row=i.row + placed.row.get(n, 0))
+        else:
+            tile.instruction = i._replace(unit=unit)
+        tile.unit = (tile.unit[0], unit)
+        left.append(tile)
     data = [dict(sorted((number[b], lag) for b, lag in given.data[n].items())) for n in keep]
     return left, Needs(data, [[number[b] for b in tiles[n].after] for n in keep])
 

@@ -24,7 +24,8 @@ class Problem:
     """Tiles by number; a job is a tile or (from ``len(beats)`` on) a chain.
 
     ``end``: cycles from issue until all that is written can be read. ``users``: tiles that read it, ``held``: tiles that
-    overwrite what it reads, each with the cycles from start to start. ``mates``: tiles that write to a line that it also
+    overwrite what it reads, each with the cycles from start to start. ``tail``: cycles from its start to the end of all that
+    is computed from it, at least. ``mates``: tiles that write to a line that it also
     writes, with the cycles by which it has to start later, or else those by which the mate has to. ``begins``,
     ``ends``: buffers whose life it may begin or end (True: when it has written, False: when it has read). ``names``,
     ``moves``: per buffer; one that moves lies elsewhere for the next inference. ``rows``: accumulator rows of a chain.
@@ -37,6 +38,7 @@ class Problem:
     data: list[Edges]
     users: list[list[tuple[int, int]]]
     held: dict[int, list[tuple[int, int]]]
+    tail: list[int]
     mates: dict[int, tuple[tuple[int, int, int], ...]]
     begins: list[list[int]]
     ends: list[list[tuple[int, bool]]]
@@ -73,13 +75,25 @@ def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], spac
     jobs, waiting, followers = _jobs(tiles, data, chains)
     beats = [t.beats for t in tiles]
     latency = [t.latency for t in tiles]
+    end = [b + w for b, w in zip(beats, latency, strict=True)]
     return Problem(
-        [t.unit[0] for t in tiles], beats, latency, [b + w for b, w in zip(beats, latency, strict=True)],
-        data, users, dict(held), _mates(tiles), begins, ends,
+        [t.unit[0] for t in tiles], beats, latency, end,
+        data, users, dict(held), _tails(tiles, users, end), _mates(tiles), begins, ends,
         [b.name for b in buffers], [b.kind == "arena" for b in buffers], chains,
         [[_block(step, tiles) for step in chain] for chain in chains],
         max((_rows(chain, tiles) for chain in chains), default=1), jobs, waiting, followers,
     )  # fmt: skip
+
+
+def _tails(tiles: list[Tile], users: list[list[tuple[int, int]]], end: list[int]) -> list[int]:
+    """The longest ways to an end, but not through LOADWs: they are left out where their weights are there already."""
+    tail = list(end)
+    loads = [tile.unit[0] == "weights" for tile in tiles]
+    for n in range(len(tiles) - 1, -1, -1):
+        for user, lag in users[n]:
+            if user > n and not loads[user] and lag + tail[user] > tail[n]:
+                tail[n] = lag + tail[user]
+    return tail
 
 
 def _block(step: Step, tiles: list[Tile]) -> Block:

@@ -16,8 +16,8 @@ from compiler.isa import stream as isa
 from compiler.isa.flow import Touched
 from compiler.isa.lines import lines
 from compiler.isa.tables import Pool
-from compiler.schedule import place as pl
 from compiler.isa.timings import Timings
+from compiler.schedule import place as pl
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,11 +90,19 @@ def make(
 def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
     """When an instruction works on the lines of an operand: the numbers that the processor goes by."""
     lines, first, last = space.touched(a.stream + 1, ((i.g0, 1), a.rows, a.inner), a.flow)
+    if not len(lines):
+        return EMPTY
     delay = timing.latency if a.write else 0
-    if a.flow == WHOLE or not len(lines) or (a.flow == ROWS and i.count1 == 1):
-        return Span(lines, np.full(len(lines), delay), np.full(len(lines), delay + timing.beats))
+    if a.flow == WHOLE or (a.flow == ROWS and i.count1 == 1):
+        return Span(lines, *_constant(len(lines), delay, delay + timing.beats))
     speed = pace(space.machine, space.pool, i, timing.beats, a.flow)
     return Span(lines, speed.begin(first) + delay, speed.end(last) + delay)
+
+
+@lru_cache(maxsize=1 << 10)
+def _constant(count: int, begin: int, end: int) -> tuple[Array, Array]:
+    """The same begin and end for so many lines; nobody changes them."""
+    return np.full(count, begin), np.full(count, end)
 
 
 def merged(spans: list[Span]) -> Span:

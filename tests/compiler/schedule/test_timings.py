@@ -8,7 +8,7 @@ from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Nest, Stream, points
 from compiler.isa.table import time
 from compiler.isa.tables import Pool
-from compiler.schedule.timings import Timings
+from compiler.isa.timings import Timings
 
 LPU = targets.load("lpu")
 
