@@ -1,14 +1,18 @@
-"""Twenty processes post usage, retries and duplicates at once: `python -m benchmarks.ledger [PROCESSES] [--small]`.
+"""Twenty processes post usage, retries and duplicates at once: `python -m benchmarks.ledger [--small]`.
 
 Against organisations with caps, on a PostgreSQL that writes durably. Printed beside one another: rows a second in batches,
-rows a second one by one, and the commits a second that the same database does when each writes a single bare row. What is
-checked: every key posted exactly once, no cap exceeded, no deadlock, the books whole; and how long a balance takes to read
-with a million rows.
+rows a second one by one, and the commits a second that the same database does when each writes a single bare row; for
+each the processor time of a row, of the client and of its database session, which says more than the clock on a busy
+machine. Every row has a rating of its own, made before the clock starts; its text and digest are made after.
+
+Then all processes place holds where room is left for a few under each cap: exactly those fit. What is checked: every key
+posted exactly once, no cap exceeded, no deadlock, the books whole; and how long a balance takes to read with a million rows.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import sys
 import time
@@ -16,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from statistics import median
 from typing import Any
 from uuid import UUID, uuid5
@@ -25,6 +30,7 @@ from benchmarks.private import house
 ORGANISATIONS = 20
 CONTRACTS = 3  # of each organisation
 BATCH = 500
+ROOM = 7  # holds that still fit under each cap when the race for them begins
 REPEATED = 0.3  # of what is sent came before
 SPACE = UUID("7a9c1a3e-32a5-4f3c-9a58-6d0e7d1f5b10")
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -37,12 +43,13 @@ class Size:
     processes: int
     batches: int  # of each process
     singles: int  # of each process
+    holds: int  # that each process tries to place
     commits: int  # of each process
     rows: int  # when balances are read
 
 
-FULL = Size(processes=20, batches=10, singles=60, commits=200, rows=1_000_000)
-SMALL = Size(processes=4, batches=3, singles=20, commits=50, rows=20_000)
+FULL = Size(processes=20, batches=10, singles=60, holds=30, commits=200, rows=1_000_000)
+SMALL = Size(processes=4, batches=3, singles=20, holds=60, commits=50, rows=20_000)
 
 
 def main(arguments: list[str]) -> int:
@@ -60,22 +67,23 @@ def _organisation(number: int) -> UUID:
     return uuid5(SPACE, f"organisation {number}")
 
 
-def _rating() -> Any:
+def _rating(executions: int = 256) -> Any:
     from tests.ledger.money import rating
 
-    return rating(256)
+    return rating(executions)
 
 
 def _prepare(size: Size) -> None:
-    """Organisations whose cap is exactly what they hold: one hold more would not fit."""
+    """Organisations whose cap is what they hold, and room for a few holds more."""
     from apps.accounts.models import Organisation
     from apps.ledger.services import cap_set, hold_place
-    from apps.pricing.rating import multiply
+    from apps.pricing.rating import exact_sum, multiply
 
     amount = multiply(_rating().amount, size.rows + size.processes * (size.batches * BATCH + size.singles))
     for number in range(ORGANISATIONS):
         organisation = Organisation.objects.create(id=_organisation(number), name=f"O{number}", slug=f"o{number}")
-        cap_set(organisation=organisation, amount=multiply(amount, CONTRACTS), currency="EUR", now=NOW)
+        cap = exact_sum([multiply(amount, CONTRACTS), multiply(_rating().amount, ROOM)])
+        cap_set(organisation=organisation, amount=cap, currency="EUR", now=NOW)
         for contract in range(CONTRACTS):
             contract_id = _contract(number, contract)
             hold_place(
@@ -84,9 +92,11 @@ def _prepare(size: Size) -> None:
             )  # fmt: skip
 
 
-def _usage(organisation: int, contract: int, key: str, rating: Any) -> Any:
+def _usage(organisation: int, contract: int, key: str, rating: Any = None) -> Any:
+    """Usage whose content follows from its key, so that whoever repeats it says the same."""
     from apps.ledger.usage import Usage
 
+    rating = rating or _rating(1 + hash_of(key) % 256)
     return Usage(
         organisation_id=_organisation(organisation), contract_id=_contract(organisation, contract),
         lease_id=uuid5(SPACE, key), idempotency_key=key, operations=rating.counted_operations,
@@ -97,7 +107,7 @@ def _usage(organisation: int, contract: int, key: str, rating: Any) -> Any:
 
 def _batches(process: int, size: Size) -> list[list[Any]]:
     """Batches whose keys are fresh to seven tenths; the rest this or another process sent before or sends too."""
-    drawn, rating = random.Random(process), _rating()
+    drawn = random.Random(process)
     sent: list[list[Any]] = []
     for number in range(size.batches):
         organisation = drawn.randrange(ORGANISATIONS)
@@ -107,7 +117,7 @@ def _batches(process: int, size: Size) -> list[list[Any]]:
         common = [f"{organisation}:all:{drawn.randrange(BATCH)}" for _ in range(BATCH - len(keys) - len(again))]
         every = [*keys, *again, *common]
         drawn.shuffle(every)
-        sent.append([_usage(organisation, hash_of(key) % CONTRACTS, key, rating) for key in every])
+        sent.append([_usage(organisation, hash_of(key) % CONTRACTS, key) for key in every])
     return sent
 
 
@@ -120,25 +130,60 @@ def _post_batches(process: int, size: Size, start: Any) -> dict[str, Any]:
     from apps.ledger.services import usage_post_batch
 
     work = _batches(process, size)
-    start.wait()
-    began = time.monotonic()
-    created = sum(usage_post_batch(batch, now=NOW).created for batch in work)
-    return {"began": began, "ended": time.monotonic(), "sent": BATCH * len(work), "created": created}
+    return _measured(start, BATCH * len(work), lambda: sum(usage_post_batch(one, now=NOW).created for one in work))
 
 
 def _post_singles(process: int, size: Size, start: Any) -> dict[str, Any]:
     from apps.ledger.services import usage_post
 
-    drawn, rating = random.Random(process), _rating()
+    drawn = random.Random(process)
     fresh = [f"one:{process}:{number}" for number in range(round(size.singles * (1 - REPEATED)))]
     again = [f"one:{(process + 1) % size.processes}:{number}" for number in range(size.singles - len(fresh))]
     keys = [*fresh, *again]
     drawn.shuffle(keys)
-    work = [_usage(hash_of(key) % ORGANISATIONS, hash_of(key) % CONTRACTS, key, rating) for key in keys]
+    work = [_usage(hash_of(key) % ORGANISATIONS, hash_of(key) % CONTRACTS, key) for key in keys]
+    return _measured(start, len(work), lambda: sum(usage_post(one, now=NOW)[1] for one in work))
+
+
+def _post_holds(process: int, size: Size, start: Any) -> dict[str, Any]:
+    """Everybody wants the little room that is left under each cap."""
+    from apps.ledger.services import CapReached, hold_place
+
+    def place(number: int) -> bool:
+        contract = uuid5(SPACE, f"race {process} {number}")
+        try:
+            hold_place(
+                organisation_id=_organisation((process + number) % ORGANISATIONS), contract_id=contract,
+                amount=_rating().amount, currency="EUR", idempotency_key=f"contract:{contract}", now=NOW,
+            )  # fmt: skip
+        except CapReached:
+            return False
+        return True
+
+    return _measured(start, size.holds, lambda: sum(place(number) for number in range(size.holds)))
+
+
+def _measured(start: Any, sent: int, work: Callable[[], int]) -> dict[str, Any]:
+    """Do the work together with the others; when it began and ended, what it did, and the processor time it took."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (session,) = cursor.fetchone()
     start.wait()
-    began = time.monotonic()
-    created = sum(usage_post(one, now=NOW)[1] for one in work)
-    return {"began": began, "ended": time.monotonic(), "sent": len(work), "created": created}
+    client, server, began = time.process_time(), _processor_time(session), time.monotonic()
+    created = work()
+    ended = time.monotonic()
+    return {
+        "began": began, "ended": ended, "sent": sent, "created": created,
+        "client": time.process_time() - client, "server": _processor_time(session) - server,
+    }  # fmt: skip
+
+
+def _processor_time(process: int) -> float:
+    """Seconds of processor time of another process so far (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _commit_bare(process: int, size: Size, start: Any) -> dict[str, Any]:
@@ -148,11 +193,14 @@ def _commit_bare(process: int, size: Size, start: Any) -> dict[str, Any]:
         cursor.execute(
             "CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, said text)" if not process else "SELECT 1"
         )
-        start.wait()
-        began = time.monotonic()
-        for _ in range(size.commits):
-            cursor.execute("INSERT INTO bare (said) VALUES ('x')")
-    return {"began": began, "ended": time.monotonic(), "sent": size.commits, "created": size.commits}
+
+    def write() -> int:
+        with connection.cursor() as each:
+            for _ in range(size.commits):
+                each.execute("INSERT INTO bare (said) VALUES ('x')")
+        return size.commits
+
+    return _measured(start, size.commits, write)
 
 
 def _process(work: Callable[..., dict[str, Any]], process: int, size: Size, start: Any, results: Any) -> None:
@@ -173,7 +221,18 @@ class Rate:
     sent: int
     created: int
     seconds: float
+    client: float
+    server: float
     broken: list[str]
+
+    @property
+    def told(self) -> str:
+        """Sent, new, and the processor time of one."""
+        each = 1e6 / max(1, self.sent)
+        return (
+            f"{self.sent / self.seconds:10,.0f} a second, {self.created / self.seconds:,.0f} of them new; processor time of "
+            f"one {self.client * each:,.0f} us here + {self.server * each:,.0f} us in its session"
+        )
 
 
 def _together(work: Callable[..., dict[str, Any]], size: Size) -> Rate:
@@ -188,9 +247,10 @@ def _together(work: Callable[..., dict[str, Any]], size: Size) -> Rate:
     broken = [answer["broken"] for answer in answers if "broken" in answer]
     told = [answer for answer in answers if "broken" not in answer]
     if not told:
-        return Rate(0, 0, 1.0, broken)
+        return Rate(0, 0, 1.0, 0.0, 0.0, broken)
     seconds = max(one["ended"] for one in told) - min(one["began"] for one in told)
-    return Rate(sum(one["sent"] for one in told), sum(one["created"] for one in told), seconds, broken)
+    sums = {name: sum(one[name] for one in told) for name in ("sent", "created", "client", "server")}
+    return Rate(sums["sent"], sums["created"], seconds, sums["client"], sums["server"], broken)
 
 
 def _fill(rows: int) -> None:
@@ -198,10 +258,15 @@ def _fill(rows: int) -> None:
     from apps.ledger.models import UsageRow
     from apps.ledger.services import usage_post_batch
 
-    rating, first = _rating(), UsageRow.objects.filter(organisation_id=_organisation(0)).count()
+    ratings, first = (
+        [_rating(one) for one in range(1, 257)],
+        UsageRow.objects.filter(organisation_id=_organisation(0)).count(),
+    )
     for number in range(first, rows, 1000):
-        many = [_usage(0, row % CONTRACTS, f"fill:{row}", rating) for row in range(number, min(number + 1000, rows))]
-        usage_post_batch(many, now=NOW)
+        last = min(number + 1000, rows)
+        usage_post_batch(
+            [_usage(0, row % CONTRACTS, f"fill:{row}", ratings[row % 256]) for row in range(number, last)], now=NOW
+        )
 
 
 def _reads() -> dict[str, float]:
@@ -267,12 +332,14 @@ def _judge(size: Size) -> int:
     bare = _together(_commit_bare, size)
     batches = _together(_post_batches, size)
     singles = _together(_post_singles, size)
+    holds = _together(_post_holds, size)
     print(f"{size.processes} processes, {ORGANISATIONS} organisations with caps, {REPEATED:.0%} retries and duplicates")
-    print(f"  bare commits of one row   {bare.sent / bare.seconds:10,.0f} a second")
-    for name, rate in ((f"usage in batches of {BATCH}", batches), ("usage one by one", singles)):
-        sent, new = rate.sent / rate.seconds, rate.created / rate.seconds
-        print(f"  {name:25s} {sent:10,.0f} rows a second, {new:,.0f} of them new ({rate.created:,} recorded once)")
-    wrong = _wrong([batches, singles])
+    names = ("bare commits of one row", f"usage in batches of {BATCH}", "usage one by one", "holds where few fit")
+    for name, rate in zip(names, (bare, batches, singles, holds), strict=True):
+        print(f"  {name:25s} {rate.told}", flush=True)
+    wrong = [*_wrong([batches, singles]), *bare.broken, *holds.broken]
+    if holds.created != ORGANISATIONS * ROOM:
+        wrong.append(f"{holds.created} holds were placed where {ORGANISATIONS * ROOM} fit")
     _fill(size.rows)
     for name, milliseconds in _reads().items():
         print(f"  {name} with {size.rows:,} rows: {milliseconds:.2f} ms")

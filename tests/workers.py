@@ -28,13 +28,14 @@ class Crew:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, *queues: str, environment: dict[str, str] | None = None, cwd: Path | None = None
+        self, *queues: str, environment: dict[str, str] | None = None, cwd: Path | None = None, include: str = ""
     ) -> subprocess.Popen[bytes]:
-        """Start a worker on these queues (default: `default`) and wait until it answers."""
+        """Start a worker on these queues (default: `default`) and wait until it answers; `include` adds tasks."""
         name = f"crew{os.getpid()}-{len(self.processes)}@localhost"
         command = [
             sys.executable, "-m", "celery", "-A", "apps.config", "worker", "-n", name, "-c", "1", "-l", "WARNING",
             "-Q", ",".join(queues or ("default",)), "--without-gossip", "--without-mingle",
+            *(["-I", include] if include else []),
         ]  # fmt: skip
         settings = {
             **os.environ,

@@ -28,9 +28,7 @@ POINTS = (
     "invoice.stored",  # the invoice exists, nothing is posted
     "invoice.posted",  # posted, the audit entry is missing
     "outbox.handed",  # every handler has had its say, the rows are not marked
-)
-# Between us and who collects for us.
-COLLECTION_POINTS = (
+    # Between us and who collects for us.
     "stripe.draft",  # Stripe has a draft of which we keep nothing yet
     "stripe.item",  # Stripe has a part of the lines
     "stripe.finalised",  # Stripe collects, our row still says that it waits
@@ -45,8 +43,8 @@ _armed: tuple[str, Path] | None = None
 def arm(point: str, marker: Path) -> None:
     """From now on this process dies at `point`, once for each marker file. Raises ValueError for an unknown name."""
     global _armed  # noqa: PLW0603 - one per process, as an environment variable is
-    if point not in (*POINTS, *COLLECTION_POINTS):
-        raise ValueError(f"no fail point is called {point!r}; there are {', '.join((*POINTS, *COLLECTION_POINTS))}")
+    if point not in POINTS:
+        raise ValueError(f"no fail point is called {point!r}; there are {', '.join(POINTS)}")
     _armed = point, marker
 
 
