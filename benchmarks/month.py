@@ -33,11 +33,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _month(items: int, folder: Path) -> None:
+    from django.test.utils import setup_test_environment
+
     from apps.billing.selectors import reconcile_all
     from tests.cast import assemble
     from tests.dispatch.real import ROOT
     from tests.money.month import month_read, month_run
 
+    setup_test_environment()  # the client's host name is known, letters stay here
     cast = assemble()
     month = month_run(cast, items=items, models=MODELS)
     totals = month_read(month, folder)
