@@ -58,6 +58,7 @@ KINDS: dict[str, Badge] = {
     "paid": Badge("paid", _OK, "check"),
     "void": Badge("void", _PLAIN, "x"),
     "waiting": Badge("waiting", _WAIT, "clock"),
+    "disputed": Badge("disputed", _BAD, "alert-triangle"),
     "mismatch": Badge("totals differ", _BAD, "alert-triangle"),
     "not yet available": Badge("not yet available", _PLAIN, "lock"),
 }
