@@ -96,8 +96,8 @@ class _Walk:
             if wrong:
                 raise _Broken(f"usage row {row.pk} ({row.idempotency_key}): {wrong}", row)
         if not _commits_to(posted, rows):
-            wrong, row = _stranger(posted, rows)
-            raise _Broken(f"transaction {self.count} does not commit to its usage rows: {wrong}", row)
+            said, culprit = _stranger(posted, rows)
+            raise _Broken(f"transaction {self.count} does not commit to its usage rows: {said}", culprit)
 
 
 def _difference(row: UsageRow, posted: Transaction) -> str:

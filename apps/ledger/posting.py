@@ -187,7 +187,13 @@ def _entries_write(posted: Transaction, moved: Mapping[AccountKind, Decimal], cu
 
 
 def _entries_insert(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> int:
-    values = [posted.id, [str(kind) for kind in moved], list(moved.values()), posted.organisation_id, currency]
+    values: list[Any] = [
+        posted.id,
+        [str(kind) for kind in moved],
+        list(moved.values()),
+        posted.organisation_id,
+        currency,
+    ]
     with connection.cursor() as cursor:
         cursor.execute(_ENTRIES, values)
         return int(cursor.rowcount)

@@ -133,7 +133,8 @@ def _holds_lock(organisation_id: UUID, contracts: set[UUID]) -> dict[UUID, Hold]
     """The contracts' holds, locked in the order of contracts."""
     divided = Exists(HoldShare.objects.filter(hold=OuterRef("pk")))
     rows = Hold.objects.select_for_update().filter(organisation_id=organisation_id, contract_id__in=contracts)
-    holds = {hold.contract_id: hold for hold in rows.annotate(is_divided=divided).order_by("contract_id")}
+    found = rows.annotate(is_divided=divided).order_by("contract_id")
+    holds: dict[UUID, Hold] = {hold.contract_id: hold for hold in found}
     for contract_id in sorted(contracts - holds.keys()):
         raise Problem(409, "Nothing is held", f"Contract {contract_id} has no hold, so nothing can be charged to it.")
     return holds
