@@ -161,7 +161,7 @@ def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
 
         yield _of_line(f"{name}.program", f"{title}: program", line_of, _line_title)
         yield _of_line(f"{name}.digest", f"{title}: digest", line_of, lambda line: facts_of_line(line).digest, shown=12)
-        yield _count(f"{name}.executions", f"{title}: volume", line_of, _volume)
+        yield _of_line(f"{name}.volume", f"{title}: volume", line_of, _volume)
         yield _count(f"{name}.billed", f"{title}: billed operations", line_of, lambda line: _step(line, "billed"))
         yield _price(f"{name}.price", f"{title}: price per tera-operation", line_of, lambda line: _factor(line, "list"))
         yield _price(f"{name}.amount", f"{title}: amount", line_of, lambda line: str(line["amount"]))
@@ -236,7 +236,7 @@ def _line_title(line: dict[str, Any]) -> str:
 
 def _volume(line: dict[str, Any]) -> str:
     facts = facts_of_line(line)
-    return str(facts.operations if facts.is_quota else line["executions"])
+    return f"{facts.operations:,} operations" if facts.is_quota else f"{line['executions']:,} executions"
 
 
 def _step(line: dict[str, Any], name: str) -> str:

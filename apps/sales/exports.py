@@ -102,6 +102,7 @@ def quote_pdf(quote: Quote) -> bytes:
         totals.append(("Expected", money_exact_format(document["expected"], currency)))
     totals.append(("Payable when all is used", money_format(document["payable"], currency)))
     paper.facts(totals)
+    _amendment(paper, document, currency)
     _steps(paper, document["lines"])
     paper.heading("What the price rests on")
     for sentence in document["assumptions"]:
@@ -113,6 +114,20 @@ def quote_pdf(quote: Quote) -> bytes:
         if line["program"] is not None:
             paper.code(f"program {line['program']['digest']}")
     return paper.print()
+
+
+def _amendment(paper: Paper, document: dict[str, Any], currency: str) -> None:
+    """What a quote that amends a contract ends, and the difference that it makes."""
+    amended = document.get("amends")
+    if amended is None:
+        return
+    paper.heading("Difference to the contract")
+    paper.facts([
+        ("Amends", f"contract {amended['contract']}"),
+        ("Ends, as quoted", money_exact_format(amended["rest"], currency)),
+        ("Charged for ending it", money_exact_format(amended["charge"], currency)),
+        ("More or less to come", money_exact_format(amended["difference"], currency)),
+    ])  # fmt: skip
 
 
 def _line_title(facts: ProgramFacts) -> str:

@@ -11,7 +11,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("quotes/new", views.quote_new, name="quote_new"),
     path("quotes/new/preview", views.quote_preview, name="quote_preview"),
     path("quotes/compare", views.quote_compare, name="quote_compare"),
-    path("quotes/compare.<str:kind>", views.quote_compare_file, name="quote_compare_file"),
     path("quotes/<uuid:pk>", views.quote_detail, name="quote_detail"),
     path("quotes/<uuid:pk>/validity", views.quote_validity, name="quote_validity"),
     path("quotes/<uuid:pk>/accept", views.quote_accept, name="quote_accept"),

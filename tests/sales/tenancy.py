@@ -40,10 +40,6 @@ def _file(cast: Cast) -> dict[str, Any]:
     return {**_quote(cast), "kind": "pdf"}
 
 
-def _nothing(cast: Cast) -> dict[str, Any]:
-    return {"kind": "csv"}
-
-
 def _shared(cast: Cast) -> dict[str, Any]:
     return {"token": a_quote_of(cast).share_token}
 
@@ -65,7 +61,6 @@ ROUTES = [
     page("/quotes/new", "GET", "POST", roles=ENGINEERING),
     page("/quotes/new/preview", roles=ENGINEERING),
     page("/quotes/compare"),
-    page("/quotes/compare.<str:kind>", make=_nothing),
     page("/quotes/<uuid:pk>", make=_quote),
     page("/quotes/<uuid:pk>/withdraw", "POST", roles=ENGINEERING, make=_quote),
     page("/quotes/<uuid:pk>/share", "POST", roles=ENGINEERING, make=_quote),

@@ -71,7 +71,8 @@ def test_equal_parts_and_intervals_by_their_controls(cast: Cast, as_user: AsUser
         ({"form": "spread"}, "State how long"), ({"form": "spread", "every": "0"}, "State how long"),
         ({"form": "spread", "every": "1", "unit": "y"}, "State how long"), ({"form": "spread", "every": "-1"}, "State how long"),
         ({"form": "interval", "every": "\u0661"}, "State how long"), ({"form": "interval", "every": "1e9"}, "State how long"),
-        ({"form": "interval", "every": "1", "unit": "ms", "volume": "1"}, "has no price for a"), ({"measured": "on"}, "Nothing to measure"),
+        ({"form": "interval", "every": "1", "unit": "ms", "volume": "1"}, "has no price for a"),
+        ({"measured": "on"}, "Nothing to measure"),
         ({"form": "spread", "every": "1", "unit": "s"}, "at least one hour"),
     ],
 )  # fmt: skip

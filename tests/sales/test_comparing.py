@@ -52,7 +52,11 @@ def test_what_differs_from_the_first_quote_is_marked_with_its_change(quotes: lis
     assert [cell.change for cell in rows["net"].cells] == [0, Fraction(-1, 4), 0]
     assert [cell.change_text for cell in rows["net"].cells] == ["", "-25.0\u202f%", ""]
     assert [cell.differs for cell in rows["class"].cells] == [False, True, False]
-    assert [cell.change_text for cell in rows["line1.executions"].cells][1] == "+50.0\u202f%"
+    assert [cell.change_text for cell in rows["line1.billed"].cells][1] == "+50.0\u202f%"
+    assert [cell.text for cell in rows["line1.volume"].cells][1:] == [
+        "1,500,000 executions",
+        "704,000,000,000,000 operations",
+    ]
     assert not rows["book"].differs
     assert not rows["line1.price"].differs
     assert rows["form"].cells[2].text == "Raw quota"
@@ -71,12 +75,12 @@ def test_page_and_files_show_the_same(
     page = client.get(f"/quotes/compare?{query}").content.decode()
     assert "-25.0\u202f%" in page
     assert page.count("make it this one") == 2
-    rows = list(csv.DictReader(io.StringIO(client.get(f"/quotes/compare.csv?{query}").content.decode())))
+    rows = list(csv.DictReader(io.StringIO(client.get(f"/quotes/compare?{query}&format=csv").content.decode())))
     net = next(row for row in rows if row["fact"] == "Net, when everything is used")
     assert (net[str(quotes[1].pk)], net["differs"]) == ("4.224 EUR", "2")
     assert next(row for row in rows if row["fact"] == "Line 1: program")[str(quotes[0].pk)].startswith("'=cls")
     answer = as_token(cast.viewer, cast.organisation, Scope.READ).get(f"/api/v1/quotes/compare?{query}").json()
-    assert answer == client.get(f"/quotes/compare.json?{query}").json()
+    assert answer == client.get(f"/quotes/compare?{query}&format=json").json()
     assert answer["baseline"] == str(quotes[0].pk)
     assert next(row for row in answer["rows"] if row["name"] == "net")["changes"] == ["0", "-1/4", "0"]
 
@@ -86,10 +90,10 @@ def test_a_strangers_quote_is_not_there_and_nonsense_is_answered(
 ) -> None:
     quote = a_quote_of(cast)
     stranger, client = as_user(cast.stranger), as_user(cast.viewer)
-    for kind in ("", ".csv", ".json"):
-        assert stranger.get(f"/quotes/compare{kind}?quote={quote.pk}").status_code == 404
-        assert client.get(f"/quotes/compare{kind}?quote=%00").status_code == 404
-    assert client.get("/quotes/compare.exe", {"quote": quote.pk}).status_code == 404
+    for kind in ("", "csv", "json", "\x00"):
+        assert stranger.get("/quotes/compare", {"quote": quote.pk, "format": kind}).status_code == 404
+        assert client.get("/quotes/compare", {"quote": "\x00", "format": kind}).status_code == 404
+    assert client.get("/quotes/compare", {"quote": quote.pk, "format": "exe"})["Content-Type"].startswith("text/html")
     assert client.get("/quotes/compare").status_code == 200
     many = "&".join([f"quote={quote.pk}"] * 30)
     assert client.get(f"/quotes/compare?{many}").content.decode().count("take away") == 0

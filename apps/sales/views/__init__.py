@@ -2,7 +2,7 @@
 
 from apps.sales.views.builder import quote_new, quote_preview
 from apps.sales.views.commitments import commitment_list
-from apps.sales.views.comparing import quote_compare, quote_compare_file
+from apps.sales.views.comparing import quote_compare
 from apps.sales.views.contracts import contract_detail, contract_end, contract_list
 from apps.sales.views.quotes import (
     quote_accept,
@@ -23,7 +23,6 @@ __all__ = [
     "contract_list",
     "quote_accept",
     "quote_compare",
-    "quote_compare_file",
     "quote_detail",
     "quote_file",
     "quote_list",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
@@ -19,9 +19,11 @@ RECENT = 50
 
 @require_GET
 def quote_compare(request: HttpRequest) -> HttpResponse:
-    """Up to four quotes in columns, and a box to add one."""
+    """Up to four quotes in columns, and a box to add one; `format=csv` and `format=json` are files of exact values."""
     organisation, now = organisation_get(request), timezone.now()
     chosen = _chosen(request)
+    if chosen and request.GET.get("format") in {"csv", "json"}:
+        return comparison_response(chosen, request.GET["format"], now=now)
     others = selectors.quotes_of(organisation).exclude(pk__in=[quote.pk for quote in chosen])[:RECENT]
     context = {
         "chosen": [{"quote": quote, "state": quote.shown_state(now=now)} for quote in chosen],
@@ -31,18 +33,6 @@ def quote_compare(request: HttpRequest) -> HttpResponse:
         "query": "&".join(f"quote={quote.pk}" for quote in chosen),
     }
     return render(request, "sales/quote_compare.html", context)
-
-
-@require_GET
-def quote_compare_file(request: HttpRequest, kind: str) -> HttpResponse:
-    """The comparison as CSV or JSON, with exact values."""
-    organisation_get(request)
-    chosen = _chosen(request)
-    if kind not in {"csv", "json"}:
-        raise Http404
-    if not chosen:
-        return redirect("sales:quote_compare")
-    return comparison_response(chosen, kind, now=timezone.now())
 
 
 def _chosen(request: HttpRequest) -> list[Quote]:
