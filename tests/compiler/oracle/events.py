@@ -101,10 +101,7 @@ class Reader:
             touched = {p + k for p in places for k in range(stream.size)}
             if touched and (min(touched) < 0 or max(touched) >= self.b.memory.total):
                 raise Broken(f"{number}: {role} leaves memory")
-            if i.opcode == Op.LOADW and i.offset:
-                on = len(places) * (1 if stream.g1 else i.count1) * (1 if stream.g2 else i.count2)
-                if not stream.guards or on != i.offset:
-                    raise Broken(f"{number}: {on} cells are on")
+            self._cells(number, i, stream, len(places))
             pieces[role] = (stream, i.g0 if stream.g0 else 0, rows if stream.g1 else 0, inner if stream.g2 else 0)
             if role == "out" and i.opcode == Op.SCATTER:  # reads, changes and writes any line that an index could name
                 e.reach = e.scattered = self._reach(i, stream, rows, inner)
@@ -127,6 +124,13 @@ class Reader:
         e.beats, e.latency = self._cycles(i, operands)
         self._touch(e, operands)
         return e
+
+    def _cells(self, number: int, i: Instruction, stream: Stream, places: int) -> None:
+        """Weights say how many of their cells are on, where guards switch the others off."""
+        if i.opcode == Op.LOADW and i.offset:
+            on = places * (1 if stream.g1 else i.count1) * (1 if stream.g2 else i.count2)
+            if not stream.guards or on != i.offset:
+                raise Broken(f"{number}: {on} cells are on")
 
     def _touch(self, e: Event, operands: Operands) -> None:
         """When the instruction works on its lines; where data decides about them, all the time."""
