@@ -87,6 +87,25 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["processors-own"] = "/processors"
     pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")
     pages["plan-impossible"] = walk.plan(visit, large, items=1_000_000, accuracy="99.9")
+    _buy_and_run(visit, found)
+    pages.update(
+        {
+            "overview": "/", "models": "/models", "upload": "/models/upload", "compiles": "/compiles", "plans": "/plans",
+            "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}", "quotes": "/quotes", "contracts": "/contracts",
+            "jobs": "/jobs", "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}", "portal": "/portal",
+            "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",
+            "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
+            "password": "/settings/password", "organisation-new": "/organisations/new",
+            "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
+            "usage": "/portal/usage?group=key", "payment-methods": "/portal/payment-methods", "caps": "/portal/caps",
+            "commitments": "/commitments",
+        }
+    )  # fmt: skip
+
+
+def _buy_and_run(visit: visiting.Watched, found: Places) -> None:
+    """Quotes of the report's program and of the plan; one is accepted, run, invoiced and run again."""
+    pages = found.member
     program = pages["report"].rsplit("/", 1)[-1]
     pages["quote-new"] = f"/quotes/new?program={program}"
     pages["quote-of-plan"] = walk.quote(visit, f"plan={pages['plan'].rsplit('/', 1)[-1]}", volume=20_000)
@@ -105,19 +124,6 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     walk.set_cap(visit, amount="250.00")
     pages["webhook"] = walk.add_endpoint(visit, "https://hooks.example.com/takt")
     pages["job-second"] = walk.run_job(visit, pages["contract"], items=2)  # so that there is something to draft
-    pages.update(
-        {
-            "overview": "/", "models": "/models", "upload": "/models/upload", "compiles": "/compiles", "plans": "/plans",
-            "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}", "quotes": "/quotes", "contracts": "/contracts",
-            "jobs": "/jobs", "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}", "portal": "/portal",
-            "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",
-            "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
-            "password": "/settings/password", "organisation-new": "/organisations/new",
-            "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
-            "usage": "/portal/usage?group=key", "payment-methods": "/portal/payment-methods", "caps": "/portal/caps",
-            "commitments": "/commitments",
-        }
-    )  # fmt: skip
 
 
 def _share_link(visit: visiting.Watched) -> str:
