@@ -147,7 +147,7 @@ def test_a_rest_that_was_reserved_is_charged_as_its_class_says(cast: Cast) -> No
     assert contract_usage(old).actual == Decimal("2.816")
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     bought=st.integers(1, 10**6),
     share=st.fractions(0, 1),

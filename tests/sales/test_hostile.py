@@ -42,7 +42,8 @@ def test_no_value_of_a_control_breaks_the_builder(
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     for value in NASTY:
         data = {"program": str(program.pk), "pool": "lpu-a", name: value.encode("utf-8", "replace").decode()}
-        for url in ("/quotes/new", "/quotes/new/preview"):
+        # The page holds the same price part: it is asked for once, the part for every value.
+        for url in ("/quotes/new", "/quotes/new/preview")[value != NASTY[0] :]:
             response = client.get(url, data)
             assert response.status_code in {200, 404}, (url, name, value)
             assert b"<script>&" not in response.content

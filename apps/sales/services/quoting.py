@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -24,8 +24,8 @@ from apps.sales.asks import Ask, asks_measured
 from apps.sales.commitments import commitment_at, commitment_covers
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
 from apps.sales.facts import facts_of, quota_facts
-from apps.sales.limits import window_of
-from apps.sales.models import Contract, FormName, Quote
+from apps.sales.limits import Window, window_of
+from apps.sales.models import Commitment, Contract, FormName, Quote
 from apps.sales.starts import Start, starts_cheapest, starts_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
 
@@ -74,29 +74,13 @@ def offer_make(
     whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
     """
     document_book = document_of(book_in_force(at=now))
-    if isinstance(lines, Quota):
-        asks, form = [_quota_ask(lines, pool)], Form(FormName.QUOTA)
-    else:
-        asks = [_ask(organisation, QuoteLine(*line)) for line in lines]
+    asks, form = _asks(organisation, lines, pool, form)
     if measured:
         asks = asks_measured(asks, pool)
-    start, end = window or (None, None)
-    asked = window_of(start, end, now=now)
-    if form.name == FormName.INTERVAL and asked.start <= now:
-        raise Problem(
-            422, "Too early", "A granular interval begins at an instant to come; name it, with time to accept the quote.",
-            kind="form",
-        )  # fmt: skip
-    commitment = commitment_at(organisation, at=now)
+    asked = window_of(*(window or (None, None)), now=now)
+    _check_ahead(form, asked, now)
     price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
-    priced = price(asks=asks)
-    if commitment is not None:
-        under = [replace(ask, commitment=commitment.kind, commitment_factor=commitment.factor) for ask in asks]
-        reduced = price(asks=under)
-        if commitment_covers(commitment, reduced.worst, asked, document_book, amends=amends):
-            asks, priced = under, reduced
-        else:
-            commitment = None
+    commitment, asks, priced = _under_commitment(organisation, asks, price, amends=amends, now=now)
     if not priced.price_class.offered:
         raise Problem(
             422,
@@ -117,6 +101,40 @@ def offer_make(
         priced=priced, identity=who, alternatives=alternatives, starts=[one.to_json() for one in cheapest], now=now
     )
     return Offer(priced, document, starts)
+
+
+def _asks(
+    organisation: Organisation, lines: Sequence[QuoteLine | tuple[Program, int]] | Quota, pool: Pool, form: Form
+) -> tuple[list[Ask], Form]:
+    if isinstance(lines, Quota):
+        return [_quota_ask(lines, pool)], Form(FormName.QUOTA)
+    return [_ask(organisation, QuoteLine(*line)) for line in lines], form
+
+
+def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
+    if form.name == FormName.INTERVAL and asked.start <= now:
+        raise Problem(
+            422, "Too early", "A granular interval begins at an instant to come; name it, with time to accept the quote.",
+            kind="form",
+        )  # fmt: skip
+
+
+def _under_commitment(
+    organisation: Organisation,
+    asks: list[Ask],
+    price: Callable[..., Priced],
+    *,
+    amends: Contract | None,
+    now: datetime,
+) -> tuple[Commitment | None, list[Ask], Priced]:
+    """The work priced under the commitment in force, where that covers it; else at its full price."""
+    commitment = commitment_at(organisation, at=now)
+    if commitment is not None:
+        under = [replace(ask, commitment=commitment.kind, commitment_factor=commitment.factor) for ask in asks]
+        priced = price(asks=under)
+        if commitment_covers(commitment, priced.worst, priced.window, priced.book, amends=amends):
+            return commitment, under, priced
+    return None, asks, price(asks=asks)
 
 
 @transaction.atomic
