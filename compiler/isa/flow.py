@@ -68,9 +68,20 @@ class Runs(NamedTuple):
         return int(self.at.min()), int((self.at + (self.steps - 1) * self.step + self.wide).max())
 
 
-@lru_cache(maxsize=1 << 14)
 def offsets(nest: Nest, start: int, count: int) -> Array:
     """Byte offset of each point ``start`` ... ``start + count - 1`` of a nest."""
+    return _short(nest, start, count) if count <= _SHORT else _offsets(nest, start, count)
+
+
+_SHORT = 1 << 12  # points of ranges that are remembered: longer ones would take more memory than they save time
+
+
+@lru_cache(maxsize=1 << 14)
+def _short(nest: Nest, start: int, count: int) -> Array:
+    return _offsets(nest, start, count)
+
+
+def _offsets(nest: Nest, start: int, count: int) -> Array:
     index = np.arange(start, start + count)
     total = np.zeros(count, np.int64)
     for extent, stride in reversed(nest):

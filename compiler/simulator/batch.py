@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,43 +11,52 @@ from compiler.simulator.pieces import BITS
 from compiler.simulator.placing import Unclear
 
 _SMALL = 1 << 9  # elements of pieces that are taken one by one through their index
+_KEPT = 1 << 12  # and of those whose index is kept
 
 
 class Shape:
-    """The elements of pieces that differ in their address only, counted from their first one.
+    """The elements of pieces that differ in their address only, counted from the first that is memory.
 
-    ``key``: equal for equal shapes. ``first``: bytes from the line that a form counts from to its first element.
+    ``key``: equal for equal shapes. ``first``: bytes from the line that a form counts from to that element.
     """
 
     def __init__(self, form: Form, fill: float) -> None:
         self.dtype, self.shape, self.inside, self.fill = form.dtype, form.shape, form.inside, fill
         self._outside = None if self.inside is None else ~self.inside
+        self._empty = self.inside is not None and not self.inside.any()
         self.size = form.shape[0] * form.shape[1]
         self.place = form.place
-        self._offsets: Array | None = None
+        self._index: Array | None = None
         if self.place is not None:
             self.first = self.place[0]
             self.key: tuple[Any, ...] = (form.dtype.str, form.shape, *self.place[1:])
             return
-        offsets = form.addresses()
-        inside = offsets if self.inside is None else offsets[self.inside]
-        self.first = int(inside.min()) if inside.size else 0
-        self._offsets = offsets - self.first if self.inside is None else np.where(self.inside, offsets - self.first, 0)
+        row, column = divmod(0 if self.inside is None else int(self.inside.argmax()), form.shape[1])
+        rows, columns = form.sides()
+        self.first = int(rows[row] + columns[column])
+        self._rows, self._columns = rows - rows[row], columns - columns[column]
         mask = b"" if self.inside is None else np.packbits(self.inside).tobytes()
-        self.key = (form.dtype.str, form.shape, self._offsets.tobytes(), mask, repr(fill))
+        self.key = (form.dtype.str, form.shape, self._rows.tobytes(), self._columns.tobytes(), mask, repr(fill))
 
-    @cached_property
+    @property
     def index(self) -> Array:
-        """By element its position behind the first one, in elements."""
-        offsets = self._offsets
-        if offsets is None:
-            assert self.place is not None
+        """By element its position behind the first one, in elements; 0 for what is no memory."""
+        if self._index is not None:
+            return self._index
+        if self.place is not None:
             _, extents, strides = self.place
             offsets = np.zeros(extents, np.int64)
             for axis, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
                 offsets += (np.arange(extent) * stride).reshape((-1, *(1 for _ in extents[axis + 1 :])))
             offsets = offsets.reshape(self.shape)
-        return offsets // self.dtype.itemsize
+        else:
+            offsets = self._rows[:, None] + self._columns
+        if self._outside is not None:
+            offsets[self._outside] = 0
+        found: Array = offsets // self.dtype.itemsize
+        if self.size <= _KEPT:
+            self._index = found
+        return found
 
     def _views(self, at: Array, data: Array, dtype: np.dtype[Any]) -> list[Array] | None:
         """Each piece as a part of memory; None when they are not, or small and many."""
@@ -62,6 +70,8 @@ class Shape:
 
     def read(self, at: Array, data: Array) -> Array:
         """The pieces at the addresses ``at``, as (pieces, rows, inner). May be a view of memory: use it before a write."""
+        if self._empty:
+            return np.full((len(at), *self.shape), self.fill, self.dtype)
         views = self._views(at, data, self.dtype)
         if views is None:
             values: Array = data.view(self.dtype)[self._places(at)]
@@ -90,7 +100,7 @@ class Shape:
     def require(self, at: Array, shadow: Array) -> None:
         """``Unclear`` unless every byte of the pieces has been written: 255 in ``shadow``."""
         unsigned, all_ones = BITS[self.dtype.itemsize]
-        if self.inside is not None and not self.inside.any():
+        if self._empty:
             return
         for view in self._views(at, shadow, unsigned) or [shadow.view(unsigned)[self._places(at)]]:
             if int(view.min()) != all_ones:  # what is outside stands for the first element

@@ -103,8 +103,12 @@ class Form:
 
     def addresses(self) -> Array:
         """Byte address of every element; those of guarded ones mean nothing."""
-        first = offsets(self._stream.g1, *self._rows) + self._stream.base
-        return first[:, None] + offsets(self._stream.g2, *self._inner)
+        rows, columns = self.sides()
+        return rows[:, None] + columns
+
+    def sides(self) -> tuple[Array, Array]:
+        """What rows and inner points add to the byte address of an element; rows with the address of the piece."""
+        return offsets(self._stream.g1, *self._rows) + self._stream.base, offsets(self._stream.g2, *self._inner)
 
     def visits(self, order: str) -> Visits:
         """By line the first and the last row (or point) in it."""

@@ -81,6 +81,8 @@ class Work:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._at: dict[str, Array] = {}
         self._shape_of: dict[str, Array] = {}
+        self._fixed: dict[str, Array] = {}
+        self._left = np.bincount(order.weights[order.weights >= 0], minlength=count)  # products that will use a LOADW
         self._tiles: dict[int, Part] = {}
         self._sums: dict[int, Part] = {}
 
@@ -93,9 +95,9 @@ class Work:
             self._shapes.append(shape)
         return number
 
-    def place(self, role: str, members: Array, shapes: Array, at: Array) -> None:
-        """Shapes and addresses of an operand of ``members``."""
-        for table, values in ((self._shape_of, shapes), (self._at, at)):
+    def place(self, role: str, members: Array, shapes: Array, at: Array, fixed: Array) -> None:
+        """Shapes and addresses of an operand of ``members``, and whether it lies in the constants."""
+        for table, values in ((self._shape_of, shapes), (self._at, at), (self._fixed, fixed)):
             table.setdefault(role, np.full(len(self.constant), -1, np.int64))[members] = values
 
     def shapes_of(self, role: str) -> Array:
@@ -136,10 +138,10 @@ class Work:
             on = _on(i, weights, (i.count2, i.count3 // max(1, i.blocks)))
         return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, on, dtype, wide)
 
-    def require_cells(self, i: Instruction, shapes: Sequence[Shape]) -> None:
+    def require_cells(self, i: Instruction, shapes: Array) -> None:
         """``Unclear`` unless a LOADW of each of these shapes turns on as many cells as it says."""
-        for shape in shapes:
-            _on(i, shape, (i.count1, i.count2))
+        for number in set(shapes.tolist()) if i.offset else ():
+            _on(i, self._shapes[number], (i.count1, i.count2))
 
     def _key(self, team: Team, member: int) -> tuple[object, ...]:
         i = team.i
@@ -170,7 +172,7 @@ class Work:
 
     def _read(self, team: Team, role: str, members: Array) -> Array:
         shape, at = team.shapes[role], self._at[role][members]
-        if int(at.max()) >= self.memory.constant_lines * self.memory.line_bytes:
+        if not self._fixed[role][members].all():
             shape.require(at, self.memory.shadow)
         return shape.read(at, self.memory.data)
 
@@ -214,7 +216,11 @@ class Work:
     def _weights(self, team: Team, members: Array) -> Array:
         loads = self.order.weights[members]
         if team.load is None:
-            return _gathered([self._tiles[n] for n in loads.tolist()])
+            found = _gathered([self._tiles[n] for n in loads.tolist()])
+            np.subtract.at(self._left, loads, 1)
+            for n in set(loads[self._left[loads] == 0].tolist()):
+                del self._tiles[n]
+            return found
         tiles = team.load.read(self._at["a"][loads], self.memory.data)
         tiles = np.broadcast_to(tiles, (len(loads), team.i.count2, team.i.count3 // max(1, team.i.blocks)))
         return tiles if team.on is None else np.where(team.on, tiles, tiles.dtype.type(0))

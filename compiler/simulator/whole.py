@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from compiler.simulator.forms import Form
     from compiler.targets import Target
 
-_STRETCH = 1 << 20  # accesses to lines that are looked at together
+_STRETCH = 1 << 18  # accesses to lines that are looked at together
 _ALONE = (int(Op.GATHER), int(Op.SCATTER), int(Op.SORT), int(Op.BRANCH))  # kinds that are few
 
 
@@ -131,20 +131,18 @@ class Whole:
     def _sorts(self, work: Work) -> Array:
         """By instruction a number for those that are alike in all but addresses; constant weights are taken when used."""
         sort = np.full(len(self.records), -1, np.int64)
-        shapes: dict[tuple[int, str], Shape] = {}
+        known: dict[tuple[int, str], tuple[int, int]] = {}
         for crowd in sorted(self.crowds, key=lambda crowd: crowd.kind.first.opcode != Op.LOADW):
-            operands = [*crowd.reads, *((crowd.out,) if crowd.out else ())]
             columns = []
-            for operand in operands:
-                places = [self._shape(operand.stream, form, shapes) for form in operand.forms]
-                named = [work.shape(shape) for shape in places]
-                first = np.array([shape.first for shape in places])[operand.which]
+            for operand in (*crowd.reads, *((crowd.out,) if crowd.out else ())):
+                found = np.array([self._shape(operand.stream, form, known, work) for form in operand.forms])
+                number, first = found[operand.which].T
                 at = operand.line * self.target.line_bytes + first
-                work.place(operand.access.role, crowd.kind.members, np.array(named)[operand.which], at)
-                columns.append(np.array(named)[operand.which])
-            if crowd.kind.first.opcode == Op.LOADW and self._constant(crowd.reads[0]):
+                work.place(operand.access.role, crowd.kind.members, number, at, self._fixed(operand))
+                columns.append(number)
+            if crowd.kind.first.opcode == Op.LOADW and self._fixed(crowd.reads[0]).all():
                 work.constant[crowd.kind.members] = True
-                work.require_cells(crowd.kind.first, places)
+                work.require_cells(crowd.kind.first, columns[0])
                 continue
             if crowd.kind.first.opcode == Op.MATMUL:
                 loads = self.sequence.weights[crowd.kind.members]
@@ -152,16 +150,20 @@ class Whole:
             sort[crowd.kind.members] = work.team(crowd, columns)
         return sort
 
-    def _shape(self, stream: Stream, form: Form, known: dict[tuple[int, str], Shape]) -> Shape:
+    def _shape(
+        self, stream: Stream, form: Form, known: dict[tuple[int, str], tuple[int, int]], work: Work
+    ) -> tuple[int, int]:
+        """The number of a form's shape, and the bytes to its first element."""
         key = (id(form), repr(stream.fill))
         if key not in known:
-            known[key] = Shape(form, stream.fill)
+            shape = Shape(form, stream.fill)
+            known[key] = work.shape(shape), shape.first
         return known[key]
 
-    def _constant(self, operand: Placed) -> bool:
-        """Whether all of an operand lies where nothing is ever written."""
+    def _fixed(self, operand: Placed) -> Array:
+        """By member whether all of an operand lies where nothing is ever written."""
         high = np.array([form.high for form in operand.forms])[operand.which] + operand.line
-        return bool((high <= self.memory.constant_lines).all())
+        return high <= self.memory.constant_lines
 
     def _stretches(self) -> list[tuple[int, int]]:
         """The program in parts of about as many accesses to lines."""
@@ -175,7 +177,7 @@ class Whole:
 
     def _watched(self, crowd: Crowd) -> list[Placed]:
         """Operands that may lie where something is written."""
-        return [*(o for o in crowd.reads if not self._constant(o)), *((crowd.out,) if crowd.out else ())]
+        return [*(o for o in crowd.reads if not self._fixed(o).all()), *((crowd.out,) if crowd.out else ())]
 
     def _accesses(self, start: int, stop: int) -> Accesses:
         parts = []
