@@ -14,7 +14,7 @@ from apps.sales.comparing import MOST_COLUMNS, compare_json
 from apps.sales.models import Quote
 
 router = Router(tags=["quotes and contracts"])
-COMPARED: Any = Query(..., min_length=1, max_length=MOST_COLUMNS)
+COMPARED: Any = Query(..., min_length=1, max_length=MOST_COLUMNS)  # type: ignore[type-arg]  # called, it is no type
 
 
 class ComparisonRowOut(Schema):
