@@ -20,7 +20,7 @@ from apps.pricing.selectors import book_in_force, document_of
 router = Router(tags=["invoices and usage"])
 
 
-class PartOut(Schema):
+class UsagePartOut(Schema):
     name: str
     executions: int
     counted_operations: int
@@ -32,7 +32,7 @@ class DayOut(Schema):
     day: date
     executions: int
     amount: str
-    parts: list[PartOut]
+    parts: list[UsagePartOut]
 
 
 class ExcludedOut(Schema):
@@ -46,8 +46,8 @@ class UsageSummaryOut(Schema):
     last: date
     group: str
     currency: str
-    whole: PartOut
-    parts: list[PartOut]
+    whole: UsagePartOut
+    parts: list[UsagePartOut]
     days: list[DayOut]
     excluded: list[ExcludedOut]
 
