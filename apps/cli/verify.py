@@ -120,6 +120,15 @@ def _line_program(
             "report to compute its counts again"
         )
         return
+    _program_same(place, program, again)
+    done.checked.append(
+        f"{place}: {model.name} compiled for {program['target']} in {program['precision']} gives program "
+        f"{again.digest[:16]}... with {again.operations:,} operations and {again.interval:,} cycles"
+    )
+
+
+def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> None:
+    """Every fact of a program as it is stated, and its digest."""
     same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
     same(f"{place}, operations of one execution", program["operations"], again.operations)
     same(f"{place}, cycles between two executions", program["cycles"], again.interval)
@@ -129,10 +138,6 @@ def _line_program(
             f"{place}, digest of the program of compiler {again.compiler_version}",
             program["digest"], again.digest,
         )  # fmt: skip
-    done.checked.append(
-        f"{place}: {model.name} compiled for {program['target']} in {program['precision']} gives program "
-        f"{again.digest[:16]}... with {again.operations:,} operations and {again.interval:,} cycles"
-    )
 
 
 def _line_price(

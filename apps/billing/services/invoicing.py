@@ -172,13 +172,17 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
         paid_at=now if nothing_to_pay else None,
         payment_reference="nothing to pay" if nothing_to_pay else "",
     )
+    _lines_store(invoice, draft)
+    return invoice
+
+
+def _lines_store(invoice: Invoice, draft: Draft) -> None:
     for index, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1):
         stored = InvoiceLine.objects.create(
             invoice=invoice, number=index, kind=line.kind, contract=line.contract, quantity=line.rating.executions,
             amount=line.rating.amount, share=share,
         )  # fmt: skip
         InvoicedUsage.objects.bulk_create([InvoicedUsage(usage=row, line=stored) for row in line.rows])
-    return invoice
 
 
 def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
