@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from compiler.simulator.forms import Form
     from compiler.targets import Target
 
-_STRETCH = 1 << 18  # accesses to lines that are looked at together
+_STRETCH = 1 << 17  # accesses to lines that are looked at together
 _ALONE = (int(Op.GATHER), int(Op.SCATTER), int(Op.SORT), int(Op.BRANCH))  # kinds that are few
 
 
