@@ -28,6 +28,10 @@ _REMEDY = {
 }
 
 
+class _TooMany(ModelError):
+    """A model that unrolls without end: nothing after it is looked at."""
+
+
 class Lowering:
     """Lowers graphs into one builder. Values are looked up in scopes: a dictionary from ONNX name to value."""
 
@@ -201,7 +205,7 @@ class Lowering:
         """Lowers one operation; what goes wrong is noted, and its results are unknown from then on."""
         self._walked += 1
         if self._walked > self.limits.graph_nodes:
-            raise ModelError(
+            raise _TooMany(
                 f"The model unrolls to more than {self.limits.graph_nodes} operations. Flatten or shorten it."
             )
         name = self._source(node, place) if self._depth == 0 else (self.b.source[0] if self.b.source else node.op_type)
@@ -325,6 +329,8 @@ class Lowering:
     def _collect(self, action: object, name: str = "") -> None:
         try:
             action()  # type: ignore[operator]
+        except _TooMany:
+            raise
         except ModelError as error:
             self.problems.append(error if error.node or not name else ModelError(error.message, node=name))
         except _SENSELESS as error:

@@ -250,6 +250,21 @@ def test_a_function_that_calls_itself_ends():
     assert "nested more than" in str(refusal(model([call], functions=[function])))
 
 
+def test_functions_that_multiply_end_at_the_limit_with_one_reason():
+    functions = [
+        helper.make_function(
+            "d", "f0", ["x"], ["y"], [helper.make_node("Relu", ["x"], ["y"])], [helper.make_opsetid("", 17)]
+        )
+    ]
+    for i in range(1, 12):
+        calls = [helper.make_node(f"f{i - 1}", [a], [b], domain="d") for a, b in ("xa", "ab", "bc", "cy")]
+        functions.append(helper.make_function("d", f"f{i}", ["x"], ["y"], calls, [helper.make_opsetid("d", 1)]))
+    bomb = model([helper.make_node("f11", ["x"], ["y"], domain="d")], functions=functions)
+    with pytest.raises(ModelError, match="unrolls to more than 500 operations") as caught:
+        load(bomb, limits=Limits(graph_nodes=500))
+    assert not caught.value.problems
+
+
 def test_a_function_of_the_model_is_lowered_in_its_callers_name():
     attribute = helper.make_node("LeakyRelu", ["b"], ["c"])
     attribute.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
