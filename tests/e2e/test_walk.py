@@ -30,7 +30,7 @@ NO_PAGES = {
     "planner:alternatives_compile", "planner:plan_json", "pricing:book_json",
     "program_download", "program_graph", "program_timeline", "registry:evaluation_add", "registry:model_detail",
     "registry:sample_add", "registry:version_delete", "registry:version_file", "sales:contract_end",
-    "sales:quote_compare_file", "sales:quote_file", "sales:quote_preview", "sales:quote_share", "sales:quote_unshare",
+    "sales:quote_file", "sales:quote_preview", "sales:quote_share", "sales:quote_unshare",
     "sales:quote_validity", "sales:quote_withdraw",
 }  # fmt: skip
 ELSEWHERE = {"billing:stripe_event"}  # tests/stripe/test_walk.py, which has a Stripe to get events from
