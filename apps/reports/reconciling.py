@@ -24,7 +24,7 @@ from apps.accounts.services import audit_record
 from apps.billing.models import InvoicedUsage
 from apps.billing.outbox import outbox_write
 from apps.billing.selectors import reconcile_all
-from apps.billing.stripe.collecting import client_of_settings
+from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.gateway import Uncertain
 from apps.billing.stripe.reconciling import check_run
 from apps.dispatch.models import Lease, LeaseState

@@ -19,7 +19,8 @@ from apps.accounts.problems import Problem
 from apps.billing.models import FactKind, Invoice, PushState, StripeEvent, StripeFact, StripePush
 from apps.billing.outbox import outbox_deliver
 from apps.billing.services import invoice_issue
-from apps.billing.stripe.collecting import client_of_settings, pushes_tend
+from apps.billing.stripe.collecting import pushes_tend
+from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.events import event_handle, event_receive, events_catch_up
 from apps.dispatch import services
 from apps.dispatch.execution import lease_execute
