@@ -105,9 +105,12 @@ def _difference(row: UsageRow, posted: Transaction) -> str:
     if digest_of(payload_of(row.__dict__)) != row.payload_digest:
         return "it does not have its digest"
     rating = Rating.from_json(row.rating)
-    told = (int(row.billed_operations), row.klass, row.amount, row.currency, row.organisation_id, row.created_at)
+    told = (
+        int(row.billed_operations), row.klass, row.amount, row.currency, row.unused, row.organisation_id, row.created_at,
+    )  # fmt: skip
     follows = (
-        rating.billed_operations, rating.terms.klass, rating.amount, rating.currency, posted.organisation_id, posted.at,
+        rating.billed_operations, rating.terms.klass, rating.amount, rating.currency, rating.unused,
+        posted.organisation_id, posted.at,
     )  # fmt: skip
     if told != follows:
         return "its columns are not those of its rating and its transaction"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from django.db import models
 
 from apps.accounts.models import ApiToken, Organisation
+from apps.ledger.fields import DocumentField
 from apps.registry.models import Project
 
 
@@ -234,7 +235,8 @@ class UsageRow(models.Model):
     token_id = models.UUIDField(null=True)
     model_name = models.CharField(max_length=200)
     klass = models.CharField(max_length=20)
-    rating = models.JSONField()
+    rating = DocumentField()
+    unused = models.BooleanField()
     amount = _amount()
     currency = models.CharField(max_length=3)
     occurred_from = models.DateTimeField()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,17 +15,25 @@ from django.db import transaction as database
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.ledger.identity import identity
-from apps.ledger.models import Account, AccountKind, Chain, Entry, OutboxRow, Transaction
+from apps.ledger.models import Account, AccountKind, Chain, Entry, Transaction
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
+
+_HEAD = "SELECT organisation_id, sequence, hash FROM ledger_chain WHERE organisation_id = %s FOR UPDATE"
+_FIRST = (
+    "INSERT INTO ledger_chain (organisation_id, sequence, hash) VALUES (%s, 0, repeat('0', 64)) ON CONFLICT DO NOTHING"
+)
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
     """The organisation's chain head, locked until the transaction ends; made when it is the first."""
-    chain = Chain.objects.select_for_update().filter(organisation_id=organisation_id).first()
-    if chain is None:
-        Chain.objects.bulk_create([Chain(organisation_id=organisation_id)], ignore_conflicts=True)
-        chain = Chain.objects.select_for_update().get(organisation_id=organisation_id)
-    return chain
+    with connection.cursor() as cursor:
+        cursor.execute(_HEAD, [organisation_id])
+        row = cursor.fetchone()
+        if row is None:
+            cursor.execute(_FIRST, [organisation_id])
+            cursor.execute(_HEAD, [organisation_id])
+            row = cursor.fetchone()
+    return Chain(*row)
 
 
 def transaction_post(
@@ -75,7 +84,7 @@ def transaction_new(
     """Post what the caller, who holds the chain's lock, knows to be new; balanced, and without zero amounts. The
     database refuses a key that is there already."""
     content = _content(kind, idempotency_key, subject, currency, amounts, detail)
-    posted = Transaction.objects.create(
+    posted = Transaction(
         id=identity(organisation_id, "transaction", idempotency_key),
         organisation_id=organisation_id,
         sequence=chain.sequence + 1,
@@ -87,9 +96,28 @@ def transaction_new(
         previous_hash=chain.hash,
         hash=hash_of(chain.hash, organisation_id, chain.sequence + 1, now, content),
     )
+    _insert(posted)
     failpoint("ledger.transaction")
     _chain(chain, posted, currency, amounts)
     return posted
+
+
+_POSTED = """
+INSERT INTO ledger_transaction
+    (id, organisation_id, sequence, kind, idempotency_key, subject, detail, at, previous_hash, hash)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+
+def _insert(posted: Transaction) -> None:
+    """Write the row of a transaction; the model's own way takes four times as long."""
+    values = [
+        posted.id, posted.organisation_id, posted.sequence, posted.kind, posted.idempotency_key, posted.subject,
+        json.dumps(posted.detail), posted.at, posted.previous_hash, posted.hash,
+    ]  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_POSTED, values)
+    posted._state.adding, posted._state.db = False, connection.alias
 
 
 def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any]) -> Transaction | None:
@@ -101,22 +129,25 @@ def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any])
     return known
 
 
+_TOLD = """
+WITH head AS (UPDATE ledger_chain SET sequence = %s, hash = %s WHERE organisation_id = %s)
+INSERT INTO ledger_outboxrow (organisation_id, topic, payload, created_at) VALUES (%s, %s, %s, %s)
+"""
+
+
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
     """What follows from a new transaction: its entries, the chain's new head, and word for others in the outbox."""
     organisation_id = posted.organisation_id
     _entries_write(posted, moved, currency)
     failpoint("ledger.entries")
     chain.sequence, chain.hash = posted.sequence, posted.hash
-    chain.save(update_fields=["sequence", "hash"])
-    OutboxRow.objects.create(
-        organisation_id=organisation_id,
-        topic=f"ledger.{posted.kind}",
-        payload={
-            "transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject,
-            **({"rows": posted.detail["count"]} if "count" in posted.detail else {}),
-        },
-        created_at=posted.at,
-    )  # fmt: skip
+    payload = {
+        "transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject,
+        **({"rows": posted.detail["count"]} if "count" in posted.detail else {}),
+    }  # fmt: skip
+    head = [chain.sequence, chain.hash, organisation_id]
+    with connection.cursor() as cursor:
+        cursor.execute(_TOLD, [*head, organisation_id, f"ledger.{posted.kind}", json.dumps(payload), posted.at])
     failpoint("ledger.outbox")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from json.encoder import encode_basestring as _quoted
 from typing import Any
 from uuid import UUID
 
@@ -39,20 +39,26 @@ class Usage:
     token_id: UUID | None = None
 
     @cached_property
+    def period(self) -> tuple[str, str]:
+        """From when to when, as the ledger writes instants."""
+        return stamp(self.occurred_from), stamp(self.occurred_to)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over everything that it says: `digest_of(payload_of(its columns))`, put together around the text that
         the rating has already, since a batch may have thousands of rows with one rating."""
         token = "" if self.token_id is None else f',"token":"{self.token_id}"'
+        began, ended = self.period
         text = (
-            f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{stamp(self.occurred_from)}",'
-            f'"lease":"{self.lease_id}","model":{json.dumps(self.model_name, ensure_ascii=False)},'
+            f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{began}",'
+            f'"lease":"{self.lease_id}","model":{_quoted(self.model_name)},'
             f'"operations":{self.operations},"program":"{self.program_digest}","project":"{self.project_id}",'
-            f'"quantity":{self.rating.executions},"rating":{self.rating.text},"to":"{stamp(self.occurred_to)}"{token}}}'
+            f'"quantity":{self.rating.executions},"rating":{self.rating.text},"to":"{ended}"{token}}}'
         )
         return hashlib.sha256(text.encode()).hexdigest()
 
     def columns(self) -> dict[str, Any]:
-        """The columns of its row; the rating as its text."""
+        """The columns of its row, but for its instant and its transaction."""
         return {
             "id": identity(self.organisation_id, "usage", self.idempotency_key),
             "organisation_id": self.organisation_id,
@@ -69,7 +75,8 @@ class Usage:
             "token_id": self.token_id,
             "model_name": self.model_name,
             "klass": self.rating.terms.klass,
-            "rating": self.rating.text,
+            "rating": self.rating.to_json(),
+            "unused": self.rating.unused,
             "amount": self.rating.amount,
             "currency": self.rating.currency,
             "occurred_from": self.occurred_from,

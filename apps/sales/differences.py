@@ -66,7 +66,7 @@ def _reduced(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
     book = book_of_digest(contract.terms["book"]["digest"])
     found: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)
     executions: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for row in UsageRow.objects.filter(contract_id=contract.id, rating__unused=False).order_by("created_at", "id"):
+    for row in UsageRow.objects.filter(contract_id=contract.id, unused=False).order_by("created_at", "id"):
         for one in reductions(book, Rating.from_json(row.rating)):
             found[row.model_name, one.name].append(one.amount)
             executions[row.model_name, one.name] += row.quantity

@@ -30,7 +30,7 @@ def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) ->
         contract__currency=currency, facts__project_id=str(project_id), taken__gt=0,
     )  # fmt: skip
     rows = list(lines.select_related("contract"))
-    used = UsageRow.objects.filter(contract_id__in=[row.contract_id for row in rows], rating__unused=False)
+    used = UsageRow.objects.filter(contract_id__in=[row.contract_id for row in rows], unused=False)
     done = {
         (one["contract_id"], one["program_digest"]): int(one["sum"])
         for one in used.values("contract_id", "program_digest").annotate(sum=Sum("quantity")).order_by()

@@ -183,12 +183,12 @@ def contract_usage(contract: Contract) -> ContractUsage:
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
     """The same for many contracts, by id, in four queries."""
     ids = [contract.id for contract in contracts]
-    metered = UsageRow.objects.filter(contract_id__in=ids).values("contract_id", "program_digest", "rating__unused")
+    metered = UsageRow.objects.filter(contract_id__in=ids).values("contract_id", "program_digest", "unused")
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = {}
     breakage: dict[UUID, list[Decimal]] = {}
     quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
     for row in metered.annotate(q=Sum("quantity"), b=Sum("billed_operations"), a=Sum("amount")).order_by():
-        if row["rating__unused"]:
+        if row["unused"]:
             breakage.setdefault(row["contract_id"], []).append(row["a"])
         elif row["contract_id"] in quotas:
             count, amount = used.get((row["contract_id"], ""), (0, Decimal(0)))

@@ -71,7 +71,9 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
 
 def decimal_text(value: Decimal) -> str:
     """The one text of a value: plain, no exponent, no trailing zeros; equal values have equal texts."""
-    text = format(value, "f")
+    text = str(value)  # a third of the work of a format, which only values with an exponent need
+    if "E" in text:
+        text = format(value, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
