@@ -54,12 +54,18 @@ def distinct(nest: Nest, start: int, count: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _fetches(nest: Nest, start: int, count: int, line_bytes: int) -> int:
-    """Line fetches of a piece when its innermost loop runs along the lanes."""
+    """Line fetches of a piece when its innermost loop that moves runs along the lanes, loops inside it repeat elements."""
 
     def leaf(stride: int, n: int) -> int:
-        return min(n, -(-n * abs(stride) // line_bytes)) if stride else 1
+        return min(n, -(-n * abs(stride) // line_bytes))
 
-    return _walk(simplify(nest), start, count, leaf)
+    nest = simplify(nest)
+    while nest and not nest[-1].stride:
+        times = nest[-1].extent
+        last = (start + count - 1) // times
+        nest, start = nest[:-1], start // times
+        count = last - start + 1
+    return _walk(nest, start, count, leaf)
 
 
 Range = tuple[int, int]  # start, count
@@ -77,9 +83,10 @@ def elements(stream: Stream, rows: Range, inner: Range) -> int:
 def touches(stream: Stream, rows: Range, inner: Range, line_bytes: int) -> int:
     """Line fetches for this piece, in the better of the lane directions.
 
-    Runs lie along the innermost loop of ``g2`` or of ``g1``, or along both when the piece covers ``g2`` whole. A line gives
-    whatever of its elements a run's stride picks, so a run costs the bytes that it spans in lines, rounded up, but no more
-    than one fetch per element; the piece costs at least all its bytes in lines.
+    Runs lie along the innermost loop of ``g2`` or of ``g1``, or along both when the piece covers ``g2`` whole; a loop that
+    only repeats elements is none. A line gives whatever of its elements a run's stride picks, each to as many lanes as repeat
+    it, so a run costs the bytes that it spans in lines, rounded up, but no more than one fetch per element; the piece costs at
+    least all its bytes in lines.
     """
     size = stream.size
     rows = rows if stream.g1 else (0, 1)

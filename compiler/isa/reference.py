@@ -27,8 +27,9 @@ result is written at s + **latency**, and everything it writes can be read from 
 instruction's own cycles (below) and, for each of its streams, of line touches divided by the unit's ports for that stream.
 Touches follow from extents and strides, never from addresses: a run along the innermost loop of `g2` or of `g1` (whichever
 is better, or both when the piece covers `g2` whole) costs the bytes that it spans in lines, elements times stride rounded
-up, but no more than one touch per element: a line gives whatever of its elements the stride picks. What a stride of 0
-repeats is fetched once. So a program's timing does not depend on where its tensors lie, nor on their values.
+up, but no more than one touch per element: a line gives whatever of its elements the stride picks, each to as many lanes as
+repeat it. What a stride of 0 repeats is fetched once, and a run lies along the innermost loop that moves. So a program's timing
+does not depend on where its tensors lie, nor on their values.
 
 In that time it takes its P **items** one after another, evenly. Item i = 0 ... P - 1 is read no earlier than s + floor(i B / P)
 and has been read by s + ceil((i + 1) B / P); its result is written no earlier than s + latency + floor(i B / P) and can be

@@ -85,7 +85,11 @@ def _piece(nest: tuple[Loop, ...], start: int, count: int, size: int, line: int 
     if not nest:
         return 1
     nest = _merged(nest)
-    return _cost(nest, [point(nest, n) for n in range(start, start + count)], size, line)
+    points = [point(nest, n) for n in range(start, start + count)]
+    if line is not None:  # lanes that repeat an element share its fetch: only coordinates that lead elsewhere count
+        moving = max((n + 1 for n, loop in enumerate(nest) if loop.stride), default=0)
+        nest, points = nest[:moving], list(dict.fromkeys(p[:moving] for p in points))
+    return _cost(nest, points, size, line)
 
 
 def taken(stream: Stream, rows: tuple[int, int], inner: tuple[int, int]) -> int:
