@@ -222,8 +222,10 @@ def _transposed_size(
     auto = op.text("auto_pad", "NOTSET")
     if "output_shape" in op.attributes or auto in ("SAME_UPPER", "SAME_LOWER"):
         wanted = op.wholes("output_shape", [x[2 + j] * strides[j] for j in range(spatial)])[-spatial:]
+        short = auto.startswith("SAME") and min(f - w for f, w in zip(full, wanted, strict=True)) < 0
+        op.need(not short, f"{auto} would add to its output, which runtimes do at different ends. State pads instead.")
         total = [max(0, full[j] - wanted[j]) for j in range(spatial)]
-        upper = [t // 2 if auto != "SAME_LOWER" else t - t // 2 for t in total]
+        upper = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
         pads = [*upper, *(t - u for t, u in zip(total, upper, strict=True))]
         full = [max(f, w) for f, w in zip(full, wanted, strict=True)]
     out = [full[j] - pads[j] - pads[j + spatial] for j in range(spatial)]

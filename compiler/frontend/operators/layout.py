@@ -13,6 +13,8 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import index, select
 from compiler.ir.types import DType
 
+_FARTHEST = ((1 << 31) - 1, (1 << 63) - 1)  # ends that some runtimes read as "to the last" in either direction
+
 
 def _shape(op: Op) -> str:
     rank = op.rank()
@@ -123,10 +125,22 @@ def _slice(op: Op) -> str:
     result = op.x()
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         op.need(step != 0, "a step is 0.")
-        places = range(*slice(start, end, step).indices(op.b.shape(result)[axis]))
-        # Below -n an end of a backward slice means "to the very first", which Python's slice already gives.
+        places = _between(op, start, end, step, op.b.shape(result)[axis])
         result = op.slice(result, axis, places.start if places else 0, len(places), step if places else 1)
     return result
+
+
+def _between(op: Op, start: int, end: int, step: int, size: int) -> range:
+    """The places of a slice as the standard clamps them: backwards from within 0 to size - 1, down to within -1 to size - 1."""
+    start, last = (place + size if place < 0 else place for place in (start, end))
+    if step > 0:
+        return range(min(max(start, 0), size), min(max(last, 0), size), step)
+    places = range(min(max(start, 0), size - 1), min(max(last, -1), size - 1), step)
+    if end in _FARTHEST and len(places) < len(range(places.start, -1, step)):
+        op.fail(
+            f"counts backwards to {end}, which runtimes take for different ends. Write {-(1 << 63)} for the very first."
+        )
+    return places
 
 
 def _pad(op: Op) -> str:

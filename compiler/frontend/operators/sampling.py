@@ -107,7 +107,7 @@ def _grid_sample(op: Op) -> str:
         def moved(v: Term, size: int = size, low: float = low, high: float = high) -> Term:
             x = (v + 1.0) / 2.0 * float(size - 1) if corners else ((v + 1.0) * float(size) - 1.0) / 2.0
             x = x.op("round") if mode == "nearest" else x
-            if padding == "border":
+            if padding == "border" and mode != "cubic":  # a cubic's taps are held within the border one by one
                 return select(x.op("lt", low).op("or", x.op("gt", high)), x.op("max", 0.0).op("min", size - 1.0), x)
             return _reflect(x, low, high) if padding == "reflection" else x
 

@@ -48,7 +48,13 @@ def window(op: Op, kernel: Sequence[int], *, ceil: bool = False) -> Window:
         reach = (kernel[j] - 1) * dilations[j] + 1
         first, last = pads[j], pads[j + n]
         if auto in ("SAME_UPPER", "SAME_LOWER"):
-            total = max(0, (-(-spatial[j] // strides[j]) - 1) * strides[j] + reach - spatial[j])
+            total = (-(-spatial[j] // strides[j]) - 1) * strides[j] + reach - spatial[j]
+            odd = op.kind.endswith("Pool") and total < -1
+            op.need(
+                not odd,
+                f"{auto} would skip elements of its input, which runtimes do at different ends. State pads instead.",
+            )
+            total = max(0, total)
             first = total // 2 if auto == "SAME_UPPER" else total - total // 2
             last = total - first
         elif auto == "VALID":
