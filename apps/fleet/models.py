@@ -90,16 +90,27 @@ class Pool(models.Model):
 
 
 class Device(models.Model):
-    """One processor. Its time is sold in windows that never overlap."""
+    """One processor. Its time is sold in windows that never overlap.
+
+    It is owned over [`owned_from`, `owned_until`): since its pool began where no instant is stated, and still where none
+    ends it. Out of sale it is owned all the same, and costs what it costs.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="devices")
     name = models.CharField(max_length=40)
     is_active = models.BooleanField(default=True)
+    owned_from = models.DateTimeField(null=True, blank=True)
+    owned_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["pool", "name"], name="device_name_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["pool", "name"], name="device_name_once"),
+            models.CheckConstraint(
+                condition=models.Q(owned_until__isnull=True) | models.Q(is_active=False), name="device_retired_is_off"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

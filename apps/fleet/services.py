@@ -7,7 +7,9 @@ from datetime import datetime
 
 from django.db import transaction
 
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
 from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind, ProcessorVersion, Site, WorkerHost
 
 
@@ -51,15 +53,36 @@ def pool_ensure(
         pool.processor = processor
         pool.save(update_fields=["processor"])
     for number in range(devices):
-        Device.objects.get_or_create(pool=pool, name=f"{slug}-{number}")
+        Device.objects.get_or_create(pool=pool, name=f"{slug}-{number}", defaults={"owned_from": now})
     return pool
 
 
 def device_activate(*, device: Device, is_active: bool) -> Device:
     """Switch a device on or off for new windows; windows already sold stay where they are."""
+    if is_active and device.owned_until is not None:
+        raise Problem(409, "No longer owned", f"{device.name} was given away; add another device instead.")
     device.is_active = is_active
     device.save(update_fields=["is_active"])
     return device
+
+
+@transaction.atomic
+def device_retire(*, device: Device, actor: User, now: datetime) -> Device:
+    """The device is owned no more from `now` on: it costs nothing further and is never sold again.
+
+    Raises Problem while a window that was sold on it is still to end.
+    """
+    held = Device.objects.select_for_update().get(pk=device.pk)
+    if held.owned_until is not None:
+        raise Problem(409, "No longer owned", f"{held.name} was given away already.")
+    sold = held.windows.filter(state="active", period__endswith__gt=now).order_by("-period__endswith").first()
+    if sold is not None:
+        until = f"{sold.end:%Y-%m-%d %H:%M} UTC"
+        raise Problem(409, "Still sold", f"{held.name} holds windows until {until}; take it out of sale and wait.")
+    held.is_active, held.owned_until = False, now
+    held.save(update_fields=["is_active", "owned_until"])
+    audit_record(action="device.retire", subject=f"device {held.name}", actor=actor, now=now)
+    return held
 
 
 def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bool, now: datetime) -> WorkerHost:

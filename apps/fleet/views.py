@@ -11,7 +11,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from apps.accounts.access import platform_admin_required
+from apps.accounts.access import platform_admin_required, principal_get
+from apps.accounts.problems import Problem
 from apps.fleet import descriptions, selectors, services
 from apps.fleet.models import Device
 from compiler import targets
@@ -78,7 +79,24 @@ def fleet(request: HttpRequest) -> HttpResponse:
 def device_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Take a device out of sale, or back in."""
     device = get_object_or_404(Device, pk=pk)
-    services.device_activate(device=device, is_active=not device.is_active)
+    try:
+        services.device_activate(device=device, is_active=not device.is_active)
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("fleet:fleet")
     word = "takes new windows again" if device.is_active else "takes no new windows; what was sold stays"
     messages.success(request, f"{device.name} {word}.")
+    return redirect("fleet:fleet")
+
+
+@require_POST
+@platform_admin_required
+def device_retire(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A device that is owned no more: it costs nothing from now on."""
+    device = get_object_or_404(Device, pk=pk)
+    try:
+        services.device_retire(device=device, actor=principal_get(request).user, now=timezone.now())
+        messages.success(request, f"{device.name} is owned no more; it costs nothing from now on.")
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
     return redirect("fleet:fleet")

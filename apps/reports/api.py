@@ -13,12 +13,16 @@ from apps.accounts.auth import requires
 from apps.accounts.roles import Scope
 from apps.pricing.rating import decimal_text
 from apps.reports import selectors
+from apps.reports.cost_pages import router as cost_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
+from apps.reports.rerating_pages import router as rerating_router
 from apps.reports.revenue_pages import router as revenue_router
 from apps.reports.views import day_of
 
 router = Router(tags=["capacity"])
 router.add_router("", revenue_router)
+router.add_router("", cost_router)
+router.add_router("", rerating_router)
 router.add_router("", reconciliation_router)
 
 

@@ -15,12 +15,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.access import platform_admin_check
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.ledger.selectors import month_of
 from apps.pricing.models import PriceBook
 from apps.pricing.selectors import Difference, book_differences, book_in_force
 from apps.pricing.services import pricebook_preview, pricebook_publish
-from apps.reports.revenue import Revenue, revenue
+from apps.reports.rerating_pages import rerating_begin
 
 BYTES_MOST = 1_000_000
 
@@ -81,7 +82,7 @@ def book_new(request: HttpRequest) -> HttpResponse:
                 published = pricebook_publish(**asked, actor=principal.user)
                 messages.success(request, f"Price book {published.version} is published.")
                 return redirect("pricing:book")
-            context |= _preview(pricebook_preview(**asked), current, form, now)
+            context |= _preview(pricebook_preview(**asked), current, form, principal.user, now)
         except Problem as refusal:
             context["refusal"] = refusal
             context["faults"] = [one["message"] for one in refusal.errors or []]
@@ -89,14 +90,14 @@ def book_new(request: HttpRequest) -> HttpResponse:
     return render(request, "pricing/new.html", context, status=422 if failed else 200)
 
 
-def _preview(draft: PriceBook, current: PriceBook, form: BookForm, now: datetime) -> dict[str, Any]:
-    """What the book changes, and the last month and this one rated by it."""
+def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, now: datetime) -> dict[str, Any]:
+    """What the book changes; a worker rates the last month and this one by it."""
     last = PriceBook.objects.order_by("-version").first() or current
     differences: list[Difference] = book_differences(last, draft)
     this_month, _ = month_of(now)
-    months = [this_month - timedelta(seconds=1), now]
-    effects: list[Revenue] = [revenue(month=month, currency=current.currency, book=draft) for month in months]
+    days = [(this_month - timedelta(days=1)).date(), this_month.date()]
     return {
-        "draft": draft, "last": last, "differences": differences, "effects": effects,
+        "draft": draft, "last": last, "differences": differences,
+        "reratings": [rerating_begin(draft, day, user) for day in days],
         "text": form.cleaned_data["text"], "effective_from": f"{form.cleaned_data['effective_from']:%Y-%m-%dT%H:%M}",
     }  # fmt: skip

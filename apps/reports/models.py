@@ -50,3 +50,58 @@ class ReconciliationRow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.organisation_id}: {len(self.differences)} differences"
+
+
+class CostRate(models.Model):
+    """What an hour of owning one device of a processor class costs, from an instant on, until the next one begins.
+
+    Rows are only ever added (a trigger): of several that begin at one instant the one entered last holds. Before the first
+    one begins the cost is not known, which is another thing than 0.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    processor_class = models.CharField(max_length=20)
+    currency = models.CharField(max_length=3)
+    per_hour = models.DecimalField(max_digits=24, decimal_places=12)
+    effective_from = models.DateTimeField()
+    note = models.CharField(max_length=200, blank=True)
+    set_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    set_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["processor_class", "-effective_from", "-id"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(per_hour__gt=0), name="costrate_is_something"),
+        ]
+        indexes = [models.Index(fields=["currency", "processor_class", "effective_from"], name="costrate_in_force")]
+
+    def __str__(self) -> str:
+        return f"{self.processor_class}: {self.per_hour} {self.currency} an hour from {self.effective_from:%Y-%m-%d}"
+
+
+class Rerating(models.Model):
+    """The usage of a month rated again by another price book, published or not; a worker carries it out row by row.
+
+    `result` is null until it is finished: {"whole": part, "pool": [part], "class": [part], "customer": [part]}, each part
+    {"name", "executions", "amount", "other", "unpriced"} with amounts as texts. Usage recorded from `until` on is left out,
+    so that asking again gives the same answer.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    version = models.PositiveIntegerField()
+    document = models.JSONField()
+    currency = models.CharField(max_length=3)
+    start = models.DateTimeField()
+    until = models.DateTimeField()
+    rows_total = models.PositiveIntegerField()
+    rows_done = models.PositiveIntegerField(default=0)
+    result = models.JSONField(null=True, blank=True)
+    asked_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-asked_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.start:%Y-%m} by price book {self.version}: {self.rows_done} of {self.rows_total} rows"

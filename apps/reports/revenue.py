@@ -1,5 +1,8 @@
-"""What a month brought in, by pool, class and customer, beside the capacity that it used; and what another price book
-would have made of it. Amounts are the ledger's own, exact."""
+"""What a month brought in, by pool, class and customer, against the device time that is owned and what it costs.
+
+Amounts are the ledger's own, exact. The cost of the time that ran belongs to whom it ran for; the rest of what is owned
+is idle, and stands apart: revenue - cost of what ran - cost of what was idle = margin.
+"""
 
 from __future__ import annotations
 
@@ -10,133 +13,137 @@ from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db.models import Sum
+
 from apps.accounts.models import Organisation
-from apps.dispatch.models import Lease, LeaseState
-from apps.fleet.models import Device, Pool
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
-from apps.pricing.models import PriceBook
-from apps.pricing.rating import NotPriced, Rating, RatingError, exact_sum, rate
-from apps.pricing.rating.book import PriceBookDocument
-from apps.pricing.rating.decimals import subtract
-from apps.pricing.selectors import document_of
+from apps.pricing.rating import exact_sum
+from apps.reports.costs import MICROSECOND
+from apps.reports.margin import DeviceTime, PoolTime, Time, device_time, total
 from apps.sales.models import Contract
 
-CHUNK = 500
 GROUPS = ("pool", "class", "customer")
 
 
 class Part(NamedTuple):
-    """One pool, class or customer: what was used there, and what it brought in. `other` is the same usage under the
-    other book, without what that does not price: `unpriced` rows."""
+    """One pool, class or customer: executions, what they brought in, the device time in which they ran and its cost.
+
+    `owned` is a pool's device time with its cost, None for a class or a customer, who own none.
+    """
 
     name: str
     executions: int
     amount: Decimal
-    other: Decimal | None
-    unpriced: int
+    ran: Time
+    owned: Time | None = None
+    unknown: str = ""
 
     @property
-    def difference(self) -> Decimal | None:
-        """More (or less) under the other book; None without one, or when it does not price everything."""
-        return None if self.other is None or self.unpriced else subtract(self.other, self.amount)
+    def idle(self) -> timedelta:
+        """What is owned and did not run."""
+        return self.owned.length - self.ran.length if self.owned else timedelta()
 
+    @property
+    def idle_cost(self) -> Fraction | None:
+        """The cost of what is owned and did not run; None when that is not known, or nothing is owned."""
+        if self.owned is None or self.owned.cost is None or self.ran.cost is None:
+            return None
+        return self.owned.cost - self.ran.cost
 
-class PoolUse(NamedTuple):
-    """A pool's device time of the month: what there was, and in how much of it leases ran."""
-
-    pool: str
-    available: timedelta
-    executed: timedelta
-    amount: Decimal
+    @property
+    def margin(self) -> Fraction | None:
+        """Revenue less the cost of all that is owned, or of what ran where nothing is owned; None when not known."""
+        cost = (self.owned or self.ran).cost
+        return None if cost is None else Fraction(self.amount) - cost
 
     @property
     def share(self) -> Fraction:
-        """Used, of what there was."""
-        whole = self.available // timedelta(microseconds=1)
-        return Fraction(self.executed // timedelta(microseconds=1), whole) if whole else Fraction(0)
+        """What ran, of what is owned."""
+        return share_of(self.ran.length, self.owned.length) if self.owned else Fraction(0)
 
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency."""
+    """A month in one currency, device time up to `until`: its end, or now."""
 
     start: datetime
     end: datetime
+    until: datetime
     currency: str
     parts: dict[str, list[Part]]
-    pools: list[PoolUse]
     whole: Part
-    book: PriceBook | None
 
 
-@dataclass
-class _Sum:
-    executions: int = 0
-    amount: Decimal = Decimal(0)
-    other: Decimal = Decimal(0)
-    unpriced: int = 0
-
-    def add(self, row: UsageRow, other: Decimal | None) -> None:
-        self.executions += row.quantity
-        self.amount = exact_sum([self.amount, row.amount])
-        if other is None:
-            self.unpriced += 1
-        else:
-            self.other = exact_sum([self.other, other])
-
-    def part(self, name: str, *, rated: bool) -> Part:
-        return Part(name, self.executions, self.amount, self.other if rated else None, self.unpriced if rated else 0)
+def share_of(part: timedelta, whole: timedelta) -> Fraction:
+    """An exact share of two lengths of time; 0 of nothing."""
+    return Fraction(part // MICROSECOND, whole // MICROSECOND) if whole else Fraction(0)
 
 
-def revenue(*, month: datetime, currency: str, book: PriceBook | None = None) -> Revenue:
-    """The usage recorded in the calendar month (UTC) that holds `month`; with `book` every row is rated again by it."""
+def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
+    """The usage recorded in the calendar month (UTC) that holds `month`, against the device time of that month so far."""
     start, end = month_of(month)
-    rows = UsageRow.objects.filter(created_at__gte=start, created_at__lt=end, currency=currency).order_by("id")
-    document = None if book is None else document_of(book)
-    pools = dict(Contract.objects.filter(pk__in=rows.values("contract_id")).values_list("pk", "pool__slug"))
-    names = dict(Organisation.objects.filter(pk__in=rows.values("organisation_id")).values_list("pk", "name"))
-    sums: dict[tuple[str, str | UUID], _Sum] = {}
-    whole = _Sum()
-    for row in rows.iterator(chunk_size=CHUNK):
-        other = None if document is None else rated_again(document, row)
-        keys = (("pool", pools[row.contract_id]), ("class", row.klass), ("customer", row.organisation_id))
-        for key in keys:
-            sums.setdefault(key, _Sum()).add(row, other)
-        whole.add(row, other)
-    is_rated = document is not None
-    parts: dict[str, list[Part]] = {group: [] for group in GROUPS}
-    for (group, name), total in sums.items():
-        parts[group].append(total.part(names[name] if isinstance(name, UUID) else name, rated=is_rated))
-    for ordered in parts.values():
-        ordered.sort(key=lambda part: (-part.amount, part.name))
-    by_pool = {part.name: part.amount for part in parts["pool"]}
-    return Revenue(start, end, currency, parts, _pools(start, end, by_pool), whole.part("all", rated=is_rated), book)
+    until = max(start, min(end, now))
+    time = device_time(start=start, end=until, currency=currency)
+    sums = _income(start, end, currency)
+    parts = {
+        "pool": [_pool_part(one, sums["pool"]) for one in time.pools],
+        "class": _parts(sums["class"], time.by_class),
+        "customer": _customers(sums["customer"], time.by_customer),
+    }
+    return Revenue(start, end, until, currency, parts, _whole(parts["pool"], time))
 
 
-def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """What the row would cost by another book under its own terms; None when the book has no price for them, or in
-    another currency."""
-    rating = Rating.from_json(row.rating)
-    if document.currency.code != row.currency:
-        return None
-    try:
-        return rate(
-            book=document, counts=rating.counts, executions=rating.executions, terms=rating.terms, unused=rating.unused,
-            missed=rating.missed, measured=rating.measured, periods=rating.periods,
-        ).amount  # fmt: skip
-    except (NotPriced, RatingError):
-        return None
+_Income = dict[str, tuple[int, Decimal]]
 
 
-def _pools(start: datetime, end: datetime, income: dict[str, Decimal]) -> list[PoolUse]:
-    """Each pool's device time; executed time of leases that began in the month, cut at its end."""
-    found: list[PoolUse] = []
-    for pool in Pool.objects.order_by("slug"):
-        devices = Device.objects.filter(pool=pool, is_active=True).count()
-        leases = Lease.objects.filter(
-            device__pool=pool, state=LeaseState.DONE, device_from__lt=end, device_to__gt=start
-        ).values_list("device_from", "device_to")
-        executed = sum((min(last, end) - max(first, start) for first, last in leases.iterator()), timedelta())
-        found.append(PoolUse(pool.slug, devices * (end - start), executed, income.get(pool.slug, Decimal(0))))
-    return found
+def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]:
+    """Executions and amounts by pool (slug), class and customer (id as text), summed by the database, which is exact."""
+    rows = (
+        UsageRow.objects.filter(created_at__gte=start, created_at__lt=end, currency=currency)
+        .values("contract_id", "organisation_id", "klass")
+        .annotate(executions=Sum("quantity"), total=Sum("amount"))
+        .order_by()
+    )
+    found = list(rows)
+    slugs = dict(Contract.objects.filter(pk__in={row["contract_id"] for row in found}).values_list("pk", "pool__slug"))
+    sums: dict[str, _Income] = {group: {} for group in GROUPS}
+    for row in found:
+        names = (slugs[row["contract_id"]], row["klass"], str(row["organisation_id"]))
+        for group, name in zip(GROUPS, names, strict=True):
+            executions, amount = sums[group].get(name, (0, Decimal(0)))
+            sums[group][name] = (executions + row["executions"], exact_sum([amount, row["total"]]))
+    return sums
+
+
+def _pool_part(one: PoolTime, income: _Income) -> Part:
+    executions, amount = income.get(one.pool.slug, (0, Decimal(0)))
+    return Part(one.pool.slug, executions, amount, one.ran, one.owned, one.unknown)
+
+
+def _parts(income: _Income, ran: dict[str, Time]) -> list[Part]:
+    """One part for each name that brought something in or ran, the dearest first."""
+    none = Time(timedelta(), Fraction(0))
+    parts = [
+        Part(name, *income.get(name, (0, Decimal(0))), ran.get(name, none))
+        for name in sorted(income.keys() | ran.keys())
+    ]
+    return sorted(parts, key=lambda part: (-part.amount, part.name))
+
+
+def _customers(income: _Income, ran: dict[UUID, Time]) -> list[Part]:
+    parts = _parts(income, {str(pk): time for pk, time in ran.items()})
+    named = Organisation.objects.filter(pk__in=[one.name for one in parts]).values_list("pk", "name")
+    names = {str(pk): name for pk, name in named}
+    return [part._replace(name=names[part.name]) for part in parts]
+
+
+def _whole(pools: list[Part], time: DeviceTime) -> Part:
+    owned = Time(
+        sum((one.owned.length for one in time.pools), timedelta()), total(one.owned.cost for one in time.pools)
+    )
+    ran = Time(sum((one.ran.length for one in time.pools), timedelta()), total(one.ran.cost for one in time.pools))
+    reasons = " ".join(dict.fromkeys(one.unknown for one in pools if one.unknown))
+    return Part(
+        "all", sum(one.executions for one in pools), exact_sum(one.amount for one in pools), ran, owned, reasons
+    )

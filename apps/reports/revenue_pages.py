@@ -1,9 +1,11 @@
-"""Revenue of a month: the administrator's page, its CSV, and the API."""
+"""Revenue and margin of a month: the administrator's page, its CSV, and the API."""
 
 from __future__ import annotations
 
 import csv
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,107 +16,130 @@ from ninja import Router, Schema
 
 from apps.accounts.access import platform_admin_required
 from apps.accounts.auth import requires
-from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force
+from apps.reports.costs import MICROSECOND, rounded
 from apps.reports.revenue import GROUPS, Part, Revenue, revenue
 
 router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
+    """Device time in microseconds; `owned_us` and `cost_idle` of pools and the whole alone. A cost or a margin that is
+    null is not known, and `unknown` says why; costs are rounded half-even to 12 places."""
+
     name: str
     executions: int
     amount: str
-    other_book: str | None
-    unpriced_rows: int
-
-
-class PoolUseOut(Schema):
-    pool: str
-    share_used: str
-    amount: str
+    owned_us: int | None
+    ran_us: int
+    cost_ran: str | None
+    cost_idle: str | None
+    margin: str | None
+    unknown: str
 
 
 class RevenueOut(Schema):
     month: date
+    until: datetime
     currency: str
-    other_book: int | None
     whole: PartOut
     by_pool: list[PartOut]
     by_class: list[PartOut]
     by_customer: list[PartOut]
-    pools: list[PoolUseOut]
 
 
 @router.get(
-    "/revenue", auth=requires(Scope.ADMIN), response=RevenueOut, operation_id="revenue", summary="Revenue of a month"
-)
-def revenue_get(request: HttpRequest, month: date | None = None, book: int | None = None) -> dict[str, Any]:
-    """Any day of the month (UTC); with `book` (a version) every usage row is rated again by that book."""
-    report = _report(month, book)
+    "/revenue", auth=requires(Scope.ADMIN), response=RevenueOut, operation_id="revenue",
+    summary="Revenue and margin of a month",
+)  # fmt: skip
+def revenue_get(request: HttpRequest, month: date | None = None) -> dict[str, Any]:
+    """Any day of the month (UTC), this month unless stated. Device time counts up to `until`: the month's end, or now."""
+    report = report_of(month)
     by = {f"by_{group}": [_part(part) for part in report.parts[group]] for group in GROUPS}
-    pools = [
-        {"pool": one.pool, "share_used": f"{float(one.share):.6f}", "amount": decimal_text(one.amount)}
-        for one in report.pools
-    ]
-    other = report.book.version if report.book else None
-    start = {"month": report.start.date(), "currency": report.currency, "other_book": other}
-    return {**start, "whole": _part(report.whole), **by, "pools": pools}
+    start = {"month": report.start.date(), "until": report.until, "currency": report.currency}
+    return {**start, "whole": _part(report.whole), **by}
 
 
 @require_GET
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
-    """`?month=2026-11`, this one unless stated; `&book=2` rates it again; `&format=csv` is the file."""
-    version = request.GET.get("book", "")
-    known = PriceBook.objects.filter(version=int(version)) if version.isascii() and version[:9].isdigit() else None
-    report = _report(_month(request.GET.get("month", "")), known[0].version if known else None)
+    """`?month=2026-11`, this one unless stated; `&format=csv` is the file."""
+    report = report_of(month_read(request.GET.get("month", "")))
     if request.GET.get("format") == "csv":
         return _file(report)
-    categories = [part.name for part in report.parts["pool"]]
-    values = [float(part.amount) for part in report.parts["pool"]]
     context = {
         "report": report,
-        "groups": [(group, report.parts[group]) for group in GROUPS],
+        "groups": [(group, report.parts[group]) for group in GROUPS[1:]],
         "books": PriceBook.objects.order_by("version"),
-        "chart": {"unit": report.currency, "categories": categories, "series": [{"name": "Revenue", "values": values}]},
+        "idle": report.whole.idle,
+        "chart": _chart(report),
     }
     return render(request, "reports/revenue.html", context)
 
 
-def _report(month: date | None, version: int | None) -> Revenue:
+def report_of(month: date | None) -> Revenue:
+    """The report of the month of a day, of this month without one."""
     now = timezone.now()
-    at = datetime(month.year, month.month, 1, tzinfo=UTC) if month and month.year < 9999 else now
-    book = None
-    if version is not None:
-        book = PriceBook.objects.filter(version=version).first() if 0 < version < 2**31 else None
-        if book is None:
-            raise Problem(422, "No such price book", "Name the version of a published price book.")
-    return revenue(month=at, currency=book_in_force(at=now).currency, book=book)
+    return revenue(month=month_instant(month, now), currency=book_in_force(at=now).currency, now=now)
 
 
-def _month(text: str) -> date | None:
+def month_instant(month: date | None, now: datetime) -> datetime:
+    """The first instant of the month of a day; `now` without one, and beyond the calendar."""
+    return datetime(month.year, month.month, 1, tzinfo=UTC) if month and month.year < 9999 else now
+
+
+def month_read(text: str) -> date | None:
+    """ "2026-11" as its first day; None for anything else."""
     try:
         return date.fromisoformat(f"{text[:7]}-01")
     except ValueError:
         return None
 
 
+def _chart(report: Revenue) -> dict[str, Any]:
+    """Revenue and the two parts of the cost of each pool; what is not known is left out of the drawing."""
+    pools = report.parts["pool"]
+    series = (
+        ("Revenue", [part.amount for part in pools]),
+        ("Cost of what ran", [part.ran.cost for part in pools]),
+        ("Cost of what was idle", [part.idle_cost for part in pools]),
+    )
+    return {
+        "unit": report.currency,
+        "categories": [part.name for part in pools],
+        "series": [
+            {"name": name, "values": [None if one is None else float(one) for one in values]} for name, values in series
+        ],
+    }
+
+
 def _part(part: Part) -> dict[str, Any]:
     return {
-        "name": part.name, "executions": part.executions, "amount": decimal_text(part.amount),
-        "other_book": None if part.other is None else decimal_text(part.other), "unpriced_rows": part.unpriced,
-    }  # fmt: skip
+        "name": part.name,
+        "executions": part.executions,
+        "amount": decimal_text(part.amount),
+        "owned_us": None if part.owned is None else part.owned.length // MICROSECOND,
+        "ran_us": part.ran.length // MICROSECOND,
+        "cost_ran": _text(part.ran.cost),
+        "cost_idle": _text(part.idle_cost),
+        "margin": _text(part.margin),
+        "unknown": part.unknown,
+    }
+
+
+def _text(amount: Fraction | Decimal | None) -> str | None:
+    exact = rounded(amount)
+    return None if exact is None else decimal_text(exact)
 
 
 def _file(report: Revenue) -> HttpResponse:
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="takt-revenue-{report.start:%Y-%m}.csv"'
     writer = csv.writer(response)
-    writer.writerow(["by", "name", "executions", "amount", "other_book", "unpriced_rows", "currency"])
+    writer.writerow(["by", *_part(report.whole), "currency"])
     for group in GROUPS:
         for part in report.parts[group]:
             name = f"'{part.name}" if part.name[:1] in "=+-@\t\r" else part.name

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 from django.utils import timezone
 
-from apps.reports import reconciling
+from apps.reports import reconciling, rerating
 
 
 @shared_task(name="apps.reports.tasks.reconcile_daily", queue="default", ignore_result=True)
@@ -20,3 +20,9 @@ def reconcile_daily() -> None:
 def reconcile(*, run_id: str) -> None:
     """A reconciliation that somebody asked for."""
     reconciling.reconciliation_run(run_id=UUID(run_id), now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.rerate", queue="default", ignore_result=True)
+def rerate(*, pk: str) -> None:
+    """A month by another price book, that somebody asked for."""
+    rerating.rerating_run(pk=UUID(pk), now=timezone.now())

@@ -51,6 +51,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
     walk.preview_prices(visit)
     compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
+    rerated = walk.costs_and_another_book(visit, "Wanda's workshop")
     found.console += visit.noted()
     administrator.close()
     found.public = {
@@ -61,7 +62,7 @@ def make_places(opened: Browser, product: Product) -> Places:
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "reconciliations": "/reconciliations",
-        "reconciliation": compared, "reconciliation-rows": compared_rows,
+        "reconciliation": compared, "reconciliation-rows": compared_rows, "costs": "/costs", "rerating": rerated,
     }  # fmt: skip
     return found
 

@@ -259,3 +259,20 @@ def preview_prices(visit: Watched) -> None:
     expect(page.get_by_role("cell", name="prices.lpu.float32")).to_be_visible()
     assert visit.overflow() == []
     assert visit.barriers() == []
+
+
+def costs_and_another_book(visit: Watched, name: str) -> str:
+    """As administrator: state what hours cost, read the margin, rate the month by the book in force; its page."""
+    page = visit.page
+    for processor_class, cost in (("lpu", "0.50"), ("lpu2", "1.75"), ("host", "0.02")):
+        visit.open("/costs")
+        page.get_by_label("Processor class").select_option(processor_class)
+        page.get_by_label("A device-hour costs").fill(cost)
+        page.get_by_role("button", name="Enter it").click()
+        expect(page.get_by_text("Margins are computed with it")).to_be_visible()
+    visit.open("/revenue")
+    page.get_by_label("Price book").select_option("1")
+    page.get_by_role("button", name="by it").click()
+    page.wait_for_url(re.compile(r"/revenue/ratings/[0-9a-f-]{36}$"))
+    expect(page.get_by_role("rowheader", name=name)).to_be_visible(timeout=PATIENT)  # by itself, without a reload
+    return path_of(page)

@@ -22,5 +22,6 @@ ROUTES = [
     page("/targets/<slug:name>/file", signed_in=True, make=lambda _: {"name": "lpu"}),
     page("/fleet", admin=True),
     page("/fleet/devices/<uuid:pk>/switch", "POST", admin=True, make=a_device),
+    page("/fleet/devices/<uuid:pk>/retire", "POST", admin=True, make=a_device),
     operation("GET /pools"),
 ]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.fleet import seed, services
 from apps.fleet.models import Device
 from compiler import targets
@@ -70,3 +70,18 @@ def test_the_api_lists_the_pools(cast: Cast, as_user: SignIn) -> None:
         ("lpu-a", "lpu", 2),
         ("lpu2-b", "lpu2", 1),
     ]
+
+
+def test_a_device_that_is_owned_no_more_never_comes_back(cast: Cast, as_user: SignIn) -> None:
+    seed.fleet_seed(now=timezone.now())
+    device = Device.objects.get(name="lpu-a-0")
+    assert device.owned_from is not None
+    browser = as_user(cast.admin)
+    for _ in range(2):
+        browser.post(f"/fleet/devices/{device.pk}/retire")
+        browser.post(f"/fleet/devices/{device.pk}/switch")
+    device.refresh_from_db()
+    assert device.owned_until is not None
+    assert not device.is_active
+    assert AuditEntry.objects.filter(action="device.retire").count() == 1
+    assert "owned no more" in browser.get("/fleet").content.decode()

@@ -7,7 +7,9 @@ from django.utils import timezone
 from apps.accounts.roles import Scope
 from apps.reports.models import ReconciliationRun
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run
+from apps.reports.rerating import rerating_ask
 from tests.cast import Cast
+from tests.sales.market import open_market
 from tests.tenancy import operation, page
 
 
@@ -24,9 +26,21 @@ def _both(cast: Cast) -> dict[str, Any]:
     return {"pk": _run(cast).pk, "organisation": cast.organisation.pk}
 
 
+def _rerating(cast: Cast) -> dict[str, Any]:
+    now = timezone.now()
+    return {"pk": rerating_ask(book=open_market().book, month=now, asked_by=cast.admin, now=now).pk}
+
+
 ROUTES = [
     page("/capacity", admin=True),
     page("/revenue", admin=True),
+    page("/revenue/ratings", "POST", admin=True),
+    page("/revenue/ratings/<uuid:pk>", admin=True, make=_rerating),
+    page("/costs", "GET", "POST", admin=True),
+    operation("GET /cost-rates", scope=Scope.ADMIN),
+    operation("POST /cost-rates", scope=Scope.ADMIN),
+    operation("POST /revenue/ratings", scope=Scope.ADMIN),
+    operation("GET /revenue/ratings/{uuid:pk}", scope=Scope.ADMIN, make=_rerating),
     page("/prices/new", "GET", "POST", admin=True),
     operation("GET /revenue", scope=Scope.ADMIN),
     operation("GET /capacity", scope=Scope.ADMIN),

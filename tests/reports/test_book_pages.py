@@ -12,9 +12,12 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from apps.accounts.models import AuditEntry, User
 from apps.pricing.models import PriceBook
+from apps.reports.models import Rerating
+from apps.reports.rerating import rerating_run
 from tests.cast import Cast
 from tests.pricing.rating.books import document
 from tests.reports.test_revenue import doubled
@@ -41,13 +44,23 @@ def _asked(change: Callable[[dict[str, Any]], None] = doubled, *, days: int = 60
     }
 
 
-def test_a_book_is_looked_at_and_then_published(admin: Client) -> None:
+def test_a_book_is_looked_at_and_then_published(
+    admin: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
     sent = _asked()
-    page = unescape(admin.post(PLACE, sent).content.decode())
+    with django_capture_on_commit_callbacks() as later:
+        page = unescape(admin.post(PLACE, sent).content.decode())
     assert "prices.lpu.float32" in page
     assert PriceBook.objects.count() == 1
 
-    assert "0.011264" in page  # a thousand executions at twice the price of 0.005632
+    assert len(later) == 2  # the last month and this one, for a worker
+    assert "0 of 1 rows are rated by price book 2" in page
+    for asked in Rerating.objects.all():
+        assert f'hx-get="/revenue/ratings/{asked.pk}"' in page
+        rerating_run(pk=asked.pk, now=timezone.now())
+    month = Rerating.objects.order_by("start").last()
+    assert month is not None
+    assert "0.011264" in admin.get(f"/revenue/ratings/{month.pk}").content.decode()  # twice 0.005632, a thousand times
     assert admin.post(PLACE, {**sent, "action": "publish"}).status_code == 302
     assert PriceBook.objects.order_by("-version")[0].version == 2
     assert AuditEntry.objects.filter(action="price-book.publish").count() == 1

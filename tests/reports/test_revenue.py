@@ -1,24 +1,38 @@
-"""Revenue is what the ledger holds, parted in three ways; another book rates the same usage again."""
+"""Revenue is what the ledger holds, margin what is left of it after the cost of all that is owned, in any parting."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from html import unescape
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
+from apps.accounts.problems import Problem
+from apps.dispatch.models import Lease
+from apps.fleet.models import Device
+from apps.fleet.services import device_retire
 from apps.ledger.models import UsageRow
+from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
-from apps.reports.revenue import GROUPS, revenue
+from apps.reports.costs import Segment, costrate_set, rounded
+from apps.reports.margin import device_time
+from apps.reports.models import CostRate, Rerating
+from apps.reports.rerating import GROUPS, parts_of, rerating_ask, rerating_run
+from apps.reports.revenue import Part, Revenue, revenue
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.pricing.rating.books import document
@@ -26,12 +40,14 @@ from tests.sales.market import open_market
 
 pytestmark = pytest.mark.django_db
 SECOND = 900_000_000  # cycles
-SECONDS = timedelta(seconds=1)
+LATER = timedelta(days=40)  # after the month in which anything ran
 
 
 @pytest.fixture
 def scene(cast: Cast) -> Scene:
-    return Scene(open_market(devices=2), cast, timezone.now())
+    """Begins with a month, so that all of its device time lies within it."""
+    start, _ = month_of(timezone.now())
+    return Scene(open_market(devices=2), cast, start)
 
 
 def doubled(book: dict[str, Any]) -> None:
@@ -47,43 +63,212 @@ def worked(scene: Scene) -> None:
         scene.run(scene.job(scene.contract((program, 20), klass=klass, window=timedelta(hours=2)), 20))
 
 
+def cost(scene: Scene, klass: str, per_hour: str, start: datetime) -> CostRate:
+    return costrate_set(
+        processor_class=klass, per_hour=Decimal(per_hour), currency="EUR", effective_from=start, note="",
+        actor=scene.cast.admin, now=timezone.now(),
+    )  # fmt: skip
+
+
+def reported(scene: Scene, month: datetime | None = None) -> Revenue:
+    return revenue(month=month or scene.now, currency="EUR", now=scene.now + LATER)
+
+
+def pool(report: Revenue, name: str) -> Part:
+    return next(part for part in report.parts["pool"] if part.name == name)
+
+
 def test_the_parts_sum_to_what_the_ledger_holds(scene: Scene) -> None:
     worked(scene)
-    report = revenue(month=UsageRow.objects.earliest("created_at").created_at, currency="EUR")
+    report = reported(scene)
     whole = exact_sum(UsageRow.objects.values_list("amount", flat=True))
     assert report.whole.amount == whole > 0
-    for group in GROUPS:
-        assert exact_sum(part.amount for part in report.parts[group]) == whole
-        assert sum(part.executions for part in report.parts[group]) == 40
+    for parts in report.parts.values():
+        assert exact_sum(part.amount for part in parts) == whole
+        assert sum(part.executions for part in parts) == 40
+        assert sum((part.ran.length for part in parts), timedelta()) == timedelta(seconds=40)
     assert {part.name for part in report.parts["class"]} == {"standard", "priority"}
-    (used,) = (one for one in report.pools if one.amount)
-    assert used.executed == timedelta(seconds=40)
-    assert used.available == 2 * (report.end - report.start)
-    assert used.share == Fraction(used.executed // SECONDS, used.available // SECONDS)
-    assert revenue(month=report.end, currency="EUR").whole.executions == 0
+    used = pool(report, "lpu-a")
+    assert used.owned is not None
+    assert used.owned.length == 2 * (report.end - report.start)
+    assert used.share == Fraction(40, 2 * (report.end - report.start) // timedelta(seconds=1))
+    assert reported(scene, report.end).whole.executions == 0
+
+
+def test_revenue_less_what_ran_less_what_was_idle_is_the_margin(scene: Scene) -> None:
+    worked(scene)
+    start, _ = month_of(scene.now)
+    for klass, per_hour in (("lpu", "3.7"), ("lpu2", "5"), ("host", "0.01")):
+        cost(scene, klass, per_hour, start - timedelta(days=400))
+    begins = Lease.objects.earliest("device_from").device_from + timedelta(seconds=7)
+    cost(scene, "lpu", "11.1", begins)  # while it runs
+    report = reported(scene)
+    whole = report.whole
+    assert whole.margin is not None
+    assert whole.idle_cost is not None
+    assert whole.ran.cost is not None
+    assert whole.margin == Fraction(whole.amount) - whole.ran.cost - whole.idle_cost
+    assert whole.margin == sum(Fraction(part.margin or 0) for part in report.parts["pool"])
+    for group in ("class", "customer"):
+        assert sum(Fraction(part.margin or 0) for part in report.parts[group]) - whole.idle_cost == whole.margin
+    hours = Fraction((report.end - report.start) // timedelta(seconds=1), 3600)
+    before = Fraction((begins - report.start) // timedelta(microseconds=1), 3600 * 10**6)
+    used = pool(report, "lpu-a")
+    assert used.owned is not None
+    assert used.owned.cost == 2 * (before * Fraction("3.7") + (hours - before) * Fraction("11.1"))
+    assert used.ran.cost is not None
+    assert 40 * Fraction("3.7") < used.ran.cost * 3600 < 40 * Fraction("11.1")
+    other = pool(report, "lpu2-b")
+    assert (other.margin, other.ran.length) == (-2 * hours * 5, timedelta())
+
+
+def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
+    start = scene.now
+    worked(scene)
+    cost(scene, "lpu2", "5", start - timedelta(days=400))
+    cost(scene, "lpu", "3", start + timedelta(hours=1))
+    report = reported(scene)
+    assert pool(report, "lpu2-b").margin is not None
+    begun = f"{start + timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
+    assert pool(report, "lpu-a").unknown == f"No cost of class lpu is stated before {begun}."
+    assert pool(report, "host-cpu").unknown == "No cost of class host is stated."
+    assert report.whole.margin is None
+    assert all(part.margin is None for part in report.parts["customer"])  # it ran before the rate began
+    cost(scene, "lpu", "2", start)  # entered later, for what was unknown
+    assert all(part.margin is not None for part in reported(scene).parts["customer"])
+
+
+def test_hours_are_owned_from_and_until(scene: Scene) -> None:
+    cost(scene, "lpu2", "5", scene.now - timedelta(days=400))
+    first, second = Device.objects.filter(pool__slug="lpu2-b").order_by("name")
+    start, end = month_of(scene.now)
+    Device.objects.filter(pk=first.pk).update(owned_from=start + timedelta(days=2), is_active=False)
+    Device.objects.filter(pk=second.pk).update(owned_until=start + timedelta(days=3), is_active=False)
+    one = pool(reported(scene), "lpu2-b")
+    assert one.owned is not None
+    assert one.owned.length == (end - start - timedelta(days=2)) + timedelta(days=3)
+    assert one.owned.cost == 5 * Fraction(one.owned.length // timedelta(hours=1))
+    early = revenue(month=scene.now, currency="EUR", now=start + timedelta(days=1))
+    assert pool(early, "lpu2-b").owned == (timedelta(days=1), Fraction(5 * 24))
+    assert revenue(month=scene.now + LATER, currency="EUR", now=scene.now).whole.owned == (timedelta(), Fraction(0))
+
+
+def test_a_device_that_is_sold_is_not_given_away(scene: Scene) -> None:
+    worked(scene)
+    device = Lease.objects.latest("device_to").device
+    with pytest.raises(Problem, match="holds windows until"):
+        device_retire(device=device, actor=scene.cast.admin, now=scene.now - timedelta(hours=1))
+    assert device_retire(device=device, actor=scene.cast.admin, now=scene.now + LATER).owned_until
+
+
+def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:
+    rate = cost(scene, "lpu", "3", scene.now)
+    for change in (lambda: CostRate.objects.update(per_hour=1), rate.delete):
+        with pytest.raises(IntegrityError, match="only ever added"), transaction.atomic():
+            change()
+    cost(scene, "lpu", "4", scene.now)
+    hour = timedelta(hours=1)
+    held = device_time(start=scene.now, end=scene.now + hour, currency="EUR").pools[1].owned
+    assert held == (2 * hour, Fraction(8))  # the one entered last holds
+    for klass, per_hour, year in (
+        ("gpu", "3", 2026),
+        ("lpu", "0", 2026),
+        ("lpu", "1000000000", 2026),
+        ("lpu", "1", 1999),
+    ):
+        with pytest.raises(Problem):
+            cost(scene, klass, per_hour, datetime(year, 1, 1, tzinfo=UTC))
+    assert AuditEntry.objects.filter(action="cost-rate.set").count() == 2
+
+
+@given(
+    st.decimals(min_value="0.000000000001", max_value=10**8, places=12),
+    st.lists(st.integers(0, 40 * 86_400_000_000), max_size=20),
+)
+def test_the_cost_of_a_whole_is_the_cost_of_its_parts(per_hour: Decimal, micros: list[int]) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    part = Segment(now, now, {"lpu": per_hour})
+    costs = [part.cost("lpu", timedelta(microseconds=one)) or Fraction(0) for one in micros]
+    whole = part.cost("lpu", timedelta(microseconds=sum(micros)))
+    assert sum(costs) == whole
+    assert abs(Fraction(rounded(whole) or 0) - (whole or 0)) <= Fraction(1, 2 * 10**12)
+    assert part.cost("other", timedelta(0)) == 0
+    assert part.cost("other", timedelta(microseconds=1)) is None
 
 
 def test_another_book_rates_the_same_usage_again(scene: Scene) -> None:
     worked(scene)
     now = timezone.now()
     dearer = pricebook_publish(document=document(doubled), effective_from=now + timedelta(days=90), now=now)
-    report = revenue(month=now, currency="EUR", book=dearer)
-    for part in (report.whole, *report.parts["class"], *report.parts["customer"]):
+    asked = rerating_ask(book=dearer, month=scene.now, asked_by=None, now=now)
+    assert (asked.rows_total, asked.finished_at) == (UsageRow.objects.count(), None)
+    for _ in range(2):  # a worker that is given it twice
+        done = rerating_run(pk=asked.pk, now=now)
+    assert done.rows_done == done.rows_total > 0
+    parts = parts_of(done)
+    for part in (*parts["whole"], *parts["class"], *parts["customer"], *parts["pool"]):
         assert (part.other, part.difference, part.unpriced) == (2 * part.amount, part.amount, 0)
-    same = revenue(month=now, currency="EUR", book=scene.market.book)
-    assert same.whole.difference == 0
+    for group in GROUPS:
+        assert (
+            exact_sum(part.amount for part in parts[group]) == parts["whole"][0].amount == reported(scene).whole.amount
+        )
+    same = rerating_run(pk=rerating_ask(book=scene.market.book, month=scene.now, asked_by=None, now=now).pk, now=now)
+    assert parts_of(same)["whole"][0].difference == 0
+    with pytest.raises(IntegrityError, match="never changes"), transaction.atomic():
+        Rerating.objects.filter(pk=done.pk).update(rows_done=0)
 
 
 def test_the_page_the_file_and_the_api_agree(scene: Scene, as_user: Callable[[User], Client]) -> None:
     worked(scene)
+    for klass in ("lpu", "lpu2", "host"):
+        cost(scene, klass, "3", scene.now - timedelta(days=400))
     client = as_user(scene.cast.admin)
     amount = exact_sum(UsageRow.objects.values_list("amount", flat=True))
-    page = client.get("/revenue?book=1").content.decode()
-    assert scene.cast.organisation.name in page
-    assert "By version 1" in page
-    answer = client.get("/api/v1/revenue?book=1").json()
-    assert Decimal(answer["whole"]["amount"]) == Decimal(answer["whole"]["other_book"]) == amount
-    rows = list(csv.DictReader(io.StringIO(client.get("/revenue?format=csv").content.decode())))
+    month = f"{scene.now:%Y-%m}"
+    assert scene.cast.organisation.name in client.get("/revenue").content.decode()
+    answer = client.get(f"/api/v1/revenue?month={month}-01").json()
+    assert Decimal(answer["whole"]["amount"]) == amount
+    rows = list(csv.DictReader(io.StringIO(client.get(f"/revenue?month={month}&format=csv").content.decode())))
     assert exact_sum(Decimal(row["amount"]) for row in rows if row["by"] == "pool") == amount
-    assert client.get("/api/v1/revenue?book=99").status_code == 422
-    assert client.get("/revenue?month=nonsense&book=x").status_code == 200
+    ran = {row["name"]: row["cost_ran"] for row in rows if row["by"] == "class"}
+    assert ran == {one["name"]: one["cost_ran"] for one in answer["by_class"]}
+    assert client.get("/revenue?month=nonsense").status_code == 200
+    assert client.get("/api/v1/revenue?month=nonsense").status_code == 422
+
+
+def test_costs_are_stated_on_their_page_and_over_json(scene: Scene, as_user: Callable[[User], Client]) -> None:
+    client = as_user(scene.cast.admin)
+    sent = {"processor_class": "lpu", "per_hour": "1,250.5", "effective_from": "2026-01-01T00:00", "note": "lease"}
+    assert "No cost of class lpu is stated" in client.get("/revenue").content.decode()
+    assert client.post("/costs", sent).status_code == 302
+    assert "1,250.50" in client.get("/costs").content.decode()
+    for wrong in ({"per_hour": "NaN"}, {"per_hour": "0"}, {"per_hour": "-1"}, {"per_hour": "1e400"}, {"per_hour": "٣"},
+                  {"processor_class": "gpu"}, {"effective_from": "9999-12-31T23:59"}, {"effective_from": ""}):  # fmt: skip
+        assert client.post("/costs", {**sent, **wrong}).status_code == 422, wrong
+        assert client.post("/api/v1/cost-rates", {**sent, **wrong}, content_type="application/json").status_code == 422
+    body = {**sent, "per_hour": "2.5", "processor_class": "host"}
+    answer = client.post("/api/v1/cost-rates", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["per_hour"]) == (201, "2.5")
+    listed = client.get("/api/v1/cost-rates").json()["results"]
+    assert [one["processor_class"] for one in listed] == ["host", "lpu"]
+
+
+def test_a_rerating_is_watched_and_read(
+    scene: Scene, as_user: Callable[[User], Client], django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    worked(scene)
+    client = as_user(scene.cast.admin)
+    with django_capture_on_commit_callbacks():  # the worker comes later
+        place = client.post("/revenue/ratings", {"book": "1", "month": f"{scene.now:%Y-%m}"})["Location"]
+    assert "0 of " in client.get(place).content.decode()
+    rerating_run(pk=Rerating.objects.get().pk, now=timezone.now())
+    fragment = unescape(client.get(place, headers={"HX-Request": "true"}).content.decode())
+    assert scene.cast.organisation.name in fragment
+    assert "<html" not in fragment
+    assert "hx-get" not in fragment
+    assert client.get(f"/api/v1{place}").json()["result"]["whole"]["unpriced"] == 0
+    for wrong in ("", "99", "x", "٣", "9" * 30):
+        assert client.post("/revenue/ratings", {"book": wrong}).status_code == 422
+    with django_capture_on_commit_callbacks():
+        answer = client.post("/api/v1/revenue/ratings", {"book": 1}, content_type="application/json")
+    assert (answer.status_code, answer.json()["result"]) == (202, None)

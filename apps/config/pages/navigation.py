@@ -47,6 +47,7 @@ MONEY = (
 ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
     Entry("Revenue", "chart-bar", "reports:revenue", "/revenue"),
+    Entry("Costs", "receipt-2", "reports:cost_list", "/costs"),
     Entry("Reconciliation", "scale", "reports:reconciliation_list", "/reconciliations"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
     Entry("New prices", "book-2", "reports:book_new", "/prices/new"),

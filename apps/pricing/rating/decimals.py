@@ -35,7 +35,7 @@ CONTEXT = Context(
     traps=[Inexact, InvalidOperation, DivisionByZero, Overflow, Underflow, Clamped, FloatOperation],
 )
 
-_PLAIN = re.compile(r"-?\d{1,60}(\.\d{1,60})?")
+_PLAIN = re.compile(r"-?[0-9]{1,60}(\.[0-9]{1,60})?")  # \d would take the digits of other scripts too
 
 
 def decimal_of(text: object, *, places: int) -> Decimal:

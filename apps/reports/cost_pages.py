@@ -1,0 +1,127 @@
+"""Cost rates: what a device-hour of each processor class costs, for administrators, as a page and over JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+from ninja import Router, Schema
+
+from apps.accounts.access import platform_admin_check, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor, paginate
+from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
+from apps.billing.forms import AmountField
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
+from apps.pricing.selectors import book_in_force
+from apps.reports.costs import costrate_set, processor_classes, segments
+from apps.reports.models import CostRate
+
+router = Router(tags=["capacity"])
+PER_PAGE = 50
+AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
+
+
+class CostRateIn(Schema):
+    """`per_hour` is a decimal in quotes, in the currency of the price book in force."""
+
+    processor_class: str
+    per_hour: str
+    effective_from: datetime
+    note: str = ""
+
+
+class CostRateOut(Schema):
+    id: int
+    processor_class: str
+    per_hour: str
+    currency: str
+    effective_from: datetime
+    note: str
+    set_at: datetime
+
+    @staticmethod
+    def resolve_per_hour(rate: CostRate) -> str:
+        return decimal_text(rate.per_hour)
+
+
+@router.get(
+    "/cost-rates", auth=requires(Scope.ADMIN), response=list[CostRateOut], operation_id="cost_rate_list",
+    summary="Every cost rate, the last entered first",
+)  # fmt: skip
+@paginate(Cursor, ordering=("-id",))
+def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
+    """Rates are only ever added: of several that begin at one instant, the one entered last holds."""
+    return CostRate.objects.all()
+
+
+@router.post(
+    "/cost-rates", auth=requires(Scope.ADMIN), response={201: CostRateOut}, operation_id="cost_rate_create",
+    summary="State what a device-hour costs",
+)  # fmt: skip
+@idempotent
+def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, CostRate]:
+    """From `effective_from` on, in the past too, until the next rate of the class begins. An instant without a zone is
+    UTC."""
+    try:
+        per_hour = decimal_of(payload.per_hour, places=PRICE_PLACES)
+    except ValueError as error:
+        raise Problem(422, "Impossible cost", f"{error}.") from error
+    start, now = payload.effective_from, timezone.now()
+    return 201, costrate_set(
+        processor_class=payload.processor_class, per_hour=per_hour, currency=book_in_force(at=now).currency,
+        effective_from=start if start.tzinfo else start.replace(tzinfo=UTC), note=payload.note,
+        actor=principal_get(request).user, now=now,
+    )  # fmt: skip
+
+
+class CostForm(forms.Form):
+    """What a device-hour of a class costs, and from when on."""
+
+    processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
+    per_hour = AmountField(places=PRICE_PLACES, label="A device-hour costs")
+    effective_from = forms.DateTimeField(
+        label="From (UTC)", input_formats=AT,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "class": "form-control"}, format="%Y-%m-%dT%H:%M"),
+    )  # fmt: skip
+    note = forms.CharField(max_length=200, required=False, widget=forms.TextInput(attrs={"class": "form-control"}))
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["processor_class"].choices = [(name, name) for name in processor_classes()]  # type: ignore[attr-defined]
+
+
+@require_http_methods(["GET", "POST"])
+def cost_list(request: HttpRequest) -> HttpResponse:
+    """What is known of costs now, and every rate that was entered; POST adds one."""
+    principal, now = platform_admin_check(request), timezone.now()
+    currency = book_in_force(at=now).currency
+    first = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    form, refusal = CostForm(request.POST or None, initial={"effective_from": first}), None
+    if request.method == "POST" and form.is_valid():
+        try:
+            costrate_set(**form.cleaned_data, currency=currency, actor=principal.user, now=now)
+            messages.success(request, "Entered. Margins are computed with it from now on.")
+            return redirect("reports:cost_list")
+        except Problem as problem:
+            refusal = problem
+    parts = segments(start=now, end=datetime.max.replace(tzinfo=UTC), currency=currency)
+    context = {
+        "form": form, "refusal": refusal, "currency": currency,
+        "present": [(name, parts[0].per_hour.get(name)) for name in processor_classes()],
+        "page": Paginator(CostRate.objects.select_related("set_by").order_by("-id"), PER_PAGE).get_page(
+            request.GET.get("page")
+        ),
+    }  # fmt: skip
+    return render(request, "reports/cost_list.html", context, status=422 if form.errors or refusal else 200)

@@ -1,0 +1,113 @@
+"""What owning devices costs: rates by processor class, each from an instant on. A cost that nobody stated is unknown."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.fleet.models import Pool
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import PRICE_PLACES
+from apps.reports.models import CostRate
+
+HOUR_MICROS = 3_600_000_000
+MICROSECOND = timedelta(microseconds=1)
+FIRST_YEAR, LAST_YEAR = 2000, 2100
+MOST = Decimal(10) ** 9  # of a device-hour, in any currency
+
+
+def processor_classes() -> list[str]:
+    """The classes of every pool there is or was, by name."""
+    return sorted(set(Pool.objects.values_list("processor_class", flat=True)))
+
+
+def costrate_set(
+    *, processor_class: str, per_hour: Decimal, currency: str, effective_from: datetime, note: str, actor: User,
+    now: datetime,
+) -> CostRate:  # fmt: skip
+    """Add what a device-hour of a class costs from an instant on, in the past too. Raises Problem for nonsense."""
+    known = processor_classes()
+    if processor_class not in known:
+        raise Problem(
+            422, "No such class", f"There is no pool of class '{processor_class}'. Known: {', '.join(known)}."
+        )
+    if not 0 < per_hour < MOST:
+        raise Problem(
+            422,
+            "Impossible cost",
+            f"A device-hour costs more than 0 and less than {MOST:,}; leave out what is not known.",
+        )
+    if not FIRST_YEAR <= effective_from.year < LAST_YEAR:
+        raise Problem(422, "Impossible date", f"A cost begins between {FIRST_YEAR} and {LAST_YEAR}.")
+    if "\x00" in note or len(note) > 200:
+        raise Problem(422, "Impossible note", "A note has at most 200 characters of text.")
+    rate = CostRate.objects.create(
+        processor_class=processor_class, currency=currency, per_hour=per_hour, effective_from=effective_from, note=note,
+        set_by=actor, set_at=now,
+    )  # fmt: skip
+    detail = {"per_hour": decimal_text(per_hour), "currency": currency, "effective_from": effective_from.isoformat()}
+    audit_record(action="cost-rate.set", subject=f"class {processor_class}", actor=actor, now=now, detail=detail)
+    return rate
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a month in which no rate changes; `per_hour` by class, without the classes whose cost is unknown."""
+
+    start: datetime
+    end: datetime
+    per_hour: dict[str, Decimal]
+
+    def cost(self, processor_class: str, length: timedelta) -> Fraction | None:
+        """What so much device time costs here, exactly; None when the class has no rate yet and the time is not 0."""
+        if not length:
+            return Fraction(0)
+        rate = self.per_hour.get(processor_class)
+        return None if rate is None else Fraction(rate) * Fraction(length // MICROSECOND, HOUR_MICROS)
+
+
+def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
+    """[start, end) cut wherever a rate begins; nothing where the period is empty."""
+    if start >= end:
+        return []
+    rates: dict[str, list[CostRate]] = {}
+    for rate in CostRate.objects.filter(currency=currency, effective_from__lt=end).order_by("effective_from", "id"):
+        rates.setdefault(rate.processor_class, []).append(rate)
+    begins = {rate.effective_from for some in rates.values() for rate in some if rate.effective_from > start}
+    cuts = [start, *sorted(begins), end]
+    return [
+        Segment(first, last, {name: one.per_hour for name, some in rates.items() if (one := _at(some, first))})
+        for first, last in pairwise(cuts)
+    ]
+
+
+def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
+    """The rate in force: the last that began, and of those that began together the one entered last."""
+    place = bisect_right([rate.effective_from for rate in ordered], instant)
+    return ordered[place - 1] if place else None
+
+
+def unknown(some: Sequence[Segment], processor_class: str) -> str:
+    """Why a cost is not known, in a sentence; empty where every part has a rate."""
+    missing = [one for one in some if processor_class not in one.per_hour]
+    if not missing:
+        return ""
+    if len(missing) == len(some):
+        return f"No cost of class {processor_class} is stated."
+    return f"No cost of class {processor_class} is stated before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
+
+
+def rounded(amount: Fraction | Decimal | None) -> Decimal | None:
+    """An amount as it is told: a cost half-even to 12 places, since its exact value may have no last one."""
+    if amount is None or isinstance(amount, Decimal):
+        return amount
+    with localcontext(prec=120, rounding=ROUND_HALF_EVEN):
+        return (Decimal(amount.numerator) / Decimal(amount.denominator)).quantize(Decimal(1).scaleb(-PRICE_PLACES))

@@ -1,0 +1,149 @@
+"""What another price book would have made of a month: every usage row rated again, by a worker, with its progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import Organisation, User
+from apps.ledger.models import UsageRow
+from apps.ledger.selectors import month_of
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import NotPriced, Rating, RatingError, book_from_json, decimal_text, exact_sum, rate
+from apps.pricing.rating.book import PriceBookDocument
+from apps.pricing.rating.decimals import subtract
+from apps.reports.models import Rerating
+from apps.sales.models import Contract
+
+CHUNK = 500  # rows between two reports of progress
+GROUPS = ("pool", "class", "customer")
+
+
+class RatedPart(NamedTuple):
+    """What one pool, class or customer paid, and the same usage by the other book, without `unpriced` rows."""
+
+    name: str
+    executions: int
+    amount: Decimal
+    other: Decimal
+    unpriced: int
+
+    @property
+    def difference(self) -> Decimal | None:
+        """More (or less) by the other book; None when it does not price everything."""
+        return None if self.unpriced else subtract(self.other, self.amount)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored: amounts as texts."""
+        return {**self._asdict(), "amount": decimal_text(self.amount), "other": decimal_text(self.other)}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> RatedPart:
+        """The part of its stored form."""
+        amounts = {"amount": Decimal(stored["amount"]), "other": Decimal(stored["other"])}
+        return cls(**{**stored, **amounts})
+
+
+@dataclass
+class _Sum:
+    executions: int = 0
+    amount: Decimal = Decimal(0)
+    other: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    def add(self, row: UsageRow, other: Decimal | None) -> None:
+        self.executions += row.quantity
+        self.amount = exact_sum([self.amount, row.amount])
+        if other is None:
+            self.unpriced += 1
+        else:
+            self.other = exact_sum([self.other, other])
+
+    def part(self, name: str) -> RatedPart:
+        return RatedPart(name, self.executions, self.amount, self.other, self.unpriced)
+
+
+def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now: datetime) -> Rerating:
+    """Write down what is to be rated: the usage of the calendar month (UTC) of `month`, recorded before `now`.
+
+    `book` may be a draft that is stored nowhere. A worker carries it out once this is committed.
+    """
+    start, end = month_of(month)
+    asked = Rerating(
+        asked_by=asked_by, version=book.version, document=book.document, currency=book.currency, start=start,
+        until=max(start, min(end, now)), rows_total=0, asked_at=now,
+    )  # fmt: skip
+    asked.rows_total = usage_of(asked).count()
+    asked.save(force_insert=True)
+    return asked
+
+
+def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
+    """Rate every row and store the result; progress is stored as it goes. Safe to repeat, and to run twice at once."""
+    asked = Rerating.objects.get(pk=pk)
+    if asked.finished_at is not None:
+        return asked
+    document, whole = book_from_json(asked.document), _Sum()
+    sums: dict[str, dict[str, _Sum]] = {group: {} for group in GROUPS}
+    pools, names = _names(asked)
+    done = 0
+    for row in usage_of(asked).iterator(chunk_size=CHUNK):
+        other = rated_again(document, row)
+        whole.add(row, other)
+        for group, name in zip(GROUPS, (pools[row.contract_id], row.klass, str(row.organisation_id)), strict=True):
+            sums[group].setdefault(name, _Sum()).add(row, other)
+        done += 1
+        if done % CHUNK == 0:
+            Rerating.objects.filter(pk=pk, finished_at__isnull=True).update(rows_done=done)
+    result: dict[str, Any] = {"whole": whole.part("all").to_json()}
+    for group, some in sums.items():
+        parts = [one.part(names.get(name, name)) for name, one in some.items()]
+        result[group] = [part.to_json() for part in sorted(parts, key=lambda part: (-part.amount, part.name))]
+    Rerating.objects.filter(pk=pk, finished_at__isnull=True).update(rows_done=done, result=result, finished_at=now)
+    asked.refresh_from_db()
+    return asked
+
+
+def usage_of(asked: Rerating) -> QuerySet[UsageRow]:
+    """The rows that it rates; rows are never changed, so asking again finds the same."""
+    rows = UsageRow.objects.filter(currency=asked.currency, created_at__gte=asked.start, created_at__lt=asked.until)
+    return rows.order_by("id")
+
+
+def _names(asked: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
+    """The pool of each contract, and the name of each organisation by its id as text."""
+    rows = usage_of(asked).order_by()
+    contracts = Contract.objects.filter(pk__in=rows.values("contract_id"))
+    organisations = Organisation.objects.filter(pk__in=rows.values("organisation_id"))
+    names = {str(pk): name for pk, name in organisations.values_list("pk", "name")}
+    return dict(contracts.values_list("pk", "pool__slug")), names
+
+
+def parts_of(asked: Rerating) -> dict[str, list[RatedPart]]:
+    """A finished result by group; "whole" is a list of one."""
+    result = asked.result or {}
+    whole = [result["whole"]] if "whole" in result else []
+    return {
+        group: [RatedPart.from_json(one) for one in some]
+        for group, some in (("whole", whole), *((group, result.get(group, [])) for group in GROUPS))
+    }
+
+
+def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
+    """What the row would cost by another book under its own terms; None when the book has no price for them, or is in
+    another currency."""
+    rating = Rating.from_json(row.rating)
+    if document.currency.code != row.currency:
+        return None
+    try:
+        return rate(
+            book=document, counts=rating.counts, executions=rating.executions, terms=rating.terms, unused=rating.unused,
+            missed=rating.missed, measured=rating.measured, periods=rating.periods,
+        ).amount  # fmt: skip
+    except (NotPriced, RatingError):
+        return None

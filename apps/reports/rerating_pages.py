@@ -1,0 +1,146 @@
+"""A month by another price book: asked for, watched, and read, as pages and over JSON."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+from ninja import Router, Schema
+
+from apps.accounts.access import platform_admin_required, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
+from apps.pricing.models import PriceBook
+from apps.reports.models import Rerating
+from apps.reports.rerating import GROUPS, parts_of, rerating_ask
+from apps.reports.revenue_pages import month_instant, month_read
+from apps.reports.tasks import rerate
+
+router = Router(tags=["capacity"])
+SHOWN = ("customer", "pool", "class")
+
+
+class RatedPartOut(Schema):
+    """`other` is the same usage by the other book, without the `unpriced` rows that it has no price for."""
+
+    name: str
+    executions: int
+    amount: str
+    other: str
+    unpriced: int
+
+
+class RatedOut(Schema):
+    whole: RatedPartOut
+    by_pool: list[RatedPartOut]
+    by_class: list[RatedPartOut]
+    by_customer: list[RatedPartOut]
+
+
+class ReratingOut(Schema):
+    """`result` is null until `finished_at` is set; `rows_done` tells how far it is."""
+
+    id: UUID
+    month: date
+    until: datetime
+    book: int
+    currency: str
+    rows_total: int
+    rows_done: int
+    finished_at: datetime | None
+    result: RatedOut | None
+
+    @staticmethod
+    def resolve_month(asked: Rerating) -> date:
+        return asked.start.date()
+
+    @staticmethod
+    def resolve_book(asked: Rerating) -> int:
+        return asked.version
+
+    @staticmethod
+    def resolve_result(asked: Rerating) -> dict[str, Any] | None:
+        if asked.result is None:
+            return None
+        return {"whole": asked.result["whole"], **{f"by_{group}": asked.result[group] for group in GROUPS}}
+
+
+class RatingIn(Schema):
+    """The version of a published book, and any day of the month (UTC), this month unless stated."""
+
+    book: int
+    month: date | None = None
+
+
+@router.post(
+    "/revenue/ratings", auth=requires(Scope.ADMIN), response={202: ReratingOut}, operation_id="rerating_create",
+    summary="Rate a month by another price book",
+)  # fmt: skip
+@idempotent
+def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerating]:
+    """Answers at once; a worker rates every usage row of the month again."""
+    return 202, rerating_begin(_book(payload.book), payload.month, principal_get(request).user)
+
+
+@router.get(
+    "/revenue/ratings/{uuid:pk}", auth=requires(Scope.ADMIN), response=ReratingOut, operation_id="rerating_get",
+    summary="A month by another price book",
+)  # fmt: skip
+def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
+    """How far it is, and the result once it is finished."""
+    return get_object_or_404(Rerating, pk=pk)
+
+
+@require_POST
+@platform_admin_required
+def rerating_new(request: HttpRequest) -> HttpResponse:
+    """A month by the published book that the form names."""
+    text = request.POST.get("book", "")
+    book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
+    asked = rerating_begin(book, month_read(request.POST.get("month", "")), principal_get(request).user)
+    return redirect("reports:rerating", pk=asked.pk)
+
+
+@require_GET
+@platform_admin_required
+def rerating_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Progress, then the result by customer, pool and class; htmx asks for the changing part alone."""
+    asked = get_object_or_404(Rerating, pk=pk)
+    name = "reports/_rerating.html" if request.headers.get("HX-Request") else "reports/rerating.html"
+    return render(request, name, {**shown(asked), "api_path": f"/api/v1/revenue/ratings/{pk}"})
+
+
+def shown(asked: Rerating) -> dict[str, Any]:
+    """What the changing part of a page needs."""
+    parts = parts_of(asked)
+    return {
+        "asked": asked,
+        "version": str(asked.version),
+        "parts": parts,
+        "groups": [(one, parts[one]) for one in SHOWN],
+    }
+
+
+def rerating_begin(book: PriceBook, month: date | None, user: User | None) -> Rerating:
+    """Written down, and given to a worker once it is committed."""
+    now = timezone.now()
+    with transaction.atomic():
+        asked = rerating_ask(book=book, month=month_instant(month, now), asked_by=user, now=now)
+        transaction.on_commit(lambda: rerate.delay(pk=str(asked.pk)))
+    return asked
+
+
+def _book(version: int) -> PriceBook:
+    book = PriceBook.objects.filter(version=version).first() if 0 < version < 2**31 else None
+    if book is None:
+        raise Problem(422, "No such price book", "Name the version of a published price book.")
+    return book
