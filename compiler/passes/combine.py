@@ -130,6 +130,7 @@ class _Work:
         self.graph = graph
         self.constants = dict(graph.constants)
         self.types = dict(graph.types)
+        self.joined: dict[tuple[tuple[str, ...], int], str] = {}
 
     def combined(self, group: list[Compute]) -> list[Node]:
         """One contraction for the group and a slice of it for every member."""
@@ -143,8 +144,7 @@ class _Work:
             if along is None:
                 operands.append(first.operands[place])
                 continue
-            parts = [self.graph.constants[node.operands[place].value] for node in group]
-            name = self._constant(first.operands[place].value, np.concatenate(parts, axis=along))
+            name = self._joined(tuple(node.operands[place].value for node in group), along)
             operands.append(replace(first.operands[place], value=name))
         loops = tuple(total if i == column else n for i, n in enumerate(first.loops))
         output = self._name(f"{first.output}~all")
@@ -163,11 +163,15 @@ class _Work:
             at += node.loops[column]
         return nodes
 
-    def _constant(self, base: str, array: Array) -> str:
-        name = self._name(f"{base}~all")
-        self.constants[name] = array
-        self.types[name] = TensorType(self.types[base].dtype, array.shape)
-        return name
+    def _joined(self, parts: tuple[str, ...], along: int) -> str:
+        """The constants in a row; once only, however often the same ones meet (the steps of a recurrent layer)."""
+        if (parts, along) not in self.joined:
+            name = self._name(f"{parts[0]}~all")
+            array: Array = np.concatenate([self.graph.constants[part] for part in parts], axis=along)
+            self.constants[name] = array
+            self.types[name] = TensorType(self.types[parts[0]].dtype, array.shape)
+            self.joined[parts, along] = name
+        return self.joined[parts, along]
 
     def _name(self, name: str) -> str:
         while name in self.types:

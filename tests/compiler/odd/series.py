@@ -137,8 +137,8 @@ def regions(d: Draft) -> None:
     boxes = np.concatenate([corner, corner + d.rng.random((count, 2)) * 4 + 0.3], 1).astype(np.float32)
     given = {"coordinate_transformation_mode": d.one("half_pixel", "output_half_pixel")} if d.opset >= 16 else {}
     d.node("RoiAlign", [a, d.input(boxes), d.input(d.rng.integers(0, 2, count))], mode=d.one("avg", "max"),
-
-           output_height=d.whole(1, 3), output_width=d.whole(1, 3), sampling_ratio=d.whole(0, 2), spatial_scale=d.one(1.0, 0.5), **given)  # fmt: skip
+           output_height=d.whole(1, 3), output_width=d.whole(1, 3), sampling_ratio=d.whole(0, 2),
+           spatial_scale=d.one(1.0, 0.5), **given)  # fmt: skip
 
 
 def fourier(d: Draft) -> None:

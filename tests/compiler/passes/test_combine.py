@@ -135,3 +135,25 @@ def test_a_constant_of_one_element_becomes_a_literal_and_factors_stay_operands()
     assert [o.value for o in node.operands] == [x]
     feed = {"x": np.array([1, -0.0, np.nan, np.inf], "f4")}
     assert same(run(literals(graph), feed)["y"], run(graph, feed)["y"])
+
+
+def test_what_is_combined_in_every_step_of_a_recurrent_layer_is_stored_once():
+    rng = np.random.default_rng(2)
+    weights = [numpy_helper.from_array(rng.standard_normal((8, 8)).astype("f4"), f"w{n}") for n in range(3)]
+    nodes, state, make = [], "x", helper.make_node
+    for step in range(4):
+        nodes += [make("MatMul", [state, f"w{n}"], [f"m{step}{n}"]) for n in range(3)]
+        pairs = ((0, 1), (1, 2), (2, 0))
+        nodes += [make("Mul", [f"m{step}{a}", f"m{step}{b}"], [f"p{step}{a}"]) for a, b in pairs]
+        nodes += [make("Sum", [f"p{step}{n}" for n in range(3)], [f"s{step}"])]
+        state = f"s{step}"
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in ("x", state))
+    imports = [helper.make_opsetid("", 17)]
+    graph = compiler.load(
+        helper.make_model(helper.make_graph(nodes, "steps", [x], [y], weights), opset_imports=imports)
+    )
+    done = optimise(graph, check=verify)
+    assert len(combined_groups(done)) == 4
+    assert sum(a.nbytes for a in done.constants.values()) == 3 * 8 * 8 * 4
+    feed = {"x": rng.standard_normal((1, 8)).astype("f4") / 8}
+    assert same(run(done, feed)[state], run(graph, feed)[state])
