@@ -18,6 +18,8 @@ from compiler.schedule.readers import Order, dense_order, follow, ordered
 from compiler.schedule.sides import Chooser, Pitch, Side, padded
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
+FACTORS = 2  # operands of a contraction that are multiplied
+SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
 @dataclass
@@ -70,6 +72,7 @@ class _Pass:
         self.known, self.pitches = known.orders, known.pitches
         self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.kept = written_in_place(graph)
+        self.scalars = _scalars(graph)
         self.out = Layout(sides=known.sides)
         self.chooser = Chooser(graph, machine, self.out.places)
 
@@ -181,7 +184,16 @@ class _Pass:
         """The padding of what a map or a reduction reads, for its result."""
         largest = max(node.operands, key=lambda o: self.graph.types[o.value].elements, default=None)
         pitch = self.out.pitches.get(largest.value) if largest else None
-        return self._planes(node.output, order, pitch[0]) if pitch and pitch[0] < len(order) else None
+        if node.output in self.scalars:
+            return self._spread(node)
+        return self._planes(node.output, order, pitch[0]) if pitch and 0 < pitch[0] < len(order) else None
+
+    def _spread(self, node: Compute) -> Pitch:
+        """Few results over several lines, each line with the same number of them; None where they fill as many anyway."""
+        size, line = self.graph.types[node.output].dtype.size, self.machine.line_bytes
+        most = line // size
+        each = next((n for n in range(1, most) if most % n == 0 and n * SPREAD >= node.points), most)
+        return (0, line // each) if each < most and node.points > each else None
 
     def _planes(self, name: str, order: Order, dims: int) -> Pitch:
         """Planes of ``dims`` dimensions that end on a line, so that pieces of one do not wait for pieces of the next."""
@@ -214,6 +226,24 @@ def _beside(order: Order, axis: int) -> Order:
     rest = [i for i in order if i != axis]
     at = rest.index(axis - 1) + 1 if axis else 0
     return (*rest[:at], axis, *rest[at:])
+
+
+def _scalars(graph: Graph) -> set[str]:
+    """Results of reductions that somebody takes once for each of many elements (a row's sum, its largest), and nobody as
+    rows or columns of a product."""
+    found = {n.output for n in graph.nodes if isinstance(n, Compute) and n.reducer and not n.is_contraction}
+    found -= {*graph.outputs, *(s.update for s in graph.states)}
+    wide = set()
+    for node in graph.nodes:
+        if not isinstance(node, Compute):
+            found.difference_update(reads_of(node))
+            continue
+        for i, operand in enumerate(node.operands):
+            if node.is_contraction and i < FACTORS:
+                found.discard(operand.value)
+            elif prod(node.loops) >= SPREAD * graph.types[operand.value].elements:
+                wide.add(operand.value)
+    return found & wide
 
 
 def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
