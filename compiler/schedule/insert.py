@@ -49,7 +49,7 @@ class Placement:
 
 class Insertion:
     """One pass over all jobs: the lowest rank first, for one period; no tile before its ``release``, none that ends behind
-    the ``limit``."""
+    the ``limit``. ``patience``: cycles that what planes do not do may wait for a place that leaves no gap."""
 
     def __init__(
         self,
@@ -60,8 +60,9 @@ class Insertion:
         release: Sequence[int] = (),
         copies: int = 1,
         limit: int = NEVER,
+        patience: int = 0,
     ) -> None:
-        self.p, self.rank, self.limit = problem, rank, limit
+        self.p, self.rank, self.limit, self.patience = problem, rank, limit, patience
         self.period = period
         self.span = [period * copies if moves else period for moves in problem.moves]
         self.tracks = {
@@ -130,7 +131,7 @@ class Insertion:
 
     def _clear(self, track: Track, n: int, at: int, beats: int) -> int:
         while True:
-            found = track.find(at, beats)
+            found = track.beside(at, beats, self.patience) if self.patience else track.find(at, beats)
             if found is None:
                 return NEVER
             at = self._mates(n, found)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OBJECTIVES = ("balanced", "latency", "interval")
 PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
+LONGER = 4  # times the search, where the interval is all that counts
+PATIENCE = (16, 8, 4)  # parts of a period that a tile may wait for a place beside another
 
 
 class Repeated(NamedTuple):
@@ -26,6 +28,13 @@ class Repeated(NamedTuple):
     placed: Placement
     period: int
     copies: int
+
+
+class _Way(NamedTuple):
+    """How tiles are placed: none before its ``release``, waiting up to a ``part`` of the period (0: not) to leave no gaps."""
+
+    release: Sequence[int]
+    part: int
 
 
 def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
@@ -40,23 +49,35 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     least = busiest(p, machine, once)
     best = Repeated(once, max(1, once.latency), 1)
     low, wanted = least - 1, least + (best.period - least) // 4
-    allowed = passes(2 * len(p.beats), PERIODS)
-    releases: list[Sequence[int]] = [late, ()]  # as late as the order allows, so that buffers live shortly; or at once
+    allowed = passes(2 * len(p.beats) // (LONGER if objective == "interval" else 1), PERIODS)
+    ways = _ways(late, objective)
     for _ in range(max(FEWEST, allowed)):
         if not low < wanted < best.period:
             break
         limit = _allowed(once.latency, wanted, least, objective)
         placed = None
-        for release in list(releases):
-            placed = placed or _placed(p, machine, rank, wanted, release, copies, limit)
-            if placed is None and allowed == 1 and len(releases) > 1:
-                releases.remove(release)  # the longest programs do not try again what failed
+        for way in list(ways):
+            placed = _placed(p, machine, rank, wanted, way, copies, limit)
+            if placed is not None:
+                ways.remove(way)
+                ways.insert(0, way)  # what did at one period is the first to be tried at the next
+                break
+            if allowed == 1 and len(ways) > 1:
+                ways.remove(way)  # the longest programs do not try again what failed
         if placed is None:
             low = wanted
         else:
             best = Repeated(placed, wanted, taken(p, placed, wanted))
         wanted = (low + best.period) // 2
     return best
+
+
+def _ways(late: Sequence[int], objective: str) -> list[_Way]:
+    """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too."""
+    ways = [_Way(late, 0), _Way((), 0)]
+    if objective == "interval":
+        ways += [_Way(release, part) for part in PATIENCE for release in (late, ())]
+    return ways
 
 
 def _allowed(once: int, period: int, least: int, objective: str) -> int:
@@ -69,10 +90,11 @@ def _allowed(once: int, period: int, least: int, objective: str) -> int:
 
 
 def _placed(
-    p: Problem, machine: Machine, rank: list[int], period: int, release: Sequence[int], copies: int, limit: int
+    p: Problem, machine: Machine, rank: list[int], period: int, way: _Way, copies: int, limit: int
 ) -> Placement | None:
+    patience = period // way.part if way.part else 0
     try:
-        return Insertion(p, machine, rank, period, release, copies, limit).run()
+        return Insertion(p, machine, rank, period, way.release, copies, limit, patience).run()
     except TooShort:
         return None
 

@@ -52,6 +52,22 @@ class Track:
             base, x = base + period, 0
         return None
 
+    def beside(self, at: int, beats: int, patience: int) -> int | None:
+        """As ``find``, or a later cycle, by ``patience`` at most, with no gap between the span and what is taken before or
+        behind it: what is free stays in one piece."""
+        first = self.find(at, beats)
+        if first is None or not self.starts:
+            return first
+        x = first % self.period
+        i = bisect_right(self.starts, x)
+        before = self.ends[i - 1] if i else self.ends[-1] - self.period
+        behind = self.starts[i] if i < len(self.starts) else self.starts[0] + self.period
+        spare = behind - x - beats
+        if before == x or spare <= patience:
+            return first if before == x else first + spare
+        later = self.find(first + behind - x, beats)
+        return later if later is not None and later - first <= patience else first
+
     def hit(self, at: int, beats: int) -> int | None:
         """Where a taken span begins that meets ``[at, at + beats)``; None when all of it is free."""
         starts, ends, period = self.starts, self.ends, self.period

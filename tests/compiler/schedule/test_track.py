@@ -26,8 +26,9 @@ F32 = DType.F32
 @given(
     period=st.integers(1, 40),
     asked=st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.booleans()), max_size=50),
+    patience=st.integers(0, 20),
 )
-def test_a_track_finds_what_a_row_of_cycles_finds(period, asked):
+def test_a_track_finds_what_a_row_of_cycles_finds(period, asked, patience):
     track, taken, spans = Track(period), np.zeros(period, bool), []
 
     def free(at, beats):
@@ -37,6 +38,11 @@ def test_a_track_finds_what_a_row_of_cycles_finds(period, asked):
         expected = next((c for c in range(at, at + period) if free(c, beats)), None)
         assert track.find(at, beats) == expected
         assert track.free(at, beats) == free(at, beats)
+        beside = track.beside(at, beats, patience)
+        assert beside == expected or (expected < beside <= expected + patience and free(beside, beats))
+        if expected is not None and beside != expected:  # it waits only for a place that touches what is taken
+            assert taken[(beside - 1) % period] or taken[(beside + beats) % period]
+            assert not taken[(expected - 1) % period]
         if beats <= period:
             assert track.last(at, beats, 0) == next((c for c in range(at, -1, -1) if free(c, beats)), None)
         if expected is not None:
