@@ -48,6 +48,8 @@ class Plane:
         self.slots = [Track(period) for _ in range(slots)]
         self.banks = [Track(period) for _ in range(banks)]
         self.held: dict[Hashable, Held] = {}
+        # by kind of block: loaded no earlier than at the first cycle, none begins from the second up to the third
+        self.none: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         self.taken: list[tuple[Track, int, int]] = []
         self.before: list[tuple[Hashable, Held | None]] = []
 
@@ -58,6 +60,7 @@ class Plane:
 
     def undo(self) -> None:
         """Give back what was taken since ``begin``."""
+        self.none.clear()
         for track, at, beats in self.taken:
             track.give(at, beats)
         for weights, held in reversed(self.before):
@@ -93,32 +96,51 @@ class Plane:
         return Place(start, None, held.slot)
 
     def _fresh(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
+        """The earliest place with weights of its own. Where blocks of the same kind found none is not looked at again."""
         lead = block.load + block.latency
-        at = max(ready, loadable + lead)
+        kind = (block.beats, block.load, block.latency)
+        low = at = max(ready, loadable + lead)
+        known = self.none.get(kind)
+        if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
+            low, at = known[1], known[2]
+        if at >= before:
+            return None
+        found = None
         for _ in range(TRIES):
             start = self.array.find(at, block.beats)
-            if start is None or start >= before:
+            if start is None:
                 return None
-            load = self.port.last(start - lead, block.load, loadable)
-            if load is None:
-                later = self.port.find(max(loadable, start - lead), block.load)
-                if later is None:
-                    return None
-                at = max(start + 1, later + lead)
-                continue
+            at = start
+            if start >= before:
+                break
+            at, found = self._load(block, start, lead, loadable)
+            if found is not None or at == NEVER:
+                break
+        self.none[kind] = (loadable, low, at)
+        return found
+
+    def _load(self, block: Block, start: int, lead: int, loadable: int) -> tuple[int, Place | None]:
+        """Where weights for products at ``start`` go, as late as they may; or the first start at which there may be a place."""
+        load = self.port.last(start - lead, block.load, loadable)
+        at = start
+        if load is not None:
             filled = load + block.latency
-            length = _end(block, start) - filled
-            best = None
+            length = start + block.beats - filled
             for number, slot in enumerate(self.slots):
-                met = slot.find(filled, length)
-                if met == filled:
-                    return Place(start, load, number)
-                if met is not None and (best is None or met < best):
-                    best = met
-            if best is None:
-                return None
-            at = max(start + 1, best + block.load)
-        return None
+                if slot.free(filled, length):
+                    return start, Place(start, load, number)
+            shortest = block.load + block.beats
+            met = [slot.find(start - block.load, shortest) for slot in self.slots]
+            at = min((m for m in met if m is not None), default=NEVER)
+            if at == NEVER:
+                return NEVER, None
+            at += block.load
+        if load != start - lead:  # no later one before the port is free again
+            later = self.port.find(max(loadable, start - lead), block.load)
+            if later is None:
+                return NEVER, None
+            at = max(at, later + lead)
+        return max(at, start + 1), None
 
     def take(self, block: Block, place: Place, number: int) -> int:
         """Reserve a place; ``number``: of the LOADW. Answers the number of the LOADW that really serves."""
@@ -148,6 +170,7 @@ class Plane:
 
 
 TRIES = 4000  # places looked at for one block
+NEVER = 1 << 62
 
 
 def _end(block: Block, start: int) -> int:
