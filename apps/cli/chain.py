@@ -5,6 +5,7 @@ The file is what the portal hands out: transactions in order, each with the hash
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -40,9 +41,9 @@ def _verify(document: dict[str, Any]) -> list[str]:
         _same(f"{place}, sequence", item["sequence"], number)
         _same(f"{place}, hash of the one before", item["previous"], last)
         _entries(place, item["entries"])
-        usages += _usages(place, item)
         computed = digest_of({"organisation": organisation, **{name: item[name] for name in _HASHED}})
         _same(f"{place}, hash", item["hash"], computed)
+        usages += _usages(place, item)  # by a detail that the hash has vouched for
         hashes[number] = last = computed
     for root in document["roots"]:
         found = hashes.get(root["sequence"])
@@ -61,16 +62,41 @@ def _entries(place: str, entries: dict[str, str]) -> None:
 
 def _usages(place: str, item: dict[str, Any]) -> int:
     """A transaction of usage commits to its rows: one by its digest, many by the digest over all."""
-    rows: list[list[str]] = item.get("usages") or []
-    if not rows:
+    rows = [(str(key), str(digest)) for key, digest in item.get("usages") or []]
+    if not rows and item["kind"] != "usage":
         return 0
     if "rows" in item["detail"]:
-        text = "".join(f"{key} {digest}\n" for key, digest in sorted((key, digest) for key, digest in rows))
-        _same(f"{place}, digest of its usage rows", item["detail"]["rows"], hashlib.sha256(text.encode()).hexdigest())
+        if item["detail"]["rows"] != _over(rows):
+            raise _culprit(place, item["detail"], rows)
+        _same(f"{place}, number of its usage rows", len(rows), item["detail"]["count"])
     else:
         _same(f"{place}, number of its usage rows", len(rows), 1)
         _same(f"{place}, digest of usage row {rows[0][0]}", rows[0][1], item["detail"]["usage"])
     return len(rows)
+
+
+def _over(rows: list[tuple[str, str]]) -> str:
+    """SHA-256 over the lines "<key> <digest>" in the order of keys."""
+    return hashlib.sha256("".join(f"{key} {digest}\n" for key, digest in sorted(rows)).encode()).hexdigest()
+
+
+def _culprit(place: str, detail: dict[str, Any], rows: list[tuple[str, str]]) -> Difference:
+    """The first row that is not as it was: a batch keeps a leaf for each (the digest over its one line), so the one that
+    was altered is told from the others."""
+    if "leaves" not in detail:
+        named = f" {rows[0][0]}" if len(rows) == 1 else "s"
+        return Difference(f"{place}, digest of usage row{named}", detail["rows"], _over(rows))
+    packed = base64.b64decode(detail["leaves"]).hex()
+    leaves = [packed[at : at + 64] for at in range(0, len(packed), 64)]
+    there = {_over([row]): row[0] for row in rows}
+    known = set(leaves)
+    for leaf, key in there.items():
+        if leaf not in known:
+            return Difference(f"{place}, usage row {key} (altered, or added)", leaf, "none of the batch's leaves")
+    gone = next((number for number, leaf in enumerate(leaves, 1) if leaf not in there), 0)
+    if gone:
+        return Difference(f"{place}, row {gone} of {len(leaves)} in the order of keys", "none", leaves[gone - 1])
+    return Difference(f"{place}, digest of its usage rows", detail["rows"], _over(rows))
 
 
 def _same(place: str, stated: object, computed: object) -> None:

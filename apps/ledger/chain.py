@@ -16,7 +16,7 @@ from django.db.models.functions import TruncDate
 from apps.ledger.identity import identity
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
 from apps.ledger.posting import entries_text, hash_again
-from apps.ledger.usage import leaves_of, payload_of, rows_digest, stamp
+from apps.ledger.usage import leaf_of, leaves_of, payload_of, rows_digest, stamp
 from apps.pricing.rating import Rating, canonical_json, digest_of, exact_sum
 
 AT_ONCE = 20  # transactions; one may have a thousand usage rows
@@ -131,23 +131,23 @@ def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
 
 def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
     """Which row the transaction does not know, or what is missing: in words, and the row itself."""
-    leaves = leaves_of(posted.detail.get("leaves", ""))
-    ordered = sorted(rows, key=lambda row: row.idempotency_key)
-    if len(ordered) == len(leaves):
-        strange = [row for row, leaf in zip(ordered, leaves, strict=True) if row.payload_digest != leaf]
+    if "leaves" in posted.detail:
+        leaves = leaves_of(posted.detail["leaves"])
+        there = {leaf_of(row.idempotency_key, row.payload_digest): row for row in rows}
+        known = set(leaves)
+        strange = [row for leaf, row in there.items() if leaf not in known]
+        gone = [number for number, leaf in enumerate(leaves, 1) if leaf not in there]
     else:
-        strange = [row for row in ordered if row.payload_digest not in leaves] if leaves or len(rows) == 1 else []
+        leaves, strange, gone = [posted.idempotency_key], rows, [] if rows else [1]
     if strange:
         row = strange[0]
         return f"usage row {row.pk} ({row.idempotency_key}) was rewritten together with its digest, or added", row
-    there = {row.payload_digest for row in rows}
-    gone = [number for number, leaf in enumerate(leaves, 1) if leaf not in there]
     if gone:
         return (
-            f"row {gone[0]} of {len(leaves)} in the order of keys, with digest {leaves[gone[0] - 1]}, is gone",
+            f"row {gone[0]} of {len(leaves)} in the order of keys, known as {leaves[gone[0] - 1]}, is gone",
             posted,
         )
-    return "one was rewritten, added or removed", posted
+    return "their number or their common digest was rewritten", posted
 
 
 def _transactions(organisation_id: UUID) -> Iterator[Transaction]:

@@ -111,7 +111,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 def _insert(posted: Transaction) -> None:
     """Write the row of a transaction; the model's own way takes four times as long."""
-    values = [
+    values: list[Any] = [
         posted.id, posted.organisation_id, posted.sequence, posted.kind, posted.idempotency_key, posted.subject,
         json.dumps(posted.detail), posted.at, posted.previous_hash, posted.hash,
     ]  # fmt: skip
@@ -145,9 +145,12 @@ def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[Acco
         "transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject,
         **({"rows": posted.detail["count"]} if "count" in posted.detail else {}),
     }  # fmt: skip
-    head = [chain.sequence, chain.hash, organisation_id]
+    values: list[Any] = [
+        chain.sequence, chain.hash, organisation_id,
+        organisation_id, f"ledger.{posted.kind}", json.dumps(payload), posted.at,
+    ]  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(_TOLD, [*head, organisation_id, f"ledger.{posted.kind}", json.dumps(payload), posted.at])
+        cursor.execute(_TOLD, values)
     failpoint("ledger.outbox")
 
 

@@ -102,14 +102,19 @@ def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
+def leaf_of(key: str, digest: str) -> str:
+    """SHA-256 over one such line: it stands for the row, its key and its content."""
+    return rows_digest([(key, digest)])
+
+
 def leaves_text(rows: Iterable[tuple[str, str]]) -> str:
-    """The payload digests themselves in the order of their keys, 32 bytes each, as base64: what names the one row of a
-    batch that was rewritten together with its own digest."""
-    return base64.b64encode(bytes.fromhex("".join(digest for _, digest in sorted(rows)))).decode()
+    """The rows' leaves in the order of their keys, 32 bytes each, as base64: what names the one row of a batch that was
+    rewritten together with its own digest."""
+    return base64.b64encode(bytes.fromhex("".join([leaf_of(*row) for row in sorted(rows)]))).decode()
 
 
 def leaves_of(text: str) -> list[str]:
-    """The payload digests of `leaves_text`, in hexadecimal."""
+    """The leaves of `leaves_text`, in hexadecimal."""
     packed = base64.b64decode(text).hex()
     return [packed[at : at + 64] for at in range(0, len(packed), 64)]
 

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from apps.cli.main import RIGHT, UNUSABLE, WRONG, main
+from apps.ledger.chain import chain_json
 from apps.ledger.models import Transaction, UsageRow
-from apps.ledger.services import hold_release
+from apps.ledger.services import hold_release, usage_post_batch
+from apps.ledger.usage import leaves_text
 from apps.pricing.rating import decimal_text
 from tests.cast import Cast
-from tests.ledger.money import NOW, held, used
+from tests.ledger.money import NOW, held, usage, used
 
 pytestmark = pytest.mark.django_db
 
@@ -88,6 +90,52 @@ def test_the_first_row_that_was_changed_is_named(
     spoil(changed)
     assert _run(tmp_path, changed) == WRONG
     assert said in capsys.readouterr().out
+
+
+@pytest.fixture
+def batch(cast: Cast) -> dict[str, Any]:
+    """Five leases posted at once, as the document that the product hands out."""
+    hold = held(cast.organisation)
+    usage_post_batch([usage(hold, key=f"lease:{number}", cycles=number) for number in range(5)], now=NOW)
+    document: dict[str, Any] = json.loads("".join(chain_json(cast.organisation.id)))
+    return document
+
+
+def _rows(document: dict[str, Any]) -> list[list[str]]:
+    rows: list[list[str]] = document["transactions"][1]["usages"]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda rows: rows[3].__setitem__(1, "0" * 64), "usage row lease:3 (altered"),
+        (lambda rows: rows[1].__setitem__(0, "lease:9"), "usage row lease:9 (altered"),
+        (lambda rows: rows[0].__setitem__(1, rows[4][1]), "usage row lease:0 (altered"),
+        (lambda rows: rows.append(["lease:7", "0" * 64]), "usage row lease:7 (altered, or added)"),
+        (lambda rows: rows.append(list(rows[2])), "digest of its usage rows"),
+        (lambda rows: rows.pop(2), "row 3 of 5 in the order of keys"),
+        (lambda rows: rows.clear(), "row 1 of 5 in the order of keys"),
+    ],
+)
+def test_the_one_row_of_a_batch_that_was_altered_is_named(
+    batch: dict[str, Any], tmp_path: Path, spoil: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(tmp_path, batch) == RIGHT
+    spoil(_rows(batch))
+    assert _run(tmp_path, batch) == WRONG
+    assert said in capsys.readouterr().out
+
+
+def test_a_leaf_cannot_be_altered_together_with_its_row(
+    batch: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = _rows(batch)[3]
+    row[1] = "0" * 64
+    batch["transactions"][1]["detail"]["leaves"] = leaves_text((key, digest) for key, digest in _rows(batch))
+    assert _run(tmp_path, batch) == WRONG
+    assert "transaction 2" in (said := capsys.readouterr().out)
+    assert ", hash" in said
 
 
 def test_what_is_no_chain_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

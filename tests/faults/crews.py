@@ -40,11 +40,14 @@ class Crewed:
         self.worker = self.crew.start(*queues, environment=self.settings, include=ERRANDS)
 
     def survive(self, point: str, marker: Path) -> list[str]:
-        """Kill the worker's process at `point` amid one more job, let everything go on; what is not equal then."""
+        """Kill the worker's process at `point` amid one more job, let everything go on; what is not equal then.
+
+        Armed before the job is there: its leases are offered at once, and a worker with nothing else to do has run both
+        before another message reaches it.
+        """
+        for task, kwargs in (("done", {}), ("arm", {"point": point, "marker": str(marker)})):  # done: of the last point
+            current_app.send_task(f"{ERRANDS}.{task}", kwargs=kwargs).get(timeout=TASK_SECONDS)
         self.works.begin()
-        current_app.send_task(f"{ERRANDS}.arm", kwargs={"point": point, "marker": str(marker)}).get(
-            timeout=TASK_SECONDS
-        )
         for number in range(ROUNDS):
             self._turn(is_later=number > 0)
             left = differences(self.works)

@@ -27,7 +27,7 @@ from apps.ledger.services import (
     transaction_reverse,
     usage_post_batch,
 )
-from apps.ledger.usage import leaves_of, leaves_text, payload_of, rows_digest
+from apps.ledger.usage import leaf_of, leaves_of, leaves_text, payload_of, rows_digest
 from apps.pricing.rating import digest_of, exact_sum
 from apps.registry.models import Project
 from tests.cast import Cast
@@ -47,7 +47,8 @@ def test_many_rows_are_one_transaction_that_carries_their_digest(cast: Cast) -> 
         "rows": rows_digest((one.idempotency_key, one.digest) for one in rows), "count": 9,
         "leaves": leaves_text((one.idempotency_key, one.digest) for one in rows),
     }  # fmt: skip
-    assert leaves_of(posted.transaction.detail["leaves"]) == [one.digest for one in rows]  # in the order of their keys
+    leaves = [leaf_of(one.idempotency_key, one.digest) for one in rows]  # in the order of their keys
+    assert leaves_of(posted.transaction.detail["leaves"]) == leaves
     assert posted.transaction.usages.count() == 9
     assert balance_of(cast.organisation.id, "accrued", "EUR") == rating(45).amount
     assert OutboxRow.objects.filter(topic="ledger.usage").get().payload["rows"] == 9

@@ -9,6 +9,7 @@ from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
 from apps.ledger.chain import chain_json, chain_verify, day_roots, roots_store
+from apps.ledger.identity import identity
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
 from apps.ledger.selectors import reconcile
 from apps.ledger.services import hold_release, usage_post_batch
@@ -98,6 +99,19 @@ def test_a_row_that_is_rewritten_together_with_its_digest_is_named(cast: Cast, a
     row = UsageRow.objects.get(idempotency_key="lease:1")
     assert (found.broken_at, found.row) == (2, f"ledger_usagerow {row.pk}")
     assert "(lease:1) was rewritten together with its digest" in found.reason
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_row_that_got_another_key_and_its_id_is_named(cast: Cast, alone: bool) -> None:
+    hold = held(cast.organisation)
+    keys = ["lease:1"] if alone else ["lease:0", "lease:1", "lease:2"]
+    usage_post_batch([usage(hold, key=key) for key in keys], now=NOW)
+    other = identity(cast.organisation.id, "usage", "lease:9")  # stands last in the order of keys, not second
+    _behind_its_back(
+        "UPDATE ledger_usagerow SET id = %s, idempotency_key = 'lease:9' WHERE idempotency_key = 'lease:1'", other
+    )
+    found = chain_verify(cast.organisation.id)
+    assert (found.broken_at, found.row) == (2, f"ledger_usagerow {other}")
 
 
 def test_rows_whose_contents_changed_places_and_a_row_that_is_gone_are_named(cast: Cast) -> None:

@@ -175,7 +175,9 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
         if hold.posted == hold.amount:
             hold.state = HoldState.POSTED.value
         changed.append(hold)
-    values = [now, [one.id for one in changed], [one.posted for one in changed], [one.state for one in changed]]
+    values: list[Any] = [
+        now, [one.id for one in changed], [one.posted for one in changed], [one.state for one in changed],
+    ]  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_CONSUMED, values)
     _shares_consume(holds, fresh)
