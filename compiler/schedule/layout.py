@@ -16,6 +16,7 @@ from compiler.isa.machine import Machine
 from compiler.schedule.place import Place, ordered_strides, row_major
 from compiler.schedule.readers import Order, dense_order, follow, ordered
 from compiler.schedule.sides import Chooser, Pitch, Side, padded
+from compiler.schedule.streams import Stream
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
 FACTORS = 2  # operands of a contraction that are multiplied
@@ -74,7 +75,7 @@ class _Pass:
         self.kept = written_in_place(graph)
         self.scalars = _scalars(graph)
         self.out = Layout(sides=known.sides)
-        self.chooser = Chooser(graph, machine, self.out.places)
+        self.chooser = Chooser(graph, machine, self.out.places, Stream(graph, machine))
 
     def run(self) -> Layout:
         graph = self.graph

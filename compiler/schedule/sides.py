@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from compiler.ir.graph import Graph
     from compiler.ir.types import DType
     from compiler.isa.machine import Machine
+    from compiler.schedule.streams import Stream
 
 Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, and to a multiple of how many bytes
 LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
@@ -91,30 +92,39 @@ def fits_plane(node: Compute, graph: Graph, machine: Machine) -> bool:
 class Chooser:
     """Chooses sides node by node; ``places`` holds what is already placed."""
 
-    def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place]):
+    def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place], stream: Stream) -> None:
         self.graph, self.machine, self.places = graph, machine, places
         self.readers = Readers(graph, machine, places)
         self.chosen: dict[str, Order] = {}
+        self.stream = stream
 
     def choose(self, node: Compute) -> Side:
         """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
-        found: list[tuple[int, int, Side]] = []
         sides = self._sides(node)
         first = self.readers.joined.get(node.output, "")  # of a join's first part, where the others go too
         sides = [s for s in sides if s.order == self.chosen.get(first)] or sides
         if len(sides) == 1:
             return sides[0]
-        for side in sides:
-            place = self._place(node.output, side)
-            cost = self._cost(node, side.stationary, {node.output: place})
-            cost += self.readers.cost(node.output, place, self._contraction)
-            data = node.operands[side.stationary].value not in self.graph.constants
-            if data:  # its weights cannot be loaded ahead
-                cost += cost // 8 + self.machine.weights.latency
-            found.append((cost, len(found), side))
-        best = min(found, key=lambda f: f[:2])[2]
+        priced = sorted((self._priced(node, side), at) for at, side in enumerate(sides))
+        least, best = priced[0][0], sides[priced[0][1]]
+        if not self._fixed(node, best):
+            streamed = next(((cost, sides[at]) for cost, at in priced if self._fixed(node, sides[at])), None)
+            if streamed and self.stream.follows(node, best.stationary, streamed[0] - least):
+                best = streamed[1]
         self.chosen[node.output] = best.order
         return best
+
+    def _fixed(self, node: Compute, side: Side) -> bool:
+        """Whether a constant stays in the planes."""
+        return node.operands[side.stationary].value in self.graph.constants
+
+    def _priced(self, node: Compute, side: Side) -> int:
+        """Cycles of a contraction and of those who read its result."""
+        place = self._place(node.output, side)
+        cost = self._cost(node, side.stationary, {node.output: place})
+        if not self._fixed(node, side):  # its weights cannot be loaded ahead
+            cost += cost // 8 + self.machine.weights.latency
+        return cost + self.readers.cost(node.output, place, self._contraction)
 
     def _contraction(self, reader: Compute, override: dict[str, Place]) -> int | None:
         """Cycles of a reader on the planes; None when it cannot go there."""

@@ -1,0 +1,56 @@
+"""Layers behind a link: while an image comes in, planes have cycles to spare, and what counts is how soon a layer follows.
+
+With the image's pixels as weights a layer takes few passes, but each waits for as many pixels as a plane holds; with the
+filters as weights it follows the image row by row. The second is chosen as long as its further cycles are among those for
+which the planes would wait for the link anyway.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.graph import Compute
+from compiler.schedule.sides import factor_types, fits_plane, roles
+
+if TYPE_CHECKING:
+    from compiler.ir.graph import Graph
+    from compiler.isa.machine import Machine
+
+
+class Stream:
+    """``cycles`` for which the inputs come in, and how many of them are left to spend on planes (``spare``)."""
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self.graph, self.machine = graph, machine
+        rate = machine.link_in.bytes_per_cycle if machine.link_in.instances else 0
+        size = sum(graph.types[name].bytes for name in graph.inputs)
+        self.cycles = size // rate if rate else 0
+        self.spare = self.cycles - sum(self._work(node) for node in graph.nodes if isinstance(node, Compute))
+
+    def _work(self, node: Compute) -> int:
+        """Cycles of all planes together for a contraction, the cheaper factor staying."""
+        if self.cycles <= 0 or not (node.is_contraction and fits_plane(node, self.graph, self.machine)):
+            return 0
+        return min(self._passes(node, side) for side in (0, 1)) // self.machine.matrix.instances
+
+    def _passes(self, node: Compute, stationary: int) -> int:
+        r = roles(node, stationary)
+        depth, width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value]
+        batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
+        return batch * m * -(-n // width) * -(-k // depth)
+
+    def follows(self, node: Compute, stationary: int, further: int) -> bool:
+        """Whether a contraction should follow the image although that takes so many ``further`` cycles, which are then
+        spent; ``stationary``: the factor that takes fewer, of which a plane's width has to be there first."""
+        if not 0 <= further <= self.spare:
+            return False
+        columns = prod(node.loops[i] for i in roles(node, stationary).columns)
+        width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value][1]
+        if self.cycles * min(columns, width) // max(1, columns) < WORTH * further:
+            return False
+        self.spare -= further
+        return True
+
+
+WORTH = 2  # cycles that a layer waits less for every further cycle of planes
