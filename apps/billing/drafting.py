@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
 from apps.billing.adjusting import Adjustment, adjustments_of, shortfalls_of
-from apps.billing.models import BillingProfile, Invoice, TaxScheme
+from apps.billing.models import BillingProfile, Invoice, InvoiceState, TaxScheme
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import (
     Payable,
@@ -98,9 +98,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
         return None
     exponent, currency = document.currency.exponent, document.currency.code
     invoices = Invoice.objects.filter(organisation=organisation).order_by("-sequence")
-    previous, last = invoices.first(), invoices.filter(currency=currency).first()
-    lines = _lines(rows)
-    carried_in = last.carried_out if last else Decimal(0)
+    previous, lines, carried_in = invoices.first(), _lines(rows), carried_open(organisation, currency)
     amounts = [line.rating.amount for line in lines]
     adjustments = adjustments_of(
         organisation=organisation, book=document, ratings=[line.rating for line in lines], carried_in=carried_in,
@@ -116,9 +114,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
     usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
-        period_start=previous.period_end
-        if previous
-        else min((row.created_at for row in rows), default=organisation.created_at),
+        period_start=_period_start(organisation, rows),
         period_end=until,
         currency=currency,
         exponent=exponent,
@@ -135,6 +131,21 @@ def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | Non
         previous=previous,
         contracts=tuple((contract, usages[contract.id]) for contract in contracts),
     )
+
+
+def carried_open(organisation: Organisation, currency: str) -> Decimal:
+    """What invoices that stand carried on and none has taken: of a chain that is whole, what the last one carries out."""
+    standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
+    carried = standing.values_list("carried_out", "carried_in")
+    return exact_sum(amount for out, into in carried for amount in (out, into.copy_negate()))
+
+
+def _period_start(organisation: Organisation, rows: Sequence[UsageRow]) -> datetime:
+    """Where the last invoice that stands ends, or earlier, when usage of a void one is invoiced again."""
+    standing = Invoice.objects.filter(organisation=organisation).exclude(state=InvoiceState.VOID)
+    last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
+    begins = [row.created_at for row in rows] + ([last] if last else [])
+    return min(begins, default=organisation.created_at)
 
 
 def _book(organisation: Organisation, rows: Sequence[UsageRow], until: datetime) -> PriceBookDocument | None:

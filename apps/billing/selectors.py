@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
 
 from apps.accounts.models import Organisation
 from apps.billing.models import WAITING, Invoice, InvoicedUsage, InvoiceLine
@@ -106,9 +106,9 @@ def reconcile_all(organisation: Organisation) -> FullReconciliation:
     ledger = reconcile(organisation.id)
     differences = list(ledger.differences)
     rows = UsageRow.objects.filter(organisation=organisation)
-    invoiced = exact_sum(
-        InvoiceLine.objects.filter(invoice__organisation=organisation).values_list("amount", flat=True)
-    )
+    claims = InvoicedUsage.objects.filter(line=OuterRef("pk"))
+    lines = InvoiceLine.objects.filter(Exists(claims), invoice__organisation=organisation)
+    invoiced = exact_sum(lines.values_list("amount", flat=True))
     waiting = rows.filter(invoiced__isnull=True).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
     if exact_sum([invoiced, waiting]) != ledger.metered:
         differences.append(

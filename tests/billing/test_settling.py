@@ -124,6 +124,10 @@ def test_void_and_write_off_end_an_invoice(cast: Cast, market: Market) -> None:
     first, second = _invoice(cast, market), _invoice(cast, market)
     assert invoice_void(invoice_id=first.id, reason="wrong address", actor=None, now=LATER).state == "void"
     assert CreditNote.objects.get().total == first.due
+    third = invoice_issue(organisation=cast.organisation, actor=None, now=LATER + timedelta(hours=1))
+    assert (third.net, third.period_start) == (first.net, first.period_start), "its usage is invoiced again"
+    assert [line["usage"] for line in third.document["lines"]] == [line["usage"] for line in first.document["lines"]]
+    _pay(cast, third, "5.63", "b")
     _pay(cast, second, "1.00", "a")
     with pytest.raises(Problem, match="is settled"):
         invoice_void(invoice_id=second.id, reason="x", actor=None, now=LATER)

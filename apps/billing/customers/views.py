@@ -120,7 +120,8 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _end(action: str, reason: str, given: dict[str, Any]) -> str:
     """Do what was chosen; what to tell."""
     if action == "void":
-        return f"Invoice {services.invoice_void(reason=reason, **given).number} is void; a credit note takes it back."
+        number = services.invoice_void(reason=reason, **given).number
+        return f"Invoice {number} is void; a credit note takes it back, and its usage may be invoiced again."
     if action == "write-off":
         return f"What was open of invoice {services.invoice_write_off(reason=reason, **given).number} is written off."
     return f"Invoice {services.invoice_collect(**given).number} is given to collection."

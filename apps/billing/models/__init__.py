@@ -8,6 +8,7 @@ from apps.billing.models.credits import (
     CreditNoteLine,
     CreditUse,
     GrantKind,
+    ReleasedUsage,
 )
 from apps.billing.models.invoices import (
     WAITING,
@@ -56,6 +57,7 @@ __all__ = [
     "OutboxWork",
     "Payment",
     "PushState",
+    "ReleasedUsage",
     "Settlement",
     "SettlementKind",
     "StripeCheck",

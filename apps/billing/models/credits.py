@@ -10,6 +10,7 @@ from django.db import models
 
 from apps.accounts.models import Organisation
 from apps.billing.models.invoices import Invoice, InvoiceLine, amount_field
+from apps.ledger.models import UsageRow
 
 
 class GrantKind(models.TextChoices):
@@ -107,6 +108,22 @@ class CreditNoteLine(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}. {self.share}"
+
+
+class ReleasedUsage(models.Model):
+    """That a usage row was on an invoice which is void; it may be, or is, on another one since."""
+
+    usage = models.ForeignKey(UsageRow, on_delete=models.PROTECT, related_name="released")
+    line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="released")
+    credit_note = models.ForeignKey(CreditNote, on_delete=models.PROTECT, related_name="released")
+
+    organisation_path: ClassVar[str] = "line__invoice__organisation"
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["usage", "line"], name="releasedusage_once")]
+
+    def __str__(self) -> str:
+        return f"{self.usage_id} from {self.line_id}"
 
 
 class CreditUse(models.Model):

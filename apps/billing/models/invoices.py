@@ -184,7 +184,7 @@ class InvoiceLine(models.Model):
 
 
 class InvoicedUsage(models.Model):
-    """That a usage row is on an invoice, and on which line. At most once, for ever."""
+    """That a usage row is on an invoice, and on which line: at most once. Only an invoice that is void lets go of it."""
 
     usage = models.OneToOneField(UsageRow, on_delete=models.PROTECT, primary_key=True, related_name="invoiced")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="usages")

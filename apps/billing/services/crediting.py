@@ -26,9 +26,9 @@ from apps.billing.models import (
     SettlementKind,
 )
 from apps.billing.outbox import outbox_write
-from apps.billing.services.settling import invoice_lock, settle, tell
+from apps.billing.services.settling import invoice_lock, settle
 from apps.ledger.identity import identity
-from apps.ledger.models import AccountKind
+from apps.ledger.models import AccountKind, Entry
 from apps.ledger.posting import transaction_post
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
@@ -93,34 +93,19 @@ def credit_note_issue(
     invoice's tax. What was open is settled, the rest is the customer's balance. Raises Problem.
     """
     invoice = invoice_lock(invoice_id)
-    return _issue(invoice, parts, reason, actor, now, final=InvoiceState.PAID)
+    return note_write(invoice, parts, reason, actor, now)
 
 
-@transaction.atomic
-def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Take an unpaid invoice back whole, by a credit note. Raises Problem when something of it was settled."""
-    invoice = invoice_lock(invoice_id)
-    if not invoice.is_waiting or invoice.open != invoice.due:
-        raise Problem(
-            409,
-            "Not voided",
-            f"Something of invoice {invoice.number} is settled; issue a credit note.",
-            kind="invoice-settled",
-        )
-    _issue(invoice, None, reason, actor, now, final=InvoiceState.VOID)
-    tell(invoice, "invoice.voided", now=now)
-    return invoice
-
-
-def _issue(
+def note_write(
     invoice: Invoice,
     asked: Mapping[int, Decimal] | None,
     reason: str,
     actor: User | None,
     now: datetime,
     *,
-    final: InvoiceState,
+    final: InvoiceState = InvoiceState.PAID,
 ) -> CreditNote:
+    """Write, post and settle a credit note over a locked invoice; one that makes it void reverses how it was issued."""
     if not reason.strip():
         raise Problem(422, "Reason missing", "Say on the credit note why it is issued.", kind="credit-note")
     if invoice.state == InvoiceState.WRITTEN_OFF:
@@ -128,7 +113,9 @@ def _issue(
     parts = _parts(invoice, asked)
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
-    _post(note, invoice, parts, settled, now)
+    is_void = final == InvoiceState.VOID
+    amounts = issue_reversed(invoice) if is_void else _amounts(note, invoice, parts, settled)
+    _post(note, amounts, now)
     _credits_return(invoice, parts, now)
     if settled:
         settle(invoice, settled, SettlementKind.CREDIT_NOTE, now=now, credit_note=note, final=final)
@@ -271,9 +258,9 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
     return note
 
 
-def _post(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, now: datetime) -> None:
-    """The reversal: income comes back exactly, what rounding had moved of it too."""
-    amounts = {
+def _amounts(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal) -> dict[AccountKind, Decimal]:
+    """Income comes back exactly, what rounding had moved of it too."""
+    amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
         AccountKind.TAX: note.tax,
         AccountKind.RECEIVABLE: settled.copy_negate(),
@@ -282,6 +269,19 @@ def _post(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decima
     for part in parts:
         account = _account(invoice, part)
         amounts[account] = exact_sum([amounts.get(account, Decimal(0)), part.amount])
+    return amounts
+
+
+def issue_reversed(invoice: Invoice) -> dict[AccountKind, Decimal]:
+    """What issuing the invoice posted, the other way round: its usage is accrued again, its adjustments undone."""
+    issued = Entry.objects.filter(
+        transaction__organisation_id=invoice.organisation_id, transaction__idempotency_key=f"invoice:{invoice.id}:issue"
+    )
+    entries = issued.order_by("id").values_list("account__kind", "amount")
+    return {AccountKind(kind): amount.copy_negate() for kind, amount in entries}
+
+
+def _post(note: CreditNote, amounts: dict[AccountKind, Decimal], now: datetime) -> None:
     transaction_post(
         organisation_id=note.organisation_id,
         kind="credit-note",
@@ -289,7 +289,7 @@ def _post(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decima
         subject=f"credit note {note.number}",
         currency=note.currency,
         amounts=amounts,
-        detail={"digest": note.digest, "invoice": invoice.number},
+        detail={"digest": note.digest, "invoice": note.invoice.number},
         now=now,
     )
 

@@ -1,0 +1,44 @@
+"""Void: an invoice that should not have been issued is undone, and what it was about may be invoiced again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.billing.models import CreditNote, Invoice, InvoicedUsage, InvoiceState, ReleasedUsage
+from apps.billing.services.crediting import note_write
+from apps.billing.services.settling import invoice_lock, tell
+
+
+@transaction.atomic
+def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
+    """Undo an unpaid invoice by a credit note over all of it, and free its usage: the next draft takes it.
+
+    To give the usage away instead, issue a credit note over everything. Raises Problem when something of it was settled.
+    """
+    invoice = invoice_lock(invoice_id)
+    if not invoice.is_waiting or invoice.open != invoice.due:
+        raise Problem(
+            409,
+            "Not voided",
+            f"Something of invoice {invoice.number} is settled; issue a credit note.",
+            kind="invoice-settled",
+        )
+    note = note_write(invoice, None, reason, actor, now, final=InvoiceState.VOID)
+    _release(invoice, note)
+    tell(invoice, "invoice.voided", now=now)
+    return invoice
+
+
+def _release(invoice: Invoice, note: CreditNote) -> None:
+    """That the rows were on this invoice is kept; the claim itself ends, which the database allows for no other reason."""
+    claims = InvoicedUsage.objects.filter(line__invoice=invoice)
+    ReleasedUsage.objects.bulk_create(
+        ReleasedUsage(usage_id=usage, line_id=line, credit_note=note)
+        for usage, line in claims.order_by("usage_id").values_list("usage_id", "line_id")
+    )
+    claims.delete()
