@@ -92,15 +92,69 @@ def placed(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int) 
     return Common(Stream(s.dtype, phase, (), s.g1, s.g2, s.guards), form.rows, form.inner), line
 
 
-def lines(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int, kind: str) -> Touched:
-    """What ``flow.touched(flow.runs(...))`` finds for the piece. The arrays of rows (or points) are not to be changed."""
-    base, second, third, guards = _cuts(stream, g0, rows, inner)
-    line, phase = divmod(base, line_bytes)
-    found = _found(
-        stream.dtype, phase, second.left, third.left, guards, second.start, rows[1], third.start, inner[1],
-        line_bytes, kind,
-    )  # fmt: skip
-    return Touched(found.lines + line, found.first, found.last)
+class _Part(NamedTuple):
+    """A range of one group: bytes moved, what is left of it, and per guard what the steps add and how far the rest reaches."""
+
+    moved: int
+    left: Nest
+    start: int
+    guards: tuple[tuple[int, int, int, tuple[int, ...]], ...]
+
+
+class Pieces:
+    """Where pieces of one stream lie: tiles that share their rows, or their inner points, share what is known of those."""
+
+    def __init__(self, stream: Stream, line_bytes: int) -> None:
+        self._stream, self._line_bytes = stream, line_bytes
+        self._groups = (stream.g0, stream.g1, stream.g2)
+        self._parts: dict[tuple[int, int, int], _Part] = {}
+
+    def lines(self, g0: int, rows: Range, inner: Range, kind: str) -> Touched:
+        """What ``flow.touched(flow.runs(...))`` finds for a piece. The arrays of rows (or points) are not to be changed."""
+        s = self._stream
+        first = self._part(0, g0 if s.g0 else 0, 1)
+        second, third = self._part(1, *rows), self._part(2, *inner)
+        guards: tuple[Guard, ...] = ()
+        if s.guards:
+            guards = _excluding(s.guards, first, second, third)
+        line, phase = divmod(s.base + first.moved + second.moved + third.moved, self._line_bytes)
+        found = _found(
+            s.dtype, phase, second.left, third.left, guards, second.start, rows[1], third.start, inner[1],
+            self._line_bytes, kind,
+        )  # fmt: skip
+        return Touched(found.lines + line, found.first, found.last)
+
+    def _part(self, group: int, start: int, count: int) -> _Part:
+        key = (group, start, count)
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = self._cut(group, start, count)
+        return found
+
+    def _cut(self, group: int, start: int, count: int) -> _Part:
+        nest = self._groups[group]
+        steps, moved, left, begin = cut(nest, start, count)
+        at = sum(len(g) for g in self._groups[:group])
+        guards = []
+        for guard in self._stream.guards:
+            c = guard.coefficients[at : at + len(nest)]
+            rest = c[len(c) - len(left) :] if group else ()
+            reach = [(loop.extent - 1) * n for loop, n in zip(left, rest, strict=True)] if group else []
+            low, high = sum(n for n in reach if n < 0), sum(n for n in reach if n > 0)
+            guards.append((sum(s * n for s, n in zip(steps, c, strict=True)), low, high, rest))
+        return _Part(moved, left, begin, tuple(guards))
+
+
+def _excluding(guards: tuple[Guard, ...], *parts: _Part) -> tuple[Guard, ...]:
+    """Guards that may exclude something of a piece made of these parts, counted from the steps taken."""
+    found = []
+    for guard, (at, _, _, _), (rows, low1, high1, rest1), (inner, low2, high2, rest2) in zip(
+        guards, *(part.guards for part in parts), strict=True
+    ):
+        offset = guard.offset + at + rows + inner
+        if offset + low1 + low2 < 0 or offset + high1 + high2 >= guard.extent:
+            found.append(Guard(guard.extent, offset, rest1 + rest2))
+    return tuple(found)
 
 
 @lru_cache(maxsize=KEPT)

@@ -156,8 +156,9 @@ def _chain(
         tiler.tiles.append(make(tiler.space, load, stationary))
         flags = (_FIRST if number == 0 else 0) | (_LAST if number == len(k_tiles) - 1 else 0)
         row = 0
+        alike = _matmul(f, batch, rows[0], k, columns, flags)._replace(source=tiler.source, offset=on)
         for piece in rows:
-            product = _matmul(f, batch, piece, k, columns, flags)._replace(row=row, source=tiler.source, offset=on)
+            product = alike._replace(row=row, start1=piece[0], count1=piece[1])
             step.uses.append(len(tiler.tiles))
             tiler.tiles.append(make(tiler.space, product, values, node.output if flags & _LAST else ""))
             row += piece[1] if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own

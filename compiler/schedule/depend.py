@@ -37,12 +37,18 @@ def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: l
     tables = {value: _table(tiles, numbers) for value, numbers in written.items()}
     load = {use: step.load for chain in chains for step in chain for use in step.uses}
     found: list[Edges] = []
+    known: dict[tuple[str, int, int], Edges] = {}  # by value, lines and when they are read: tiles share what they read
     for number, tile in enumerate(tiles):
         wanted: Edges = {}
         for _, value, span in tile.inputs:
-            for root in roots[value]:
-                if root in tables:
-                    _writers(tables[root], span, wanted)
+            key = (value, id(span.lines), id(span.begin))
+            if key not in known:
+                known[key] = {}
+                for root in roots[value]:
+                    if root in tables:
+                        _writers(tables[root], span, known[key])
+            for before, wait in known[key].items():
+                wanted[before] = max(wanted.get(before, 1), wait)
         for before in (*((load[number],) if number in load else ()), *tile.behind):
             wanted[before] = max(wanted.get(before, 1), tiles[before].end)
         wanted.pop(number, None)

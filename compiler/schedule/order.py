@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,14 +120,13 @@ def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Ti
     number |= {old: number[serving] for old, serving in placed.serves.items()}
     left = []
     for n in keep:
-        tile, unit = copy(tiles[n]), placed.instance[n]
+        tile, unit = tiles[n], placed.instance[n]
         i = tile.instruction
         if n in placed.slot:
-            tile.instruction = i._replace(unit=unit, slot=placed.slot[n], row=i.row + placed.row.get(n, 0))
+            i = i._replace(unit=unit, slot=placed.slot[n], row=i.row + placed.row.get(n, 0))
         else:
-            tile.instruction = i._replace(unit=unit)
-        tile.unit = (tile.unit[0], unit)
-        left.append(tile)
+            i = i._replace(unit=unit)
+        left.append(tile.on(i))
     data = [dict(sorted((number[b], lag) for b, lag in given.data[n].items())) for n in keep]
     return left, Needs(data, [[number[b] for b in tiles[n].after] for n in keep])
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compiler.isa import stream as isa
-from compiler.isa.flow import Touched
-from compiler.isa.lines import lines
+from compiler.isa.flow import Pace, Touched
+from compiler.isa.lines import Pieces
 from compiler.isa.tables import Pool
 from compiler.isa.timings import Timings
 from compiler.schedule import place as pl
@@ -22,9 +22,11 @@ from compiler.schedule import place as pl
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
 
+Array = np.ndarray[Any, Any]
+
 GAP = 1 << 44  # bytes of address space per buffer: streams of different buffers are never equal
 
-Pieces = tuple[pl.Range, pl.Range, pl.Range]
+Ranges = tuple[pl.Range, pl.Range, pl.Range]
 _NONE = np.empty(0, np.int64)
 _NOTHING = Touched(_NONE, _NONE, _NONE)
 
@@ -51,8 +53,10 @@ class Space:
     lines: int = 0
     _streams: dict[int, pl.Stream] = field(default_factory=dict)
     _references: dict[pl.Stream, int] = field(default_factory=dict)
-    _covered: dict[tuple[int, Pieces, str], Touched] = field(default_factory=dict)
-    _inside: dict[int, isa.Stream] = field(default_factory=dict)  # streams at their places in their buffers
+    _covered: dict[tuple[int, Ranges, str], Touched] = field(default_factory=dict)
+    # by first rows (or points) of lines, kept so that their number stays theirs, speed and delay: begins and ends
+    times: dict[tuple[int, Pace, int], tuple[Array, Array, Array]] = field(default_factory=dict)
+    _pieces: dict[int, Pieces] = field(default_factory=dict)  # of streams, their base that in the space
 
     @cached_property
     def timings(self) -> Timings:
@@ -90,7 +94,7 @@ class Space:
         """The stream behind a reference."""
         return self._streams[reference]
 
-    def touched(self, reference: int, pieces: Pieces, kind: str) -> Touched:
+    def touched(self, reference: int, pieces: Ranges, kind: str) -> Touched:
         """Lines of the space that a piece touches, with the first and the last row (or point) in each where the order
         ``kind`` asks for it; none for constants, which nobody writes."""
         s = self._streams[reference]
@@ -103,19 +107,27 @@ class Space:
             found = self._covered[key] = self._cover(s, reference, pieces, kind, buffer)
         return found
 
-    def _cover(self, s: pl.Stream, reference: int, pieces: Pieces, kind: str, buffer: Buffer) -> Touched:
-        line = self.machine.line_bytes
-        inside = self._inside.get(reference)
-        if inside is None:
-            inside = self._inside[reference] = replace(self.pool.streams[reference - 1], base=s.offset)
-        inner = pieces[2]
-        if s.free:  # data decides where along these: all that it could name
-            anywhere = tuple(isa.Loop(count, stride) for count, stride in s.free)
-            times, (start, count) = isa.points(anywhere), inner if inside.g2 else (0, 1)
-            guards = tuple(replace(g, coefficients=(*g.coefficients, *(0 for _ in anywhere))) for g in inside.guards)
-            inside, inner = replace(inside, g2=inside.g2 + anywhere, guards=guards), (start * times, count * times)
-        found = lines(inside, pieces[0][0], pieces[1], inner, line, kind)
-        return found._replace(lines=found.lines + buffer.first_line)
+    def _cover(self, s: pl.Stream, reference: int, pieces: Ranges, kind: str, buffer: Buffer) -> Touched:
+        found = self._pieces.get(reference)
+        if found is None:
+            base = s.offset + buffer.first_line * self.machine.line_bytes
+            inside = replace(self.pool.streams[reference - 1], base=base)
+            found = self._pieces[reference] = Pieces(_anywhere(inside, s.free), self.machine.line_bytes)
+        start, count = pieces[2]
+        if s.free:
+            times = prod(extent for extent, _ in s.free)
+            start, count = (start, count) if self.pool.streams[reference - 1].g2 else (0, 1)
+            start, count = start * times, count * times
+        return found.lines(pieces[0][0], pieces[1], (start, count), kind)
+
+
+def _anywhere(stream: isa.Stream, free: pl.Loops) -> isa.Stream:
+    """Data decides where along these loops: all that it could name."""
+    if not free:
+        return stream
+    loops = tuple(isa.Loop(count, stride) for count, stride in free)
+    guards = tuple(replace(g, coefficients=(*g.coefficients, *(0 for _ in loops))) for g in stream.guards)
+    return replace(stream, g2=stream.g2 + loops, guards=guards)
 
 
 def relocated(stream: isa.Stream, address: dict[int, int]) -> isa.Stream:

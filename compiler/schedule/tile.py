@@ -64,6 +64,13 @@ class Tile:
         """Cycles from issue until all that it writes can be read."""
         return self.latency + self.beats
 
+    def on(self, i: Instruction) -> Tile:
+        """The same work as an instruction of the unit that it was given to."""
+        return Tile(
+            i, (self.unit[0], i.unit), self.beats, self.latency, self.reads, self.writes, self.output, self.inputs,
+            self.after, self.chain, self.behind,
+        )  # fmt: skip
+
 
 def make(
     space: Space,
@@ -96,7 +103,11 @@ def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
     if a.flow == WHOLE or (a.flow == ROWS and i.count1 == 1):
         return Span(lines, *_constant(len(lines), delay, delay + timing.beats))
     speed = pace(space.machine, space.pool, i, timing.beats, a.flow)
-    return Span(lines, speed.begin(first) + delay, speed.end(last) + delay)
+    key = (id(first), speed, delay)  # pieces of one form share their rows (or points)
+    found = space.times.get(key)
+    if found is None:
+        found = space.times[key] = (first, speed.begin(first) + delay, speed.end(last) + delay)
+    return Span(lines, found[1], found[2])
 
 
 @lru_cache(maxsize=1 << 10)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.isa import flow
-from compiler.isa.lines import lines
+from compiler.isa.lines import Pieces
 from compiler.isa.stream import Guard, Loop, Stream
 from tests.compiler.oracle.footprint import elements
 
@@ -65,7 +65,7 @@ def test_every_line_is_worked_on_from_its_first_item_to_its_last(kind: str, piec
     numbers = zip(found.first.tolist(), found.last.tolist(), strict=True)
     assert dict(zip(found.lines.tolist(), numbers, strict=True)) == wanted
     assert found.lines.tolist() == sorted(wanted)
-    again = lines(stream, 0, rows, inner, LINE, kind)
+    again = Pieces(stream, LINE).lines(0, rows, inner, kind)
     assert [column.tolist() for column in again] == [column.tolist() for column in found]
 
 
