@@ -7,6 +7,7 @@ from collections.abc import Callable
 from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.again import again
+from compiler.passes.ahead import ahead
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.fuse import fuse
@@ -22,6 +23,7 @@ __all__ = [
     "REDUCTION_LIMIT",
     "absorb",
     "again",
+    "ahead",
     "behind_gathers",
     "combine",
     "dead_code",
@@ -59,7 +61,7 @@ def optimise(
 
 def shape_for_units(graph: Graph) -> Graph:
     """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
-    return multiply_add(windows(graph))
+    return ahead(multiply_add(windows(graph)))
 
 
 def _trusted(graph: Graph) -> Graph:

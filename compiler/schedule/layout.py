@@ -15,11 +15,13 @@ from compiler.ir.types import DType
 from compiler.isa.machine import Machine
 from compiler.schedule.place import Place, ordered_strides, row_major
 from compiler.schedule.readers import Order, dense_order, follow, ordered
-from compiler.schedule.sides import Chooser, Pitch, Side, padded
+from compiler.schedule.sides import Chooser, Pitch, Side, fits_plane, padded, roles
 from compiler.schedule.streams import Stream
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
 FACTORS = 2  # operands of a contraction that are multiplied
+FEW_ROWS = 32  # rows of a product that are one piece on the planes
+SLOTS = 2  # tiles of a sum below which its order matters little
 SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
@@ -41,6 +43,7 @@ class Layout:
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
     needed_whole: dict[str, frozenset[int]] = field(default_factory=dict)  # dimensions that readers reduce, by value
+    deep: dict[str, tuple[int, int]] = field(default_factory=dict)  # dimension that few rows are summed along, in tiles
 
 
 def assign(graph: Graph, machine: Machine) -> Layout:
@@ -49,6 +52,28 @@ def assign(graph: Graph, machine: Machine) -> Layout:
     homes = _join_homes(graph, first)
     found = _Pass(graph, machine, first, homes).run() if homes else first
     found.needed_whole = _reduced(graph)
+    found.deep = _deep(graph, machine, found)
+    return found
+
+
+def _deep(graph: Graph, machine: Machine, layout: Layout) -> dict[str, tuple[int, int]]:
+    """Values that planes take as few rows, in several tiles of the sum one after another: the dimension, how many tiles.
+
+    The first tile of few rows is then wanted before the last of the first row.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for node in graph.nodes:
+        side = layout.sides.get(node.output)
+        if not isinstance(node, Compute) or side is None or not fits_plane(node, graph, machine):
+            continue
+        r = roles(node, side.stationary)
+        operand = node.operands[1 - side.stationary]
+        depth = machine.matrix.tiles[graph.types[operand.value].dtype.value][0]
+        if len(r.inner) == 1 and not r.batch and prod(node.loops[i] for i in r.rows) <= FEW_ROWS:
+            dims = [j for j, row in enumerate(operand.access.matrix) if row[r.inner[0]]]
+            tiles = -(-node.loops[r.inner[0]] // depth)
+            if tiles > SLOTS and len(dims) == 1:
+                found[operand.value] = dims[0], tiles
     return found
 
 

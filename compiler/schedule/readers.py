@@ -193,8 +193,9 @@ class Readers:
             return place.through(node.operand.access, t.shape) if inside else None
         if isinstance(node, Reshape):
             shaped = place.reshaped(t.shape)
-            if shaped is None:
+            if shaped is None:  # a copy, whose readers cost what they cost
                 copied.add(node.output)
+                return self._dense(node, tuple(range(len(t.shape))))
             return shaped
         if isinstance(node, Join):
             return self._dense(node, dense_order(place))

@@ -149,7 +149,11 @@ class Chooser:
             found.append(self._side(node, r, rows_inside=False))
             if r.rows and (r.columns or r.batch):
                 found.append(self._side(node, r, rows_inside=True))
-            if r.rows and r.batch:  # products of a batch side by side, as what joins heads wants them
+            if (
+                r.rows and r.batch
+            ):  # product after product, or those of a batch side by side, as what joins heads wants them
+                if not any(constant):  # then both factors are made as the program runs, and who reads one need not wait
+                    found.append(Side(stationary, (*r.batch, *r.rows, *r.columns), None))
                 found.append(Side(stationary, (*r.rows, *r.batch, *r.columns), None))
         return found
 

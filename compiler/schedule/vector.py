@@ -30,9 +30,14 @@ def emit(node: Compute, tiler: Tiler) -> None:
     """Make the tiles of a map or a reduction: in stretches that its readers wait for, where that takes no more cycles."""
     order = tiler.storage_order(node.output, list(range(node.parallel)))
     best = _cut(walks.plain(node), order, tiler)
-    walk, along = walks.streamed(node, order, tiler.layout.needed_whole.get(node.output, frozenset()), PIECES)
+    along, pieces = tiler.layout.deep.get(node.output, (-1, 0))
+    if along >= 0 and node.reducer is None:
+        walk, turned = walks.stretched(node, order, along, pieces)
+    else:
+        inner = tiler.layout.needed_whole.get(node.output, frozenset())
+        walk, turned = walks.streamed(node, order, inner, PIECES)
     if walk.node is not node:
-        stretches = _cut(walk, along, tiler)
+        stretches = _cut(walk, turned, tiler)
         if _beats(stretches, tiler) <= _beats(best, tiler) * SLOWER:
             best = stretches
     values = {field: o.value for field, o in zip(FIELDS, node.operands, strict=False)}

@@ -93,6 +93,13 @@ def streamed(node: Compute, order: list[int], inner: frozenset[int], pieces: int
     """
     wide = [i for i in order if node.loops[i] > 1]
     along = next((i for i in wide if i not in inner), -1)
+    return stretched(node, order, along, pieces)
+
+
+def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple[Walk, list[int]]:
+    """A map's loops with ``along`` in front, in at most so many stretches; as they stand where that is impossible, or
+    where ``along`` (-1: none) is outermost anyway."""
+    wide = [i for i in order if node.loops[i] > 1]
     if along < 0 or along == wide[0] or _counts(node, along) or any(s.op == "index" for s in node.expr.steps):
         return plain(node), order
     extent = node.loops[along]
