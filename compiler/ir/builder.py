@@ -251,11 +251,13 @@ class Builder:
 
     def join(self, parts: Sequence[str], axis: int) -> str:
         """Parts side by side; empty parts are left out."""
-        full = [p for p in parts if self.types[p].elements] or list(parts[:1])
+        full = [p for p in parts if self.types[p].elements] or list(parts)
         if len(full) == 1:
             return full[0]
         first = self.types[full[0]]
         size = sum(self.shape(p)[axis] for p in full)
+        if not first.elements:
+            return self.constant(np.zeros((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype.numpy))
         kind = TensorType(first.dtype, (*first.shape[:axis], size, *first.shape[axis + 1 :]))
         return self._emit(kind, kind.elements, lambda name, out: Join(name, out, self.source, tuple(full), axis))
 

@@ -14,7 +14,7 @@ from compiler.isa.stream import Nest, Stream
 from compiler.simulator.forms import Array, Form
 
 Lines = slice | Array
-
+_KEPT = 1 << 12  # elements of pieces whose index is kept: those of all pieces would take more memory than the program
 
 # By bytes of an element: the whole number as wide, and the largest one.
 BITS = {size: (np.dtype(f"u{size}"), (1 << 8 * size) - 1) for size in (1, 2, 4, 8)}
@@ -106,10 +106,14 @@ class Piece:
     @property
     def index(self) -> Array:
         """Position of every element in memory seen as an array of the piece's type; guarded ones are 0."""
-        if self._index is None:
-            index = (self.form.addresses() + self._at) // self.dtype.itemsize
-            self._index = index if self.inside is None else np.where(self.inside, index, 0)
-        return self._index
+        if self._index is not None:
+            return self._index
+        index: Array = (self.form.addresses() + self._at) // self.dtype.itemsize
+        if self.inside is not None:
+            index = np.where(self.inside, index, 0)
+        if index.size <= _KEPT:
+            self._index = index
+        return index
 
     def read(self, memory: Array) -> Array:
         """The elements, as (rows, inner). May be a view of memory: use it before the next write."""

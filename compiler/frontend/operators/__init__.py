@@ -27,6 +27,7 @@ from compiler.frontend.operators import (
     sampling,
     signal,
     spatial,
+    support,
     suppression,
 )
 
@@ -60,5 +61,5 @@ MICROSOFT: dict[str, Rule] = {
 }
 """Operators of the domain ``com.microsoft`` that optimised and quantised models carry."""
 
-OTHERS: dict[str, dict[str, Rule]] = {"com.microsoft": MICROSOFT, "ai.onnx.ml": learners.TABLE}
+OTHERS: dict[str, dict[str, Rule]] = {"com.microsoft": MICROSOFT, "ai.onnx.ml": {**learners.TABLE, **support.TABLE}}
 """Operators of other domains than the standard's."""

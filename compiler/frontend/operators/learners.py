@@ -18,7 +18,7 @@ POST = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _ZERO = 1e-7  # what ONNX Runtime takes for nothing
 
 
-def _table(op: Op) -> tuple[str, int, int]:
+def table(op: Op) -> tuple[str, int, int]:
     """The input as [rows, features], floats."""
     shape = op.shape()
     op.need(len(shape) in (1, 2) and shape[-1] > 0, f"takes rows of features, not {list(shape)}.")
@@ -32,7 +32,7 @@ def _table(op: Op) -> tuple[str, int, int]:
 
 def _descended(op: Op, forest: Forest) -> str:
     """The leaf that every row reaches in every tree, [rows, trees]: as many steps as the longest path has."""
-    value, rows, _ = _table(op)
+    value, rows, _ = table(op)
     dtype = op.b.dtype(value)
     trees = len(forest.roots)
     here = op.const(np.broadcast_to(forest.roots, (rows, trees)), DType.I64)
@@ -112,7 +112,7 @@ def _posted(op: Op, scores: str, how: str) -> str:
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _labels(op: Op, texts: str, wholes: str) -> list[int] | int:
+def labels_of(op: Op, texts: str, wholes: str) -> list[int] | int:
     """The numbers of the classes; how many there are when they are texts, which nothing here computes."""
     given = op.wholes(wholes, [])
     named = op.texts(texts)
@@ -120,7 +120,7 @@ def _labels(op: Op, texts: str, wholes: str) -> list[int] | int:
     return given or len(named)
 
 
-def _chosen(op: Op, place: str, labels: list[int] | int) -> str | None:
+def choices(op: Op, place: str, labels: list[int] | int) -> str | None:
     """The label at a place."""
     if isinstance(labels, int):
         return None  # texts: the operation is refused where this output is used
@@ -132,7 +132,7 @@ def _best(op: Op, scores: str) -> str:
 
 
 def _classifier(op: Op) -> tuple[str | None, ...]:
-    labels = _labels(op, "classlabels_strings", "classlabels_int64s")
+    labels = labels_of(op, "classlabels_strings", "classlabels_int64s")
     classes = labels if isinstance(labels, int) else len(labels)
     forest = classic(op, "class", classes)
     used, post = sorted(set(op.wholes("class_ids"))), op.text("post_transform", "NONE")
@@ -142,7 +142,7 @@ def _classifier(op: Op) -> tuple[str | None, ...]:
         op.need(classes != 2 or not based, "has first values for two classes, which runtimes add differently.")
         scores = _based(op, scores, classes)
         # Of two classes that are both scored, runtimes do not name the same one.
-        label = _chosen(op, _best(op, scores), labels) if classes != 2 else None
+        label = choices(op, _best(op, scores), labels) if classes != 2 else None
         return label, _posted(op, scores, post)
     positive = bool((forest.weights >= 0).all())
     return _one_score(op, op.slice(scores, 1, used[0], 1), labels, post, positive=positive, second=used[0] == 1)
@@ -159,7 +159,7 @@ def _one_score(
     if base:
         score = op.point(lambda s: s + base[0], score)
     place = op.point(lambda s: s.op("gt", 0.5 if positive else 0.0).cast(DType.I64), score)
-    label = _chosen(op, op.b.reshape(place, op.b.shape(place)[:1]), labels)
+    label = choices(op, op.b.reshape(place, op.b.shape(place)[:1]), labels)
     if second:
         return label, _posted(op, op.b.join([op.point(lambda s: 0.0 * s, score), score], 1), post)
     logistic = post == "LOGISTIC"
@@ -169,24 +169,24 @@ def _one_score(
 
 
 def _linear_classifier(op: Op) -> tuple[str | None, ...]:
-    labels = _labels(op, "classlabels_strings", "classlabels_ints")
+    labels = labels_of(op, "classlabels_strings", "classlabels_ints")
     classes = labels if isinstance(labels, int) else len(labels)
     post = op.text("post_transform", "NONE")
     op.whole("multi_class", 0)
     scores = _linear(op, len(op.reals("coefficients")) // op.shape()[-1])
     if op.b.shape(scores)[1] == 1 and classes == 2:
         place = op.point(lambda s: s.op("gt", 0.0).cast(DType.I64), scores)
-        label = _chosen(op, op.b.reshape(place, op.b.shape(place)[:1]), labels)
+        label = choices(op, op.b.reshape(place, op.b.shape(place)[:1]), labels)
         if post == "LOGISTIC":
             return label, _posted(op, op.b.join([op.point(lambda s: -s, scores), scores], 1), post)
         return label, op.b.join([op.point(lambda s: 1.0 - s, scores), scores], 1)
     op.need(op.b.shape(scores)[1] == classes, f"scores {op.b.shape(scores)[1]} of {classes} classes.")
-    return _chosen(op, _best(op, scores), labels), _posted(op, scores, post)
+    return choices(op, _best(op, scores), labels), _posted(op, scores, post)
 
 
 def _linear(op: Op, targets: int) -> str:
     """The input times the coefficients, and the intercepts."""
-    value, _, width = _table(op)
+    value, _, width = table(op)
     coefficients = np.array(op.reals("coefficients"), np.float32)
     op.need(
         targets > 0 and coefficients.size == targets * width,
@@ -217,7 +217,7 @@ def _scaler(op: Op) -> str:
 
 
 def _normalizer(op: Op) -> str:
-    value, _, _ = _table(op)
+    value, _, _ = table(op)
     value, how = op.cast(value, DType.F32), op.text("norm", "MAX")
     op.need(how in ("MAX", "L1", "L2"), f"has the norm {how!r}.")
     before: dict[str, Callable[[Term], Term]] = {"L1": lambda x: x.op("abs"), "L2": lambda x: x * x}

@@ -44,6 +44,11 @@ def test_a_transposed_convolution_is_cut_where_the_standard_says(attributes):
     assert difference(*ours(node, {"x": X}, {"w": np.array([[[1, 10]]], np.float32)})) == ""
 
 
+def test_nothing_beside_nothing_is_as_wide_as_both():
+    feeds = {"x": np.zeros((0, 1, 2), np.float32), "z": np.zeros((0, 1, 3), np.float32)}
+    assert difference(*ours(helper.make_node("Concat", ["x", "z"], ["y"], axis=2), feeds)) == ""
+
+
 @pytest.mark.parametrize("mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("corners", [0, 1])
 def test_cubic_samples_beyond_the_border(mode, corners):

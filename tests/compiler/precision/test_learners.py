@@ -226,3 +226,53 @@ def test_trees_that_make_no_sense_are_refused(change, words):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)])
     with pytest.raises(compiler.ModelError, match=words):
         compiler.load(model)
+
+
+# -- support vectors -------------------------------------------------------------------------------------------------
+
+
+def machine(rng, kind, kernel, counts, **more):
+    """A machine with seeded vectors and coefficients; ``counts``: vectors per class."""
+    total, classes = sum(counts), len(counts)
+    rows = max(1, classes - 1)
+    attributes = {
+        "support_vectors": rng.standard_normal(total * 4).tolist(), "coefficients": rng.standard_normal(total * rows).tolist(),
+        "rho": (rng.standard_normal(max(1, classes * (classes - 1) // 2)) / 50).tolist(), "kernel_type": kernel,
+        "kernel_params": [0.3, 0.4, 3.0],
+    }  # fmt: skip
+    if kind == "SVMRegressor":
+        return node(kind, n_supports=total, **attributes, **more)
+    return node(kind, outputs=("l", "y"), vectors_per_class=counts, classlabels_ints=[7 * c for c in range(classes)],
+                **attributes, **more)  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("counts", [[3, 2], [2, 1, 4], [1, 2, 3, 2]])
+def test_support_vectors_vote_for_a_class(kernel, counts):
+    rng = np.random.default_rng(10 + len(counts))
+    outputs = {"l": TensorProto.INT64, "y": TensorProto.FLOAT}
+    same([machine(rng, "SVMClassifier", kernel, counts)], {"x": rng.standard_normal((24, 4)).astype(f4)}, outputs)
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_support_vectors_add_up_to_a_number(kernel, one_class):
+    rng = np.random.default_rng(5)
+    one = machine(rng, "SVMRegressor", kernel, [6], one_class=one_class)
+    same([one], {"x": rng.standard_normal((5, 4)).astype(f4)}, {"y": TensorProto.FLOAT})
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"prob_a": [1.0], "prob_b": [0.5]}, "probability=False"), ({"post_transform": "SOFTMAX"}, "Export it with NONE"),
+        ({"kernel_type": "STRANGE"}, "offered are LINEAR"),
+    ],
+)  # fmt: skip
+def test_support_vectors_beyond_what_is_offered_are_refused(more, words):
+    one = machine(np.random.default_rng(1), "SVMClassifier", "RBF", [2, 2])
+    kept = [a for a in one.attribute if a.name not in more]
+    del one.attribute[:]
+    one.attribute.extend([*kept, *(helper.make_attribute(n, v) for n, v in more.items())])
+    with pytest.raises(compiler.ModelError, match=words):
+        both([one], {"x": np.zeros((2, 4), f4)}, {"l": TensorProto.INT64, "y": TensorProto.FLOAT})
