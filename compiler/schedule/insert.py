@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from compiler.schedule.planes import Place, Plane
+from compiler.schedule.planes import Place, Plane, banks
 from compiler.schedule.track import ONCE, Track
 
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ class Insertion:
         self.tracks = {
             name: [Track(self.period) for _ in range(machine.unit(name).instances)] for name in problem.classes
         }
-        banks = max(1, machine.matrix.accumulator_rows // max(1, problem.rows))
-        banks = min(banks, max(1, len(problem.chains)))  # more than there are chains would stay empty
-        self.planes = [Plane(machine.matrix.slots, banks, self.period) for _ in range(machine.matrix.instances)]
+        count, self.bank = banks(machine.matrix.accumulator_rows, problem.rows)
+        self.planes = [Plane(machine.matrix.slots, count, self.period) for _ in range(machine.matrix.instances)]
         n = len(problem.beats)
         self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
         self.earliest = [max(0, cycle) for cycle in release] or [0] * n
@@ -181,16 +180,21 @@ class Insertion:
     # -- a chain --------------------------------------------------------------------------------------------------------
 
     def _chain(self, number: int) -> None:
-        """All steps on the plane that can begin the first one earliest."""
+        """All steps on the plane that can begin the first one earliest, or else on another that has room for all of them."""
         at = self._ready(number, 0, 0)
         plane, place = self._plane(number, at)
         found = self._steps(number, plane, at, place)
+        if found is None and self.period != ONCE:
+            others = (other for other in range(len(self.planes)) if other != plane)
+            plane, found = next(
+                ((o, f) for o in others if (f := self._steps(number, o, at)) is not None), (plane, None)
+            )
         if found is None:  # no accumulator rows are free for so long: behind everything else, without a pause
             at = max(self._ready(number, step, at) for step in range(len(self.p.chains[number])))
             at = max(at, self.horizon[plane])
             found = self._steps(number, plane, at)
         if found is None:
-            raise TooShort(self.period + self.p.rows)
+            raise TooShort(self.period + self.p.beats[self.p.chains[number][0].uses[0]])
         places, bank = found
         self._give(number, plane, places, bank)
 
@@ -240,7 +244,7 @@ class Insertion:
     def _steps(
         self, number: int, plane: int, at: int, place: Place | None = None
     ) -> tuple[list[tuple[Place, int]], int] | None:
-        """Reserve a place (and the LOADW that serves) for every step, and accumulator rows for all; None if there are none.
+        """Reserve a place (and the LOADW that serves) for every step, and banks for all of them; None if there are none.
 
         ``place``: of the first step, where it is known.
         """
@@ -251,11 +255,12 @@ class Insertion:
             if index or place is None:
                 place = self._fit(number, index, plane, self._ready(number, index, at))
             if place is None:
-                raise TooShort(self.period + p.blocks[number][index].beats)
+                unit.undo()
+                return None
             block = p.blocks[number][index]
             places.append((place, unit.take(block, place, step.load)))
             at = place.start + block.beats
-        bank = unit.bank(places[0][0].start, at)
+        bank = unit.bank(places[0][0].start, at, -(-p.rows[number] // self.bank))
         if bank is None:
             unit.undo()
             return None
@@ -272,6 +277,6 @@ class Insertion:
                 self._settle(step.load, place.load, plane)
             cycle = place.start
             for use in step.uses:
-                out.slot[use], out.row[use] = place.slot, bank * p.rows
+                out.slot[use], out.row[use] = place.slot, bank * self.bank
                 self._settle(use, cycle, plane)
                 cycle += p.beats[use]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -160,17 +160,31 @@ class Plane:
         self.held[block.weights] = Held(place.slot, filled + block.load, end, number)
         return number
 
-    def bank(self, start: int, end: int) -> int | None:
-        """Accumulator rows that are free from ``start`` to ``end``, taken; None when there are none."""
+    def bank(self, start: int, end: int, count: int) -> int | None:
+        """The first of ``count`` banks side by side that are free from ``start`` to ``end``, taken; None when there are none."""
+        free = 0
         for number, bank in enumerate(self.banks):
-            if bank.free(start, end - start):
-                bank.take(start, end - start)
-                return number
+            free = free + 1 if bank.free(start, end - start) else 0
+            if free == count:
+                for taken in self.banks[number + 1 - count : number + 1]:
+                    taken.take(start, end - start)
+                return number + 1 - count
         return None
 
 
+BANKS = 16  # that accumulator rows are given out in
 TRIES = 4000  # places looked at for one block
 NEVER = 1 << 62
+
+
+def banks(rows: int, chains: Sequence[int]) -> tuple[int, int]:
+    """How many banks a plane's accumulator ``rows`` make, and the rows of each; ``chains``: rows that chains take."""
+    most = max(chains, default=1)
+    each = min(most, max(1, rows // BANKS))
+    if -(-most // each) > rows // each:  # the longest would not fit into whole banks
+        each = most
+    needed = sum(-(-n // each) for n in chains)
+    return min(rows // each, max(1, needed)), each  # more than all chains together take would stay empty
 
 
 def _end(block: Block, start: int) -> int:

@@ -28,7 +28,7 @@ class Problem:
     is computed from it, at least. ``mates``: tiles that write to a line that it also
     writes, with the cycles by which it has to start later, or else those by which the mate has to. ``begins``,
     ``ends``: buffers whose life it may begin or end (True: when it has written, False: when it has read). ``names``,
-    ``moves``: per buffer; one that moves lies elsewhere for the next inference. ``rows``: accumulator rows of a chain.
+    ``moves``: per buffer; one that moves lies elsewhere for the next inference. ``rows``: accumulator rows by chain.
     """
 
     unit: list[str]
@@ -46,7 +46,7 @@ class Problem:
     moves: list[bool]
     chains: list[list[Step]]
     blocks: list[list[Block]]
-    rows: int
+    rows: list[int]
     jobs: list[int]
     waiting: list[int]
     followers: list[list[int]]
@@ -81,7 +81,7 @@ def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], spac
         data, users, dict(held), _tails(tiles, users, end), _mates(tiles), begins, ends,
         [b.name for b in buffers], [b.kind == "arena" for b in buffers], chains,
         [[_block(step, tiles) for step in chain] for chain in chains],
-        max((_rows(chain, tiles) for chain in chains), default=1), jobs, waiting, followers,
+        [_rows(chain, tiles) for chain in chains], jobs, waiting, followers,
     )  # fmt: skip
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 OBJECTIVES = ("balanced", "latency", "interval")
 PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
-LONGER = 4  # times the search, where the interval is all that counts
-PATIENCE = (16, 8, 4)  # parts of a period that a tile may wait for a place beside another
+RUNS = 32  # placements tried where the interval is all that counts
+PATIENCE = (8, 4)  # parts of a period that a tile may then wait for a place beside another
 
 
 class Repeated(NamedTuple):
@@ -48,15 +48,16 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     rank = urgency(late, p)
     least = busiest(p, machine, once)
     best = Repeated(once, max(1, once.latency), 1)
-    low, wanted = least - 1, least + (best.period - least) // 4
-    allowed = passes(2 * len(p.beats) // (LONGER if objective == "interval" else 1), PERIODS)
+    first = 16 if objective == "interval" else 4
+    low, wanted = least - 1, least + (best.period - least) // first
     ways = _ways(late, objective)
-    for _ in range(max(FEWEST, allowed)):
-        if not low < wanted < best.period:
-            break
+    allowed = passes(2 * len(p.beats), PERIODS)
+    runs = max(2 * FEWEST, passes(len(p.beats) // 2, RUNS) if objective == "interval" else 2 * allowed)
+    while runs > 0 and low < wanted < best.period:
         limit = _allowed(once.latency, wanted, least, objective)
         placed = None
         for way in list(ways):
+            runs -= 1
             placed = _placed(p, machine, rank, wanted, way, copies, limit)
             if placed is not None:
                 ways.remove(way)
@@ -74,10 +75,9 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
 
 def _ways(late: Sequence[int], objective: str) -> list[_Way]:
     """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too."""
-    ways = [_Way(late, 0), _Way((), 0)]
     if objective == "interval":
-        ways += [_Way(release, part) for part in PATIENCE for release in (late, ())]
-    return ways
+        return [_Way(release, part) for part in (*PATIENCE, 0) for release in (late, ())]
+    return [_Way(late, 0), _Way((), 0)]
 
 
 def _allowed(once: int, period: int, least: int, objective: str) -> int:
