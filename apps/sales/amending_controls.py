@@ -6,9 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from apps.accounts.problems import Problem
-from apps.sales.builder import UNITS, Subject
-from apps.sales.models import Contract, FormName
+from apps.sales.builder import UNITS, Subject, volume_name
+from apps.sales.models import FormName
 from apps.sales.selectors import contract_usage
 from apps.sales.volumes import Form
 
@@ -16,35 +15,35 @@ TERA = 10**12
 
 
 def amending_subject(subject: Subject) -> Subject:
-    """The subject of the contract that is amended: its plan, its quota, or its one program."""
+    """The subject of the contract that is amended: its plan, its quota, or its programs."""
     contract = subject.amends
     assert contract is not None
     if contract.plan_id is not None:
         return replace(subject, plan_id=contract.plan_id)
     if contract.form == FormName.QUOTA:
         return replace(subject, is_quota=True)
-    lines = list(contract.lines.select_related("program__model_version__model__project"))
-    if len(lines) != 1:
-        raise Problem(
-            409,
-            "Several programs",
-            "This contract holds several programs; amend it over the API (`amends` of POST /api/v1/quotes).",
-            kind="form",
-        )
-    return replace(subject, program=lines[0].program)
+    lines = contract.lines.select_related("program__model_version__model__project")
+    known = {line.program.digest: line.program for line in lines if line.program is not None}
+    programs = tuple(known[line["program"]["digest"]] for line in contract.terms["lines"])
+    return replace(subject, program=programs[0]) if len(programs) == 1 else replace(subject, several=programs)
 
 
-def amending_controls(contract: Contract) -> dict[str, Any]:
-    """The controls as they would have made the rest of the contract; a volume of nothing left begins at 1."""
-    unused = contract_usage(contract).lines[0].unused
+def amending_controls(subject: Subject) -> dict[str, Any]:
+    """The controls as they would have made the rest of the contract; a volume of nothing left begins at 1, and at 0 for
+    one of several programs."""
+    contract = subject.amends
+    assert contract is not None
     is_quota = contract.form == FormName.QUOTA
     form = Form.from_json(contract.terms.get("form"))
-    schedule = contract.terms["lines"][0]["rating"]["terms"].get("schedule")
-    volume = -(-unused // TERA) if is_quota else unused
+    lefts = {line.program_digest: line.unused for line in contract_usage(contract).lines}
     if form.name == FormName.INTERVAL:
-        volume = int(schedule["each"])
+        terms = {line["program"]["digest"]: line["rating"]["terms"] for line in contract.terms["lines"]}
+        lefts = {digest: int(terms[digest]["schedule"]["each"]) for digest in lefts}
+    left = next(iter(lefts.values()))
+    volume = -(-left // TERA) if is_quota else left
     return {
         "volume": max(volume, 1),
+        **{volume_name(one): lefts.get(one.digest, 0) for one in subject.several},
         "klass": contract.klass,
         "pool": contract.pool.slug,
         "end": contract.ends_at.isoformat(),

@@ -22,7 +22,9 @@ from apps.sales.volumes import MOST_TERA_OPERATIONS, Form
 
 DEFAULT_VOLUME = 1_000_000
 DEFAULT_TERA = 1000
+FIRST_YEAR, LAST_YEAR = 2000, 9000
 STEPS = tuple(digit * 10**power for power in range(13) for digit in (1, 2, 5) if digit * 10**power <= MOST_EXECUTIONS)
+OF_PROGRAMS = (FormName.EXECUTION.value, FormName.SPREAD.value, FormName.INTERVAL.value)
 UNITS = {
     "us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600),
     "d": Fraction(86_400), "w": Fraction(7 * 86_400),
@@ -30,22 +32,35 @@ UNITS = {
 UNIT_NAMES = {
     "us": "microseconds", "ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks",
 }  # fmt: skip
+COUNT = re.compile(r"[0-9]{1,20}")
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is quoted, found for the organisation: a program, a plan, or a quota; and the contract that it amends."""
+    """What is quoted, found for the organisation: a program, a plan, or a quota; and the contract that it amends, whose
+    programs are quoted together when it holds `several`."""
 
     program: Program | None = None
     plan_id: UUID | None = None
     is_quota: bool = False
     amends: Contract | None = None
+    several: tuple[Program, ...] = ()
 
     @property
     def any(self) -> bool:
         """Whether there is something to price."""
-        return self.program is not None or self.plan_id is not None or self.is_quota
+        return bool(self.programs) or self.plan_id is not None or self.is_quota
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that are quoted, each with a volume of its own; none for a plan or a quota."""
+        return self.several or ((self.program,) if self.program is not None else ())
+
+    @property
+    def exact(self) -> bool:
+        """Whether every program costs the same whatever its data."""
+        return all(program.exact for program in self.programs)
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,7 @@ class Controls:
     unit: str = "d"
     precision: str = Precision.FLOAT32
     measured: bool = False
+    volumes: tuple[int, ...] = ()  # of `subject.several`, in its order; 0 leaves a program out
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
@@ -90,7 +106,11 @@ class Controls:
             ("program", str(subject.program.pk) if subject.program else ""),
             ("plan", str(subject.plan_id or "")),
             ("amends", str(subject.amends.pk) if subject.amends else ""),
-            ("volume", str(self.volume)),
+            *(
+                ((volume_name(one), str(count)) for one, count in self.shares)
+                if self.volumes
+                else [("volume", str(self.volume))]
+            ),
             ("pool", self.pool.slug if self.pool else ""),
             ("klass", self.klass),
             ("start", self.start.isoformat() if self.start else ""),
@@ -102,6 +122,19 @@ class Controls:
             ("measured", "on" if self.measured else ""),
         ]
         return [(name, value) for name, value in pairs if value]
+
+    @property
+    def shares(self) -> list[tuple[Program, int]]:
+        """Each of several programs with its volume."""
+        return list(zip(self.subject.several, self.volumes, strict=True))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What the page needs for the controls of several programs."""
+        return [
+            {"program": one, "name": volume_name(one), "volume": count, "step": step_of(count)}
+            for one, count in self.shares
+        ]
 
     def starting(self, klass: str, start: datetime, end: datetime) -> Controls:
         """The same work in another class and window."""
@@ -121,8 +154,18 @@ class Controls:
 
     @property
     def step(self) -> int:
-        """The slider's position nearest below the volume."""
-        return max((index for index, value in enumerate(STEPS) if value <= self.volume), default=0)
+        """The slider's position."""
+        return step_of(self.volume)
+
+
+def step_of(volume: int) -> int:
+    """The slider's position nearest below a volume."""
+    return max((index for index, value in enumerate(STEPS) if value <= volume), default=0)
+
+
+def volume_name(program: Program) -> str:
+    """The control that holds the volume of one of several programs."""
+    return f"volume-{program.pk}"
 
 
 def controls_read(data: Mapping[str, Any], *, organisation: Organisation, subject: Subject, now: datetime) -> Controls:
@@ -138,6 +181,10 @@ def controls_read(data: Mapping[str, Any], *, organisation: Organisation, subjec
     if pool is None:
         pool = next(iter(pools_of(subject)), None)
     form = FormName.QUOTA if subject.is_quota else str(data.get("form") or FormName.EXECUTION)
+    if not subject.is_quota and form not in OF_PROGRAMS:
+        raise Problem(
+            422, "Not such a contract", f"Programs are sold in the forms {', '.join(OF_PROGRAMS)}.", kind="form"
+        )
     return Controls(
         subject=subject,
         volume=_volume(data.get("volume"), subject),
@@ -151,13 +198,17 @@ def controls_read(data: Mapping[str, Any], *, organisation: Organisation, subjec
         unit=str(data.get("unit") or "d"),
         precision=str(data.get("precision") or Precision.FLOAT32),
         measured=bool(data.get("measured")),
+        volumes=tuple(
+            _count(data.get(volume_name(one)), 0, 0, MOST_EXECUTIONS, "executions") for one in subject.several
+        ),
     )
 
 
 def pools_of(subject: Subject) -> list[Pool]:
     """Pools that can take what is quoted."""
-    if subject.program is not None:
-        return pools_fitting(subject.program)
+    if subject.programs:
+        first, *others = (pools_fitting(program) for program in subject.programs)
+        return [pool for pool in first if all(pool in some for some in others)]
     return [pool for pool in pools() if not pool.is_host] if subject.is_quota else []
 
 
@@ -178,11 +229,18 @@ def _volume(value: Any, subject: Subject) -> int:
         if subject.is_quota
         else (DEFAULT_VOLUME, MOST_EXECUTIONS, "executions")
     )
+    return _count(value, default, 1, most, unit)
+
+
+def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
+    """A whole number as people type it, with signs between thousands. Raises Problem."""
     if value in (None, ""):
         return default
     text = str(value).replace(",", "").replace("_", "").replace(" ", "")
-    if not text.isdigit() or not 1 <= int(text[:20]) <= most:
-        raise Problem(422, "Impossible volume", f"Enter a whole number of {unit} from 1 to {most:,}.", kind="volume")
+    if not COUNT.fullmatch(text) or not least <= int(text) <= most:
+        raise Problem(
+            422, "Impossible volume", f"Enter a whole number of {unit} from {least} to {most:,}.", kind="volume"
+        )
     return int(text)
 
 
@@ -195,4 +253,6 @@ def _instant(value: Any, zone: str) -> datetime | None:
         raise Problem(
             422, "Not a time", f"{value!r} is not a date and time such as 2026-12-01T22:00.", kind="window"
         ) from error
+    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise Problem(422, "Not a time", f"Enter a time between the years {FIRST_YEAR} and {LAST_YEAR}.", kind="window")
     return (instant if instant.tzinfo else instant.replace(tzinfo=zone_of(zone))).astimezone(UTC)

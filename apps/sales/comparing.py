@@ -207,7 +207,7 @@ def _words(name: str, title: str, read: Callable[[Quote], str]) -> Field:
 def _time(name: str, title: str, read: Callable[[Quote], str]) -> Field:
     return Field(
         name, title, read,
-        lambda quote: instant_format(datetime.fromisoformat(read(quote))) if read(quote) else "no room then",
+        lambda quote: instant_format(datetime.fromisoformat(read(quote)), seconds=True) if read(quote) else "no room then",
     )  # fmt: skip
 
 

@@ -146,6 +146,50 @@ def test_amending_begins_with_what_the_contract_has_left(
     assert Contract.objects.get(quote__amends=old).net > old.net
 
 
+def test_several_programs_are_amended_together(cast: Cast, market: Market, as_user: AsUser) -> None:
+    client, now = as_user(cast.owner), timezone.now()
+    first, second = (market.program(cast.organisation, cast.engineer, name=name) for name in ("one", "two"))
+    quote = quote_create(
+        organisation=cast.organisation, lines=[QuoteLine(first, 7000), QuoteLine(second, 500)], klass="batch",
+        pool=market.lpu, actor=None, now=now,
+    )  # fmt: skip
+    old = quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=now)
+    page = client.get(f"/quotes/new?amends={old.pk}")
+    controls = page.context["controls"]
+    assert [(row["program"], row["volume"]) for row in controls.rows] == [(first, 7000), (second, 500)]
+    assert "one on lpu" in page.content.decode()
+    sent = {**dict(controls.hidden), "start": "", "end": (now + timedelta(days=7)).isoformat()}
+    asked = {**sent, f"volume-{first.pk}": "9,000", f"volume-{second.pk}": "0"}
+    preview = client.get("/quotes/new/preview", asked)
+    assert preview.context["document"]["amends"]["contract"] == str(old.pk)
+    made = client.post("/quotes/new", asked)
+    assert made.status_code == 302, made.context["refusal"].detail
+    (line,) = Quote.objects.get(amends=old).document["lines"]
+    assert (line["program"]["digest"], line["executions"]) == (first.digest, 9000)
+    client.post(f"{made['Location']}/accept")
+    assert Contract.objects.get(quote__amends=old).lines.count() == 1
+    for wrong in ({f"volume-{first.pk}": "0", f"volume-{second.pk}": "0"}, {f"volume-{first.pk}": "-1"}):
+        assert client.post("/quotes/new", {**sent, **wrong}).status_code in (409, 422)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"volume": "²"}, {"volume": "٣"}, {"volume": "1" + "0" * 5000}, {"volume": "NaN"}, {"start": "0001-01-01T00:00+23:59"},
+        {"end": "9999-12-31T23:59-12:00"}, {"start": "2026-12-01T22:00+99:00"}, {"pool": "a\x00b"}, {"klass": "\x00"},
+        {"form": "\x00"}, {"form": "spread", "every": "1e400"}, {"previous": "1e999999999"}, {"previous": "sNaN"},
+    ],
+)  # fmt: skip
+def test_absurd_controls_are_answered_in_the_page(
+    cast: Cast, market: Market, as_user: AsUser, wrong: dict[str, str]
+) -> None:
+    client, program = as_user(cast.owner), market.program(cast.organisation, cast.engineer)
+    data = {"program": program.pk, "volume": "7", "pool": "lpu-a", "klass": "standard", **wrong}
+    for answer in (client.get("/quotes/new", data), client.get("/quotes/new/preview", data)):
+        assert answer.status_code == 200
+        assert (answer.context["refusal"] is not None) == ("previous" not in wrong)
+
+
 def test_a_strangers_contract_cannot_be_amended(cast: Cast, market: Market, as_user: AsUser) -> None:
     quote = quote_create(
         organisation=cast.organisation, lines=[QuoteLine(market.program(cast.organisation, cast.engineer), 5)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,7 @@ from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Precision, Program
 from apps.pricing.grid import tariff_grid
 from apps.pricing.rating import PriceBookDocument
+from apps.pricing.rating.decimals import AMOUNT_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force, classes_ordered, document_of
 from apps.sales import services
 from apps.sales.amending_controls import amending_controls, amending_subject
@@ -134,10 +135,10 @@ def _grid(organisation: Organisation, book: PriceBookDocument, now: datetime) ->
 
 def _first_controls(data: QueryDict, organisation: Organisation, subject: Subject) -> Mapping[str, Any]:
     """What a plan asks for, or a contract has left, is where its quote's controls begin."""
-    if data.get("volume"):
+    if any(name.startswith("volume") and data.get(name) for name in data):
         return data
     if subject.amends is not None:
-        return {**amending_controls(subject.amends), **data.dict()}
+        return {**amending_controls(subject), **data.dict()}
     if subject.plan_id is None:
         return data
     try:
@@ -175,22 +176,25 @@ def _lines(organisation: Organisation, controls: Controls) -> tuple[list[QuoteLi
         return planned.lines, replace(controls, pool=controls.pool or planned.pool)
     if controls.pool is None:
         raise Problem(409, "No pool", "No pool can run this program at present; ask the administrator.", kind="no-pool")
+    if subject.several:
+        return [QuoteLine(program, count) for program, count in controls.shares if count], controls
     if subject.program is None:
         return Quota(controls.precision, controls.volume), controls
     return [QuoteLine(subject.program, controls.volume)], controls
 
 
 def _previous(data: Mapping[str, Any]) -> Decimal | None:
+    """The amount that the page showed before; None for anything that no page of ours has sent."""
     try:
-        return Decimal(str(data["previous"])) if data.get("previous") else None
-    except InvalidOperation:
+        return decimal_of(data.get("previous"), places=AMOUNT_PLACES)  # an exponent would be worked out digit by digit
+    except ValueError:
         return None
 
 
 def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[str, Any]:
     """What the price part shows beside the document itself."""
     net, document, window = offer.priced.worst, offer.document, offer.priced.window
-    changed = previous is not None and previous.is_finite() and previous != net and previous > 0
+    changed = previous is not None and previous != net and previous > 0
     return {
         "document": document,
         "previous": previous if changed else None,
@@ -207,6 +211,6 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
         "slots": document["reservation"],
         "amendment": document.get("amends"),
         "is_measurable": any(not line.ask.facts.exact for line in offer.priced.lines) and not offer.priced.pool.is_host,
-        "forms_shown": controls.subject.program is not None,
+        "forms_shown": bool(controls.subject.programs),
         "is_form": FormName(offer.priced.form.name),
     }  # fmt: skip
