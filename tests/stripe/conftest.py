@@ -11,13 +11,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 import stripe
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.billing.stripe import gateway
+from apps.billing.models import StripeCustomer
+from apps.billing.stripe import events, gateway
 from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.events import events_catch_up
 from tests.stripe.double.server import Serving, running
@@ -26,6 +28,7 @@ from tests.stripe.double.store import Store
 SECRET = "whsec_double"
 KEY = os.environ.get("TEST_STRIPE_API_KEY", "")  # tests/plugin.py: the settings of other tests must not see it
 ONLY_THE_DOUBLE = {"store", "serving"}
+CLOCKS = timedelta(seconds=30)  # how far Stripe's clock and ours may be apart
 PATIENT_SECONDS = 60.0  # the test mode makes disputes and events a little later
 
 
@@ -58,13 +61,23 @@ def store(serving: tuple[Store, Serving]) -> Store:
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest, settings: SettingsWrapper) -> stripe.StripeClient:
-    """A client of the double, or of the test mode."""
-    if KEY:
-        settings.STRIPE_API_KEY, settings.STRIPE_API_BASE, settings.STRIPE_WEBHOOK_SECRET = KEY, "", SECRET
-    else:
+def client(
+    request: pytest.FixtureRequest, settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[stripe.StripeClient]:
+    """A client of the double, or of the test mode: there events of the tests before are left alone, and what a test made
+    is taken away again (ids are new in every run, so nothing of an earlier one is ever met)."""
+    if not KEY:
         request.getfixturevalue("serving")
-    return client_of_settings()
+        yield client_of_settings()
+        return
+    settings.STRIPE_API_KEY, settings.STRIPE_API_BASE, settings.STRIPE_WEBHOOK_SECRET = KEY, "", SECRET
+    monkeypatch.setattr(events, "OVERLAP", CLOCKS)
+    made = client_of_settings()
+    yield made
+    for customer in StripeCustomer.objects.values_list("customer_id", flat=True):
+        for invoice in made.v1.invoices.list({"customer": customer, "status": "open"}).data:
+            made.v1.invoices.void_invoice(str(invoice.id))
+        made.v1.customers.delete(customer)
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.billing.models import Invoice, PushState, StripeCustomer, StripeEvent, StripeFact, StripePush
+from apps.billing.models import BillingProfile, Invoice, PushState, StripeCustomer, StripeEvent, StripeFact, StripePush
 from apps.billing.services import invoice_mark_paid
 from apps.billing.stripe.collecting import pushes_tend
+from apps.billing.stripe.customers import customer_ensure
 from apps.billing.stripe.events import event_handle, event_keep, events_catch_up
 from apps.billing.stripe.gateway import Uncertain
 from tests.cast import Cast
@@ -63,9 +64,32 @@ def test_a_declined_card_makes_the_invoice_overdue_once(
     all_equal(cast, client)
 
 
+def test_a_customer_is_known_there_by_the_address_of_who_pays(
+    cast: Cast, store: Store, client: stripe.StripeClient
+) -> None:
+    pushed(cast, client)
+    (there,) = store.all("customer")
+    assert there["email"] == cast.billing.email
+    cast.billing.email = "accounts@example.com"
+    cast.billing.save()
+    for _ in range(2):
+        customer_ensure(client=client, organisation=cast.organisation, now=timezone.now())
+    assert there["email"] == "accounts@example.com"
+    assert [one["type"] for one in store.events].count("customer.updated") == 2
+    nobody = client.v1.customers.create({"name": "A"}).id
+    with pytest.raises(stripe.InvalidRequestError, match="Missing email"):
+        client.v1.invoices.create({"customer": nobody, "collection_method": "send_invoice", "days_until_due": 1})
+
+
+def test_what_is_due_at_once_is_brought(cast: Cast, client: stripe.StripeClient) -> None:
+    BillingProfile.objects.create(organisation=cast.organisation, payment_days=0)
+    assert pushed(cast, client).state == PushState.OPEN
+
+
 OUTAGES = [
     ("POST", "/v1/customers"), ("POST", "/v1/invoices"), ("POST", "/v1/invoiceitems"), ("POST", "/v1/invoices/*/finalize"),
     ("GET", "/v1/invoices*"), ("GET", "/v1/invoice_payments"), ("GET", "/v1/refunds/*"), ("GET", "/v1/events"),
+    ("POST", "/v1/customers/*"),
 ]  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def test_a_refund_that_comes_back_is_owed_to_the_customer(
     ("card", "state", "kind"), [("pm_card_visa", "paid", "paid"), ("pm_card_chargeCustomerFail", "overdue", "failed")]
 )
 def test_a_card_on_file_is_charged_when_the_invoice_is_brought(
-    cast: Cast, client: stripe.StripeClient, card: str, state: str, kind: str
+    cast: Cast, client: stripe.StripeClient, caught_up: Until, card: str, state: str, kind: str
 ) -> None:
     customer = customer_ensure(client=client, organisation=cast.organisation, now=timezone.now()).customer_id
     method = client.v1.payment_methods.attach(card, {"customer": customer})
@@ -149,8 +149,23 @@ def test_a_card_on_file_is_charged_when_the_invoice_is_brought(
     assert pushes_tend(client=client, now=timezone.now()) == 1
     assert (Invoice.objects.get().state, StripeFact.objects.get().kind) == (state, kind)
     for _ in range(2):
-        events_catch_up(client=client, now=timezone.now())
+        caught_up(lambda: True)
     assert StripeFact.objects.count() == 1
+    all_equal(cast, client)
+
+
+@pytest.mark.parametrize("kind", ["500-after", "timeout-after", "500"])
+def test_a_lost_answer_charges_a_card_once(cast: Cast, store: Store, client: stripe.StripeClient, kind: str) -> None:
+    customer = customer_ensure(client=client, organisation=cast.organisation, now=timezone.now()).customer_id
+    method = client.v1.payment_methods.attach("pm_card_visa", {"customer": customer})
+    client.v1.customers.update(customer, {"invoice_settings": {"default_payment_method": method.id}})
+    customer_sync(customer_id=customer, client=client)
+    issued(cast)
+    store.faults = [Fault("POST", "/v1/invoices/*/pay", kind, 1)]
+    assert pushes_tend(client=client, now=timezone.now()) == 0
+    assert pushes_tend(client=client, now=timezone.now()) == 1
+    assert len(store.all("payment_intent")) == 1
+    assert Invoice.objects.get().state == "paid"
     all_equal(cast, client)
 
 

@@ -17,6 +17,7 @@ class StripeCustomer(models.Model):
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="stripe_customer"
     )
     customer_id = models.CharField(max_length=80, unique=True)
+    email = models.CharField(max_length=254, blank=True, default="")
     payment_method = models.CharField(max_length=80, blank=True)
     method_label = models.CharField(max_length=60, blank=True)
     created_at = models.DateTimeField()

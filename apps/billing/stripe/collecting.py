@@ -65,7 +65,7 @@ def push_run(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) ->
         push.version, push.version_at = push.version + 1, now
     try:
         customer = customer_ensure(client=client, organisation=push.invoice.organisation, now=now)
-        _take(push, invoice_push(client, order_of(push, customer)))
+        _take(push, invoice_push(client, order_of(push, customer, now=now)))
     except Broken as outage:
         push.version, push.version_at, push.error = push.version + 1, now, str(outage)
     except Uncertain as outage:
@@ -93,8 +93,11 @@ def _take(push: StripePush, found: stripe.Invoice) -> None:
     push.hosted_url = str(found.hosted_invoice_url or "")
 
 
-def order_of(push: StripePush, customer: StripeCustomer) -> Order:
-    """What Stripe is asked to collect: our lines, our tax, and what is settled already, as items that sum to `open`."""
+def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Order:
+    """What Stripe is asked to collect: our lines, our tax, and what is settled already, as items that sum to `open`.
+
+    Stripe takes no day that has passed: an invoice that is due at once, or was brought late, is due there in an hour.
+    """
     invoice, document = push.invoice, push.invoice.document
     exponent = document["currency"]["exponent"]
     named = [(_title(line), Decimal(line["share"])) for line in document["lines"]]
@@ -113,8 +116,8 @@ def order_of(push: StripePush, customer: StripeCustomer) -> Order:
         ]
     return Order(
         invoice_id=str(invoice.id), number=invoice.number, customer=customer.customer_id, currency=invoice.currency,
-        due_at=invoice.due_at, total=minor_of(invoice.open, exponent=exponent), items=tuple(items), version=push.version,
-        is_automatic=bool(customer.payment_method),
+        due_at=max(invoice.due_at, now + timedelta(hours=1)), total=minor_of(invoice.open, exponent=exponent),
+        items=tuple(items), version=push.version, is_automatic=bool(customer.payment_method),
     )  # fmt: skip
 
 

@@ -6,12 +6,16 @@ from datetime import datetime
 from typing import Any
 
 import stripe
+import structlog
 from django.conf import settings
 from django.db import transaction
 
-from apps.accounts.models import Organisation
+from apps.accounts.models import Membership, Organisation
+from apps.accounts.roles import MONEY
 from apps.billing.models import StripeCustomer
 from apps.billing.stripe.gateway import called, client_make
+
+log = structlog.get_logger("stripe")
 
 
 def client_of_settings() -> stripe.StripeClient:
@@ -21,12 +25,38 @@ def client_of_settings() -> stripe.StripeClient:
 
 @transaction.atomic
 def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
-    """The organisation's customer at Stripe, made when there is none. Raises gateway.Uncertain."""
+    """The organisation's customer at Stripe, made when there is none, with the address that invoices go to.
+
+    Raises gateway.Uncertain.
+    """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    known = StripeCustomer.objects.filter(organisation=organisation).first()
-    if known is not None:
-        return known
+    known = StripeCustomer.objects.filter(organisation=organisation).first() or _create(client, organisation, now)
+    address = _address(organisation)
+    if address != known.email:
+        _tell_address(client, known, address)
+    return known
+
+
+def _create(client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
     given: Any = {"name": organisation.name, "metadata": {"takt_organisation": str(organisation.id)}}
     options: Any = {"idempotency_key": f"organisation:{organisation.id}:customer"}
     made = called(lambda: client.v1.customers.create(given, options))
     return StripeCustomer.objects.create(organisation=organisation, customer_id=made.id, created_at=now)
+
+
+def _address(organisation: Organisation) -> str:
+    """Whom to write to about money: a billing person where there is one, else an owner. Empty when there is nobody."""
+    members = Membership.objects.filter(organisation=organisation, role__in=MONEY, user__is_active=True)
+    known = sorted(members.values_list("role", "user__email"))  # "billing" before "owner"
+    return known[0][1] if known else ""
+
+
+def _tell_address(client: stripe.StripeClient, known: StripeCustomer, address: str) -> None:
+    """Stripe takes no invoice that is not charged at once for a customer without an address."""
+    try:
+        called(lambda: client.v1.customers.update(known.customer_id, {"email": address}))
+    except stripe.InvalidRequestError as refusal:  # the invoice that needs it will say so
+        log.warning("stripe.address_refused", customer=known.customer_id, reason=str(refusal)[:200])
+        return
+    known.email = address
+    known.save(update_fields=["email"])

@@ -47,6 +47,8 @@ def called(call: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep
             if pause is None:
                 raise Uncertain("Stripe asks to slow down") from error
             sleep(pause)
+        except stripe.IdempotencyError as error:
+            raise Broken("the key stands for another request") from error
         except stripe.APIConnectionError as error:
             raise Uncertain("Stripe did not answer") from error
         except stripe.APIError as error:

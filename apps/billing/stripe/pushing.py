@@ -49,17 +49,35 @@ class Order:
 
 
 def invoice_push(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
-    """The finalised invoice. Raises TotalDiffers, gateway.Uncertain or Broken; safe to repeat after each."""
+    """The finalised invoice, charged where a card is on file. Raises TotalDiffers, gateway.Uncertain or Broken; safe to
+    repeat after each."""
     invoice = invoice_find(client, order) or _create(client, order)
-    if invoice.status != "draft":
-        return _compared(invoice, order)
-    _items(client, order, invoice.id)
-    draft = _compared(called(lambda: client.v1.invoices.retrieve(invoice.id)), order)
+    if invoice.status == "draft":
+        _items(client, order, invoice.id)
+        invoice = called(lambda: client.v1.invoices.retrieve(invoice.id))
+    final = _compared(invoice, order)
+    if final.status == "draft":
+        final = _finalised(client, order, final)
+    return _charged(client, order, final) if order.is_automatic else final
+
+
+def _finalised(client: stripe.StripeClient, order: Order, draft: stripe.Invoice) -> stripe.Invoice:
+    """Final, and left alone by Stripe: a charge of its own would come some time later and race with ours."""
     options: Any = {"idempotency_key": order.key("finalize")}
-    given: Any = {"auto_advance": order.is_automatic}  # a card on file is charged now, and again by Stripe's schedule
-    final = called(lambda: client.v1.invoices.finalize_invoice(draft.id, given, options))
+    final = called(lambda: client.v1.invoices.finalize_invoice(draft.id, {"auto_advance": False}, options))
     failpoint("stripe.finalised")
     return final
+
+
+def _charged(client: stripe.StripeClient, order: Order, final: stripe.Invoice) -> stripe.Invoice:
+    """The first charge of the card on file, once; one that declines leaves the invoice open, to be paid by hand."""
+    if final.status != "open" or final.attempt_count:
+        return final
+    options: Any = {"idempotency_key": order.key("pay")}
+    try:
+        return called(lambda: client.v1.invoices.pay(final.id, {}, options))
+    except (stripe.CardError, stripe.InvalidRequestError):  # declined; or paid, or the card taken away, in between
+        return called(lambda: client.v1.invoices.retrieve(final.id))
 
 
 def invoice_find(client: stripe.StripeClient, order: Order) -> stripe.Invoice | None:

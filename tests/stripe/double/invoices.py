@@ -47,6 +47,10 @@ def invoice_create(store: Store, given: Thing, path: Thing) -> Thing:
         raise invalid("An invoice to be sent needs `days_until_due` or `due_date`.", param="days_until_due")
     if way != "send_invoice" and (days is not None or "due_date" in given):
         raise invalid("Only an invoice to be sent has a due date.", param="days_until_due")
+    if way == "send_invoice" and not customer["email"]:
+        raise invalid("Missing email. An invoice to be sent needs a customer with a valid email.", param="customer")
+    if given.get("due_date", now + 1) <= now:
+        raise invalid("The due date must be in the future.", param="due_date")
     due = given.get("due_date", now + days * 86_400 if days is not None else None)
     invoice = made(
         "invoice", created=now, customer=customer["id"], currency=given.get("currency", "usd").lower(), status="draft",
