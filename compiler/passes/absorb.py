@@ -78,7 +78,7 @@ def _rewritten(node: Compute, work: _Constants, root: Term) -> Compute | None:
         if other is None:
             return None
         known = _known(node, work, other)
-        if known is None:
+        if known is None or not _alone(root, term):
             return None
         if term.name == "mul":
             return _absorb_factor(node, work, root, term, below, known)
@@ -90,6 +90,21 @@ def _rewritten(node: Compute, work: _Constants, root: Term) -> Compute | None:
             total = _combined(node, work, first, known, "add", inner, other)
             return None if total is None else _replaced(node, root, term, path[0] + total[0], total[1])
     return None
+
+
+def _alone(root: Term, term: Term) -> bool:
+    """Whether the reduced value is read once in ``term`` and nowhere else: a step may serve several others, and a factor of
+    one of several uses is no factor of the sum."""
+
+    def reads(one: Term, without: Term | None, seen: dict[int, int]) -> int:
+        if one is without:
+            return 0
+        if id(one) not in seen:
+            mine = int(one.name == "arg" and one.imm == -1)
+            seen[id(one)] = mine + sum(reads(child, without, seen) for child in one.args)
+        return seen[id(one)]
+
+    return reads(term, None, {}) == 1 and reads(root, term, {}) == 0
 
 
 def _path(root: Term) -> list[Term]:
