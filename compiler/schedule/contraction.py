@@ -14,6 +14,7 @@ from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
+PARTS = (2, 3)  # of a result too small to give every plane whole columns
 _FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: tiles are many
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
 
@@ -56,7 +57,15 @@ def _widths(f: Form, tiler: Tiler) -> list[int]:
         for lines in (wanted // step, -(-wanted // step)):
             if step <= lines * step < most:
                 found.add(lines * step)
+    if f.n > most and _few(f, tiler):  # as wide as each other: their tiles may meet in a line
+        found.add(-(-f.n // -(-f.n // most)))
     return sorted(found)
+
+
+def _few(f: Form, tiler: Tiler) -> bool:
+    """Whether whole columns and long rows would leave planes idle."""
+    chains = f.batch * -(-f.n // f.tile[1]) * -(-f.m // EVEN[1])
+    return not f.blocks and chains < tiler.target.matrix.instances
 
 
 def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
@@ -68,6 +77,8 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     for rows in (*ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
+    for parts in PARTS if _few(f, tiler) else ():
+        found.add(min(most, -(-f.m // (parts * f.row_step)) * f.row_step))
     return sorted(found)
 
 
