@@ -13,8 +13,9 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "var" / "models"
@@ -37,18 +38,19 @@ class Entry:
     path: str
     sha256: str
     licence: str
+    run: dict[str, Any] = field(default_factory=dict)  # how it is run, for those who do
 
 
-def manifest() -> dict[str, Entry]:
-    """All models by name."""
-    return {name: Entry(name, **fields) for name, fields in tomllib.loads(MANIFEST.read_text(encoding="utf-8")).items()}
+def manifest(path: Path = MANIFEST) -> dict[str, Entry]:
+    """All models of a list by name."""
+    return {name: Entry(name, **fields) for name, fields in tomllib.loads(path.read_text(encoding="utf-8")).items()}
 
 
-def fetch(name: str, folder: Path = FOLDER) -> Path:
+def fetch(name: str, folder: Path = FOLDER, listed: Path = MANIFEST) -> Path:
     """The path of a model, fetched if need be. ``FetchError`` when that is impossible or a digest differs."""
-    known = manifest()
+    known = manifest(listed)
     if name not in known:
-        raise FetchError(f"There is no model {name!r}; {MANIFEST.name} lists {', '.join(known)}.")
+        raise FetchError(f"There is no model {name!r}; {listed.name} lists {', '.join(known)}.")
     entry = known[name]
     target = folder / f"{name}.onnx"
     folder.mkdir(parents=True, exist_ok=True)

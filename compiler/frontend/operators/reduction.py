@@ -73,6 +73,7 @@ def _log_sum_exp(op: Op) -> str:
 def _arg(op: Op, reducer: str) -> str:
     """The first (or last) place of the extreme: it is where the value equals the reduction."""
     axis = op.axis(op.whole("axis", 0), op.rank())
+    op.need(op.shape()[axis] > 0, f"looks for an extreme along axis {axis}, which has no elements.")
     last = bool(op.whole("select_last_index", 0))
     best = op.reduce(reducer, op.x(), (axis,))
     done = places_of(op, op.x(), best, axis, last=last)

@@ -69,9 +69,12 @@ def test_cubic_samples_beyond_the_border(mode, corners):
          {"w": np.ones((1, 1, 2), np.float32)}, "State pads"),
         (helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
          {n: np.array([v], np.int64) for n, v in (("s", 3), ("e", 2**63 - 1), ("a", 2), ("t", -1))}, "Write -92233720"),
+        (helper.make_node("ArgMin", ["x"], ["y"], axis=2), {}, "has no elements"),
     ],
 )  # fmt: skip
 def test_what_runtimes_read_differently_is_refused(node, constants, words):
     feeds = {"x": np.arange(6, dtype=np.float32).reshape(1, 1, 6)}
+    if node.op_type == "ArgMin":
+        feeds = {"x": np.zeros((1, 4, 0), np.float32)}
     with pytest.raises(ModelError, match=words):
         compiler.load(model([node], feeds, constants, ["y"], 17))

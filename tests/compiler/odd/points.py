@@ -106,7 +106,7 @@ def cast(d: Draft) -> None:
     kinds = (np.float32, np.float16, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_, np.int16, np.uint16)
     a = d.value(dtypes=kinds)
     to = np.dtype(d.one(*kinds))
-    array = d.like(a)
+    array = d.like(a).astype(np.float64) if d.like(a).dtype == np.float16 else d.like(a)
     if array.dtype.kind == "f" and to.kind in "iu" and array.size:
         limits = np.iinfo(to)
         if array.min() <= limits.min - 1 or array.max() >= limits.max:

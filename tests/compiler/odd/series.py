@@ -107,7 +107,8 @@ def resize(d: Draft) -> None:
         given["exclude_outside"] = 1
     roi = "" if d.opset >= 13 else d.const(np.zeros(0, np.float32))
     sizes = [*shape[:2], *(d.whole(1, 9) for _ in shape[2:])]
-    if d.chance():
+    # With scales the reference takes aligned corners of the exact size, ONNX Runtime of the whole one.
+    if d.chance() or given["coordinate_transformation_mode"] == "align_corners":
         d.node(
             "Resize",
             [a, roi, "" if d.opset >= 13 else d.const(np.zeros(0, np.float32)), d.whole_const(*sizes)],
