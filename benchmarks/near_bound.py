@@ -30,7 +30,7 @@ from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
 from compiler.passes import optimise, shape_for_units
 from compiler.precision import prepare
-from compiler.schedule.build import Plan, build
+from compiler.schedule.build import Plan, builds
 from compiler.simulator import simulate
 from compiler.targets import Target
 from tests.models import CASES, LARGE, model_bytes, sensible_feeds
@@ -87,7 +87,7 @@ def _table(title: str, target: Target, graphs: dict[str, Graph], *, run: bool) -
     )
     ratios: list[tuple[float, float]] = []
     for name, graph in graphs.items():
-        plan, often, both = (build(graph, target, quiet, objective=o) for o in ("latency", "interval", "balanced"))
+        plan, often, both = builds(graph, target, quiet, objectives=("latency", "interval", "balanced"))
         found = bounds(taken(graph), target)
         branches = plan.way is not None  # then one inference follows the other
         least, limit = (found.latency, found.latency_limit) if branches else (found.interval, found.interval_limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from compiler.schedule.depend import dependencies
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
+from compiler.schedule.repeat import OBJECTIVES
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -68,6 +69,20 @@ def build(
     """Schedule and place a lowered graph on a target. ``extent``: which constants lie in external memory; ``copies``:
     arenas at most (0: as many as the target has), fewer are taken where memory is short; ``objective``: what the schedule
     is to be short in (``repeat.OBJECTIVES``); ``in_turns``: one operation after the other."""
+    return builds(graph, target, on_stage, extent, copies, (objective,), in_turns=in_turns)[0]
+
+
+def builds(
+    graph: Graph,
+    target: Target,
+    on_stage: Callable[[str], None],
+    extent: int = external.RESIDENT,
+    copies: int = 0,
+    objectives: Sequence[str] = OBJECTIVES,
+    *,
+    in_turns: bool = False,
+) -> list[Plan]:
+    """What ``build`` makes for each of several objectives, from the same tiles."""
     on_stage("schedule")
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
@@ -81,14 +96,20 @@ def build(
         return order.Order(tiles, data, chains, target, tiler.space).single()
 
     if branches.guarded(legal):
-        return _branched(branches.schedule(legal, tiler, nodes, data, stretch), tiler, names, nodes, on_stage)
+        course = branches.schedule(legal, tiler, nodes, data, stretch)
+        return [_branched(course, tiler, names, nodes, on_stage)] * len(objectives)
     given = order.Order(tiler.tiles, data, tiler.chains, target, tiler.space)
-    best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)
-    address, regions = _addresses(tiler.space, plan, best.copies)
-    return Plan(
-        legal, target, best.tiles, best.done.start, tiler.space, address, regions, lives, plan.bound,
-        best.done.latency, best.interval, names, nodes, best.needs,
-    )  # fmt: skip
+    found = []
+    for objective in objectives:
+        best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)
+        address, regions = _addresses(tiler.space, plan, best.copies)
+        found.append(
+            Plan(
+                legal, target, best.tiles, best.done.start, tiler.space, address, regions, lives, plan.bound,
+                best.done.latency, best.interval, names, nodes, best.needs,
+            )
+        )  # fmt: skip
+    return found
 
 
 def _fitting(

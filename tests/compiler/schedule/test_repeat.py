@@ -10,7 +10,8 @@ from compiler import targets
 from compiler.driver import quiet
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
-from compiler.schedule.build import build
+from compiler.schedule.build import build, builds
+from compiler.schedule.repeat import OBJECTIVES
 from compiler.simulator import simulate
 from tests.compiler.checks import binary_of, check_program
 from tests.compiler.graphs import feeds_for, graphs
@@ -36,6 +37,14 @@ def test_a_long_chain_turns_through_its_arenas(target):
     feeds = [feeds_for(graph, n) for n in range(plan.map.copies + 1)]
     with pytest.raises(ModelError):
         simulate(replace(binary, memory=fewer).to_bytes(), feeds)
+
+
+def test_programs_of_several_objectives_are_those_that_each_makes_alone():
+    graph, target = masked(4), targets.load("lpu")
+    together = builds(graph, target, quiet, objectives=OBJECTIVES)
+    alone = [build(graph, target, quiet, objective=o) for o in OBJECTIVES]
+    assert [(p.start, p.interval, p.map) for p in together] == [(p.start, p.interval, p.map) for p in alone]
+    assert len({p.interval for p in together}) > 1
 
 
 def test_no_more_arenas_than_fit_and_none_lost_for_want_of_them():
