@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from uuid import uuid4
@@ -10,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.problems import Problem
-from apps.ledger.models import Chain, Entry, Hold, HoldState, OutboxRow, Transaction, UsageRow
+from apps.ledger.models import Account, Chain, Hold, HoldState, OutboxRow, Transaction, UsageRow
 from apps.ledger.posting import transaction_post
 from apps.ledger.selectors import balances, chain_verify, day_roots, reconcile, spending
-from apps.ledger.services import CapReached, cap_set, hold_release
+from apps.ledger.services import CapReached, cap_set, hold_release, usages
 from apps.pricing.rating import exact_sum
+from bin.services import APPLICATION_ROLE
 from tests.cast import Cast
 from tests.ledger.money import COUNTS, NOW, balance, held, rating, used
 
@@ -22,15 +24,26 @@ pytestmark = pytest.mark.django_db
 
 
 def _refused(sql: str, *values: object) -> str:
+    return _all_refused((sql, values))
+
+
+def _all_refused(*statements: tuple[str, Sequence[object]]) -> str:
+    """What the database says against the last of these, or against all of them together."""
     with pytest.raises(IntegrityError) as refusal:
-        _execute(sql, values)
+        _execute_all(statements)
     return str(refusal.value)
 
 
+def _execute(sql: str, values: Sequence[object] = ()) -> None:
+    _execute_all([(sql, values)])
+
+
 @transaction.atomic
-def _execute(sql: str, values: tuple[object, ...]) -> None:
+def _execute_all(statements: Sequence[tuple[str, Sequence[object]]]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(sql, values)
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+        for sql, values in statements:
+            cursor.execute(sql, values)
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
@@ -142,7 +155,7 @@ def test_the_database_refuses_to_change_history(cast: Cast) -> None:
     for table in ("ledger_transaction", "ledger_entry", "ledger_usagerow"):
         assert "only ever added" in _refused(f"UPDATE {table} SET id = id")  # noqa: S608 - the names stand above
         assert "only ever added" in _refused(f"DELETE FROM {table}")  # noqa: S608
-    _execute("SELECT 1", ())  # nothing may be pending
+    _execute("SELECT 1")  # nothing may be pending
     for table in ("transaction", "entry", "usagerow", "hold", "holdshare", "spend", "chainroot", "account", "chain"):
         assert "only ever added" in _refused(f"TRUNCATE ledger_{table} CASCADE")
     assert "never deleted" in _refused("DELETE FROM ledger_hold")
@@ -152,20 +165,102 @@ def test_the_database_refuses_to_change_history(cast: Cast) -> None:
     assert "only posts" in _refused("UPDATE ledger_hold SET posted = 0")
 
 
+def _next(cast: Cast) -> tuple[str, list[object]]:
+    """The statement that begins a transaction at the end of the chain, without entries."""
+    head = Chain.objects.get(organisation=cast.organisation)
+    sql = (
+        "INSERT INTO ledger_transaction (id, organisation_id, sequence, kind, idempotency_key, subject, detail, at, "
+        "previous_hash, hash) VALUES (%s, %s, %s, 'x', 'x', 'x', '{}', now(), %s, repeat('1', 64))"
+    )
+    return sql, [uuid4(), cast.organisation.id, head.sequence + 1, head.hash]
+
+
+ENTRY = "INSERT INTO ledger_entry (transaction_id, account_id, amount) VALUES (%s, %s, 1e-40)"
+
+
 def test_the_database_refuses_a_transaction_that_does_not_balance(cast: Cast) -> None:
     used(held(cast.organisation))
-    entry = Entry.objects.first()
-    assert entry is not None
-    said = _refused(
-        "INSERT INTO ledger_entry (transaction_id, account_id, amount) VALUES (%s, %s, 1e-40)",
-        entry.transaction_id, entry.account_id,
-    )  # fmt: skip
+    account = Account.objects.filter(organisation=cast.organisation).first()
+    assert account is not None
+    begun, values = _next(cast)
+    assert "has 0 entries" in _refused(begun, *values)
+    said = _all_refused((begun, values), (ENTRY, [values[0], account.id]))
     assert "sum to 0.0000000000000000000000000000000000000001" in said
-    lonely = (
-        "INSERT INTO ledger_transaction (id, organisation_id, sequence, kind, idempotency_key, subject, detail, at, "
-        "previous_hash, hash) VALUES (%s, %s, 99, 'x', 'x', 'x', '{}', now(), 'x', 'x')"
+
+
+def test_history_grows_at_its_end_alone(cast: Cast) -> None:
+    used(held(cast.organisation))
+    used(held(cast.stranger_organisation))
+    posted = Transaction.objects.filter(organisation=cast.organisation).last()
+    theirs = Account.objects.filter(organisation=cast.stranger_organisation).first()
+    own = Account.objects.filter(organisation=cast.organisation).first()
+    assert posted is not None
+    assert theirs is not None
+    assert own is not None
+    assert "entry is of a new transaction" in _refused(ENTRY, posted.id, own.id)  # an old one, even if it balanced
+    begun, values = _next(cast)
+    for place, wrong in ((2, 99), (3, "0" * 64), (1, cast.stranger_organisation.id)):
+        changed = [wrong if number == place else value for number, value in enumerate(values)]
+        assert "does not follow from the head" in _refused(begun, *changed)
+    assert "of its own organisation" in _all_refused((begun, values), (ENTRY, [values[0], theirs.id]))
+    for change in ("sequence = sequence - 1", "sequence = sequence + 1", "hash = repeat('1', 64)"):
+        assert "one by one" in _refused(f"UPDATE ledger_chain SET {change}")  # noqa: S608
+    assert "never deleted" in _refused("DELETE FROM ledger_chain")
+    assert "begins with nothing" in _refused("INSERT INTO ledger_chain VALUES (gen_random_uuid(), 1, repeat('1', 64))")
+
+
+def test_usage_rows_are_those_that_their_transaction_posts(cast: Cast) -> None:
+    hold = held(cast.organisation)
+    first, _ = used(hold, 2)
+    last, _ = used(hold, 2)
+    columns = [field.column for field in UsageRow._meta.fields if field.column not in ("id", "idempotency_key")]
+    copied = (
+        f"INSERT INTO ledger_usagerow (id, idempotency_key, {', '.join(columns)}) "  # noqa: S608 - the model's columns
+        f"SELECT gen_random_uuid(), 'again', {', '.join(columns)} FROM ledger_usagerow WHERE id = %s"
     )
-    assert "has 0 entries" in _refused(lonely, uuid4(), cast.organisation.id)
+    for row in (first, last):  # what it would add to is over, or has all its rows
+        assert "which posts just them" in _refused(copied, row.pk)
+
+
+@transaction.atomic
+def _posted(hold: Hold) -> None:
+    used(hold)
+    _execute("SELECT 1")
+
+
+@pytest.mark.parametrize("rows", ["one", "none"])
+def test_what_a_row_posts_is_what_its_entries_say(cast: Cast, rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect in the application: entries of another amount, or of more rows than there are."""
+    hold = held(cast.organisation)
+    true = usages._usage_entries
+    if rows == "one":
+        monkeypatch.setattr(usages, "_usage_entries", lambda fresh: true([*fresh, *fresh]))
+    else:
+        monkeypatch.setattr(usages, "rows_write", lambda *_: None)
+    with pytest.raises(IntegrityError, match=r"which posts just them|has no usage row"):
+        _posted(hold)
+
+
+def test_a_message_of_the_outbox_is_neither_rewritten_nor_forgotten(cast: Cast) -> None:
+    used(held(cast.organisation))
+    for change in ("payload = '{}'", "topic = 'x'", "created_at = now()"):
+        assert "only ever added" in _refused(f"UPDATE ledger_outboxrow SET {change}")  # noqa: S608
+    assert "only ever added" in _refused("DELETE FROM ledger_outboxrow")
+    _execute("UPDATE ledger_outboxrow SET delivered_at = now()")
+    assert "only ever added" in _refused("UPDATE ledger_outboxrow SET delivered_at = NULL")
+
+
+def test_a_table_of_the_same_name_does_not_blind_the_guards(cast: Cast) -> None:
+    """Temporary tables come first where a function names a table without its schema."""
+    used(held(cast.organisation))
+    begun, values = _next(cast)
+    said = _all_refused(
+        (f"SET LOCAL ROLE {APPLICATION_ROLE}", ()),
+        ("CREATE TEMPORARY TABLE ledger_entry (transaction_id uuid, amount numeric)", ()),
+        ("INSERT INTO ledger_entry VALUES (%s, 1), (%s, -1)", [values[0]] * 2),
+        (begun, values),
+    )
+    assert "has 0 entries" in said
 
 
 def test_a_posting_that_does_not_balance_is_refused_before_the_database(cast: Cast) -> None:

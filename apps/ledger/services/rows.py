@@ -26,7 +26,7 @@ def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> N
     """Write the rows of one transaction."""
     ending = f"\t{stamp(now)}\t{transaction_id}\n"
     text = io.BytesIO("".join([_line(usage) + ending for usage in fresh]).encode())
-    with connection.cursor() as cursor:
+    with connection.cursor() as cursor, connection.wrap_database_errors:
         cursor.copy_expert(_COPY, text, _AT_ONCE)
 
 
