@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import onnx
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # onnx brings it, without types
 from onnx import ModelProto
 
@@ -90,7 +91,30 @@ def _messages(value: Any) -> Iterable[Message]:
 
 
 def opsets(model: ModelProto) -> dict[str, int]:
-    """Version of each operator set by domain; the default domain is the empty string."""
-    versions = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in model.opset_import}
+    """Version of each operator set by domain; the default domain is the empty string.
+
+    A version that nobody has defined says nothing about what operators mean: ``ModelError``.
+    """
+    versions: dict[str, int] = {}
+    for imported in model.opset_import:
+        domain, version = "" if imported.domain == "ai.onnx" else imported.domain, int(imported.version)
+        if versions.setdefault(domain, version) != version:
+            raise ModelError(
+                f"The model imports {domain or 'ai.onnx'} in the versions {versions[domain]} and {version}. Export it anew."
+            )
+        most = _NEWEST.get(domain, version)
+        if not 1 <= version <= most:
+            raise ModelError(
+                f"The model imports version {version} of {domain[:80] or 'ai.onnx'}; known are 1 to {most}. "
+                f"Export it for a version among these."
+            )
+    if not versions and model.ir_version >= _STATED:
+        raise ModelError(
+            "The model does not say which version of the operators it uses (no opset_import). Export it anew."
+        )
     versions.setdefault("", 1)
     return versions
+
+
+_NEWEST = {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": onnx.helper.VERSION_TABLE[-1][3], "com.microsoft": 1}
+_STATED = 3  # from this version of the format on, a model has to name its operator sets
