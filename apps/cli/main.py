@@ -17,11 +17,15 @@ from apps.cli.recompile import ModelFile, model_read
 from apps.cli.report import reports, text
 from apps.cli.verify import verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
+from apps.pricing.rating.book import FORMAT
 from compiler.commands import completion, diff, processors
 from compiler.commands.guard import guarded
 from compiler.commands.options import add_course, add_place, add_sizes
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
+JSON_BYTES = 2**30  # the longest document that is read: a chain of millions of rows
+DOWNLOAD = "download the document again, with the button JSON of its page"
+PRICES = "download the price book under Prices, or from /api/v1/price-books/current"
 
 
 class Refused(Exception):
@@ -150,26 +154,31 @@ def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocum
     return models, books, ranges
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int | None = None) -> bytes:
     try:
+        if most is not None and path.stat().st_size > most:
+            raise Refused(f"{path} has more than {most:,} bytes; no document of ours is so long.")
         return path.read_bytes()
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path, remedy: str = DOWNLOAD) -> dict[str, Any]:
     try:
-        document = json.loads(_read(path))
+        document = json.loads(_read(path, most=JSON_BYTES))
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{path} is not JSON; download the invoice with the button JSON.") from error
+        raise Refused(f"{path} is not JSON, or it is cut off; {remedy}.") from error
     if not isinstance(document, dict):
-        raise Refused(f"{path} is not an invoice; download the invoice with the button JSON.")
+        raise Refused(f"{path} is none of our documents; {remedy}.")
     return document
 
 
 def _book(path: Path) -> PriceBookDocument:
-    document = _json(path)
+    document = _json(path, PRICES)
     inner = document.get("document")
+    kind = (inner if isinstance(inner, dict) else document).get("format")
+    if kind != FORMAT:
+        raise Refused(f"{path} is no price book: its format is {kind!r}, not {FORMAT!r}; {PRICES}.")
     try:
         return book_from_text(json.dumps(inner if isinstance(inner, dict) else document))
     except BookError as error:

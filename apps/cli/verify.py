@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from apps.cli.adjustments import adjustment_verify
@@ -19,6 +19,7 @@ from apps.pricing.rating import (
     payable_of,
     shares_of,
 )
+from apps.pricing.rating.decimals import subtract
 from apps.pricing.rating.terms import QUOTA
 from compiler import Calibration
 
@@ -40,46 +41,82 @@ def verify(
     books: Sequence[PriceBookDocument],
     ranges: Sequence[Calibration] = (),
 ) -> Verification:
-    """Recompute a document. Raises Difference at the first deviation, Unreadable for what cannot be checked."""
+    """Recompute a document. Raises Difference at the first deviation, Unreadable for what cannot be checked.
+
+    A document that was altered no longer has its digest, which does not say where: so everything is computed first, and
+    the digest is what differs only when nothing else does, or when the rest cannot be read any more.
+    """
+    if document.get("format") not in (INVOICE, QUOTE):
+        raise Unreadable(
+            f"The document's format is {document.get('format')!r}; this command reads {INVOICE} and {QUOTE}."
+        )
+    digest = _digest_checked(document)
     try:
-        return _verify(document, models, {book.digest: book for book in books}, ranges)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise Unreadable(f"The document lacks something that a {INVOICE} has: {error!r}.") from error
-    except InvalidOperation as error:
-        raise Unreadable("The document holds an amount that is not a number.") from error
+        done = _computed(document, models, {book.digest: book for book in books}, ranges)
+    except Unreadable:
+        if isinstance(digest, Difference):
+            raise digest from None
+        raise
+    if isinstance(digest, Difference):
+        raise digest
+    return Verification([*digest, *done.checked], done.partial)
 
 
-def _verify(
+def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
+    """What was checked of the document's own digest, if it has one; or that it is of another document."""
+    stated = document.get("digest")
+    try:
+        computed = digest_of({key: value for key, value in document.items() if key != "digest"})
+    except TypeError as error:
+        raise Unreadable(f"The document cannot be read: {error}.") from error
+    if stated is None:
+        return []
+    if stated != computed:
+        return Difference("digest of the document, which was changed somewhere after it was written", stated, computed)
+    return [f"digest of the document: {computed}"]
+
+
+def _computed(
     document: dict[str, Any],
     models: Sequence[ModelFile],
     books: dict[str, PriceBookDocument],
     ranges: Sequence[Calibration],
 ) -> Verification:
-    if document.get("format") not in (INVOICE, QUOTE):
-        raise Unreadable(
-            f"The document's format is {document.get('format')!r}; this command reads {INVOICE} and {QUOTE}."
-        )
+    """Every line, adjustment and total. Raises Difference and Unreadable."""
     done = Verification()
-    _document_digest(document, done)
+    try:
+        _lines(document, models, books, ranges, done)
+        for adjustment in document.get("adjustments", []):
+            done.checked.append(adjustment_verify(document, adjustment, books))
+        _totals(document, done)
+        _comparisons(document, done)
+    except KeyError as error:
+        raise Unreadable(f"The document lacks something that a {document['format']} has: {error}.") from error
+    except (TypeError, AttributeError, IndexError, ValueError) as error:
+        raise Unreadable(f"A part of the document is not what a {document['format']} has there.") from error
+    except ArithmeticError as error:  # no number, or one that no amount of money is
+        raise Unreadable("The document holds an amount that is not a number.") from error
+    return done
+
+
+def _lines(
+    document: dict[str, Any],
+    models: Sequence[ModelFile],
+    books: dict[str, PriceBookDocument],
+    ranges: Sequence[Calibration],
+    done: Verification,
+) -> None:
     by_digest = {model.sha256: model for model in models}
     compiled: dict[str, Recompiled] = {}
     for number, line in enumerate(document["lines"], 1):
         same(f"number of line {number}", line["number"], number)
         _line_program(line, by_digest, ranges, compiled, done)
         _line_price(line, document["currency"], books, done)
-    for adjustment in document.get("adjustments", []):
-        done.checked.append(adjustment_verify(document, adjustment, books))
-    _totals(document, done)
-    return done
-
-
-def _document_digest(document: dict[str, Any], done: Verification) -> None:
-    stated = document.get("digest")
-    if stated is None:
-        return
-    computed = digest_of({key: value for key, value in document.items() if key != "digest"})
-    same("digest of the document", stated, computed)
-    done.checked.append(f"digest of the document: {computed}")
+    named = {line["program"]["model_sha256"] for line in document["lines"] if line["program"] is not None}
+    strange = [model for model in models if model.sha256 not in named]
+    done.checked += [
+        f"{model.name} is the model of no line: its SHA-256 is {model.sha256[:16]}..." for model in strange
+    ]
 
 
 def _line_program(
@@ -195,6 +232,19 @@ def _totals(document: dict[str, Any], done: Verification) -> None:
     done.checked.append(
         f"net {document['net']}, payable {document['payable']} {document['currency']['code']}, rounded once"
     )
+
+
+def _comparisons(document: dict[str, Any], done: Verification) -> None:
+    """Quoted against actual: each difference is the two amounts' own, and what is named of it comes to all of it."""
+    rows = document.get("quoted_against_actual", [])
+    for number, row in enumerate(rows, 1):
+        place = f"quoted against actual, contract {number}"
+        difference = subtract(Decimal(row["actual"]), Decimal(row["quoted"]))
+        same(f"{place}, difference", row["difference"], decimal_text(difference))
+        named = exact_sum(Decimal(one["amount"]) for one in row["named"])
+        same(f"{place}, what is named of the difference", decimal_text(named), decimal_text(difference))
+    if rows:
+        done.checked.append(f"quoted against actual: {len(rows)} contracts, every difference named")
 
 
 def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:

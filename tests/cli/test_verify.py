@@ -267,9 +267,11 @@ def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is not JSON"), ("[]", "is not an invoice"), ("{}", "format is None"),
+        ("", "is not JSON"), ("[]", "none of our documents"), ("{}", "format is None"),
         ('{"format": "takt-invoice/1"}', "lacks something"),
         ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks something"), ("[" * 50_000, "is not JSON"),
+        ('{"format": "takt-invoice/1", "lines": 3}', "not what a takt-invoice/1 has"),
+        ('{"format": "takt-invoice/1", "lines": [], "net": 0.5}', "0.5 is a float"), ('{"a": ' + "9" * 9999, "is not JSON"),
     ],
 )  # fmt: skip
 def test_what_is_no_invoice_is_refused_in_a_sentence(
@@ -279,6 +281,41 @@ def test_what_is_no_invoice_is_refused_in_a_sentence(
     path.write_text(content)
     assert main(["verify", str(path), str(SHIPPED)]) == UNUSABLE
     assert said in capsys.readouterr().err
+
+
+def test_an_altered_document_is_told_where(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its digest is wrong whatever was altered; the place is named where anything is computed from it."""
+    for change, place in (
+        (lambda text: text.replace('"result": "0.049152"', '"result": "0.049153"', 1), "line 2, step"),
+        (
+            lambda text: text.replace('"actual": "0.049152"', '"actual": "0.049153"'),
+            "quoted against actual, contract 2",
+        ),
+        (
+            lambda text: text.replace('"executions": 200000000', '"executions": 200000001', 1),
+            "line 2, usage row 2, amount",
+        ),
+        (lambda text: text.replace("123456789", "123456788"), "line 1, "),
+        (lambda text: text.replace('"payable": "0.05"', '"payable": "0.04"'), "payable: the document says 0.04"),
+        (lambda text: text.replace('"number": "T-', '"number": "U-'), "digest of the document, which was changed"),
+        (lambda text: text.replace('"lines": [', '"linen": ['), "digest of the document, which was changed"),
+    ):
+        altered = change(json.dumps(papers.invoice))
+        assert altered != json.dumps(papers.invoice), place
+        assert papers.run(json.loads(altered)) == WRONG
+        assert f"DIFFERENT. {place}" in capsys.readouterr().out
+
+
+def test_what_is_no_price_book_and_what_belongs_to_no_line_is_said(
+    papers: Papers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, paper = tmp_path / "paper.pdf", tmp_path / "invoice.json"
+    other.write_bytes(b"%PDF-1.7")
+    assert papers.run(papers.invoice, *papers.models, SHIPPED, other) == RIGHT
+    assert "paper.pdf is the model of no line" in capsys.readouterr().out
+    paper.write_text(json.dumps(papers.invoice))
+    assert main(["report", str(papers.models[0]), "--book", str(paper)]) == UNUSABLE
+    assert "is no price book: its format is 'takt-invoice/1'" in capsys.readouterr().err
 
 
 def test_missing_files_and_a_missing_book_are_named(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from django.urls import URLPattern, get_resolver, resolve
 from playwright.sync_api import Browser, expect
 
+from tests.compiler.face.test_diff import network
+from tests.e2e import keys, walk
 from tests.e2e import visit as visiting
-from tests.e2e import walk
 from tests.e2e.places import Places, make_places
 from tests.e2e.product import Product, running_product
 
@@ -26,10 +29,10 @@ NO_PAGES = {
     "billing:credit_note_file", "billing:focus_file", "billing:focus_parquet", "billing:invoice_create", "billing:invoice_file",
     "billing:stripe_webhook", "compilation:compare", "compilation:job_cancel", "compilation:job_retry",
     "compilation:processor_remove", "dispatch:job_cancel",
-    "dispatch:job_outputs", "fleet:device_switch", "fleet:target_file", "healthz", "metrics", "readyz",
+    "dispatch:job_outputs", "fleet:device_retire", "fleet:device_switch", "fleet:target_file", "healthz", "metrics", "readyz",
     "planner:alternatives_compile", "planner:plan_json", "pricing:book_json",
     "program_download", "program_graph", "program_timeline", "registry:evaluation_add", "registry:model_detail",
-    "registry:sample_add", "registry:version_delete", "registry:version_file", "sales:contract_end",
+    "registry:sample_add", "reports:rerating_new", "registry:version_delete", "registry:version_file", "sales:contract_end",
     "sales:quote_file", "sales:quote_preview", "sales:quote_share", "sales:quote_unshare",
     "sales:quote_validity", "sales:quote_withdraw",
 }  # fmt: skip
@@ -224,6 +227,22 @@ def test_a_missing_page_says_so_and_leads_back(walked: Walked, path: str, status
     expect(visit.page.get_by_role("heading", level=1)).to_be_visible()
     assert visit.page.locator("main a[href='/']").count()
     assert visit.overflow() == []
+
+
+def test_a_whole_purchase_by_the_keyboard_alone(walked: Walked, tmp_path: Path) -> None:
+    """Sign-in, upload, compile, quote, accept, run, invoice: every stop of Tab is seen, and no step needs a mouse."""
+    model = network(5)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(model, tmp_path / "keys.onnx")
+    profile = visiting.context(walked.browser)
+    demo = walked.product.demo
+    invoice = keys.buy(
+        visiting.watched(profile, walked.product.url), email=demo["email"], password=demo["password"],
+        model=tmp_path / "keys.onnx",
+    )  # fmt: skip
+    assert invoice.startswith("/invoices/")
+    profile.close()
 
 
 def test_a_stranger_is_asked_to_sign_in(walked: Walked) -> None:
