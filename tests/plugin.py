@@ -48,6 +48,7 @@ def pytest_load_initial_conftests() -> None:
     )
     if os.environ.get("STRIPE_API_KEY"):  # for tests/stripe alone, see its conftest.py
         os.environ["TEST_STRIPE_API_KEY"] = os.environ["STRIPE_API_KEY"]
+        os.environ["TEST_STRIPE_API_BASE"] = os.environ.get("STRIPE_API_BASE", "")
     for name in ("STORAGE_URL", "HTTPS", "ALLOWED_HOSTS", "STRIPE_API_KEY", "STRIPE_API_BASE", "STRIPE_METER"):
         os.environ.pop(name, None)
 

@@ -22,6 +22,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY, Scope
 from apps.billing import selectors, services
 from apps.billing.budgets.api import router as budgets_router
+from apps.billing.customers.api import router as customers_router
 from apps.billing.drafting import document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
@@ -43,6 +44,7 @@ router.add_router("", exporting_router)
 router.add_router("", webhooks_router)
 router.add_router("", budgets_router)
 router.add_router("", portal_router)
+router.add_router("", customers_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 

@@ -80,6 +80,14 @@ ROUTES = [
     operation(
         "POST /invoices/{uuid:pk}/end", scope=Scope.ADMIN, make=_million, body={"action": "void", "reason": "wrong"}
     ),
+    operation("GET /customers/{uuid:pk}/tax", scope=Scope.ADMIN, make=lambda cast: {"pk": cast.organisation.pk}),
+    operation(
+        "PUT /customers/{uuid:pk}/tax",
+        scope=Scope.ADMIN,
+        make=lambda cast: {"pk": cast.organisation.pk},
+        body={"scheme": "exempt"},
+    ),
+    operation("POST /refunds", scope=Scope.ADMIN, body={"organisation": "0", "amount": "1.00", "reference": "7/11"}),
     operation("GET /credits"),
     operation("POST /credits", scope=Scope.ADMIN, body={"organisation": "0", "amount": "1.00", "reason": "x"}),
     page("/portal"),

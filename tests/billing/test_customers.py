@@ -9,10 +9,14 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.billing.models import BillingProfile, CreditGrant, CreditNote, Invoice
+from apps.billing.selectors import reconcile_all
+from apps.billing.services import invoice_mark_paid
 from apps.billing.services.crediting import credit_lines
+from apps.billing.services.settling import balance_of
 from tests.billing.tenancy import an_invoice_of
 from tests.billing.test_pages import _text
 from tests.cast import Cast
@@ -86,3 +90,45 @@ def test_an_invoice_that_will_not_be_paid_is_ended(cast: Cast, as_user: AsUser, 
     assert client.post(place, {"form": "end", "action": action, "reason": "gone"}).status_code == 302
     assert Invoice.objects.get().state == state
     assert Invoice.objects.get().open == 0
+
+
+def test_a_balance_is_given_back_by_page_and_api_once_each(cast: Cast, as_user: AsUser) -> None:
+    invoice, client = an_invoice_of(cast, executions=MILLION), as_user(cast.admin)
+    place = f"/customers/{cast.organisation.pk}"
+    assert "Give money back" not in _text(client, place)
+    invoice_mark_paid(
+        invoice_id=invoice.id, amount=Decimal("7.63"), reference="1", actor=cast.admin, now=timezone.now()
+    )
+    assert "Give money back" in _text(client, place)
+    sent = {"form": "refund", "amount": "1.25", "reference": "7/11", "key": str(uuid4())}
+    for wrong in ({"amount": "2.01"}, {"amount": "0"}, {"amount": "NaN"}, {"reference": ""}, {"key": "x"}):
+        answer = client.post(place, {**sent, "key": str(uuid4()), **wrong})
+        assert answer.status_code == 422, wrong
+    for _ in range(2):
+        assert client.post(place, sent).status_code == 302
+    assert client.post(place, {**sent, "amount": "0.01"}).status_code == 422, "the key stands for another refund"
+    assert balance_of(cast.organisation.id, "EUR") == Decimal("0.75")
+    body = {"organisation": str(cast.organisation.pk), "amount": "0.50", "reference": "8/11"}
+    for _ in range(2):
+        answer = client.post(
+            "/api/v1/refunds", body, content_type="application/json", headers={"Idempotency-Key": "refund-1"}
+        )
+        assert (answer.status_code, answer.json()["balance"]) == (201, "0.25")
+    refused = client.post("/api/v1/refunds", {**body, "amount": "0.26"}, content_type="application/json")
+    assert (refused.status_code, refused.json()["detail"][:23]) == (409, "The balance is 0.25 EUR")
+    assert reconcile_all(cast.organisation).differences == []
+
+
+def test_the_tax_of_a_customer_over_the_api(cast: Cast, as_user: AsUser) -> None:
+    client, place = as_user(cast.admin), f"/api/v1/customers/{cast.organisation.pk}/tax"
+    assert client.get(place).json() == {"scheme": "standard", "rate": "0", "payment_days": 14, "tax_id": ""}
+    good = {"scheme": "standard", "rate": "0.075", "payment_days": 30}
+    assert client.put(place, good, content_type="application/json").json() == {**good, "tax_id": ""}
+    for wrong in (
+        {"rate": "1"}, {"rate": "-0.1"}, {"rate": "0.00001"}, {"rate": "NaN"}, {"scheme": "exempt"}, {"scheme": "none"},
+        {"scheme": "reverse_charge", "rate": "0"}, {"payment_days": 366}, {"payment_days": "soon"},
+    ):  # fmt: skip
+        answer = client.put(place, {**good, **wrong}, content_type="application/json")
+        assert answer.status_code == 422, wrong
+    assert BillingProfile.objects.get().tax_rate == Decimal("0.075")
+    assert client.get(f"/api/v1/customers/{uuid4()}/tax").status_code == 404

@@ -11,7 +11,7 @@ import stripe
 from django.utils import timezone
 
 from apps.accounts.problems import Problem
-from apps.billing.models import Invoice, StripeCheck, StripeFact, StripePush
+from apps.billing.models import Invoice, StripeCheck, StripeCustomer, StripeFact, StripePush
 from apps.billing.outbox import HANDLERS, outbox_deliver
 from apps.billing.services import (
     balance_refund,
@@ -152,6 +152,17 @@ def test_a_card_on_file_is_charged_when_the_invoice_is_brought(
         caught_up(lambda: True)
     assert StripeFact.objects.count() == 1
     all_equal(cast, client)
+
+
+def test_a_customer_that_was_deleted_there_has_no_card(
+    cast: Cast, client: stripe.StripeClient, caught_up: Until
+) -> None:
+    known = customer_ensure(client=client, organisation=cast.organisation, now=timezone.now())
+    method = client.v1.payment_methods.attach("pm_card_visa", {"customer": known.customer_id})
+    client.v1.customers.update(known.customer_id, {"invoice_settings": {"default_payment_method": method.id}})
+    caught_up(lambda: StripeCustomer.objects.get().payment_method)
+    client.v1.customers.delete(known.customer_id)
+    caught_up(lambda: not StripeCustomer.objects.get().payment_method)
 
 
 @pytest.mark.parametrize("kind", ["500-after", "timeout-after", "500"])

@@ -59,6 +59,21 @@ class GrantForm(forms.Form):
         return day
 
 
+class RefundForm(forms.Form):
+    """Money of the balance that goes back; `key` makes a form that is sent twice one refund."""
+
+    amount = AmountField(label="Give back")
+    reference = forms.CharField(max_length=120, label="Reference of the transfer", help_text="Kept in the ledger.")
+    key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
+
+    def clean(self) -> dict[str, Any]:
+        """A fault of the hidden key is one of the whole form."""
+        values = super().clean() or {}
+        if "key" in self.errors:
+            self.add_error(None, "Open this page anew: the form has lost its key.")
+        return values
+
+
 class TaxForm(forms.Form):
     """The tax that applies to a customer, and how long an invoice may wait."""
 

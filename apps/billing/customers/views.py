@@ -17,7 +17,7 @@ from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.billing import services
 from apps.billing.adjusting import credits_of
-from apps.billing.customers.forms import CreditNoteForm, EndForm, GrantForm, TaxForm
+from apps.billing.customers.forms import CreditNoteForm, EndForm, GrantForm, RefundForm, TaxForm
 from apps.billing.customers.selectors import customers_of, organisations_found
 from apps.billing.customers.services import tax_set
 from apps.billing.models import BillingProfile, Invoice
@@ -56,6 +56,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     currency, form = book_in_force(at=now).currency, request.POST.get("form", "")
     grant_form = GrantForm(request.POST) if form == "grant" else GrantForm()
     tax_form = TaxForm(request.POST) if form == "tax" else TaxForm.of(profile)
+    refund_form = RefundForm(request.POST) if form == "refund" else RefundForm()
     given: dict[str, Any] = {"organisation": organisation, "actor": principal.user, "now": now}
     try:
         if form == "grant" and grant_form.is_valid():
@@ -70,18 +71,30 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
             tax_set(scheme=told["tax_scheme"], rate=told["tax_percent"], payment_days=told["payment_days"], **given)
             messages.success(request, "The next invoice is taxed so.")
             return redirect("billing:customer", pk=pk)
+        if form == "refund" and refund_form.is_valid():
+            _refund(refund_form, currency, given)
+            messages.success(request, "It is posted: the balance is less by what went back.")
+            return redirect("billing:customer", pk=pk)
     except Problem as refusal:
-        (grant_form if form == "grant" else tax_form).add_error(None, refusal.detail)
+        {"grant": grant_form, "refund": refund_form}.get(form, tax_form).add_error(None, refusal.detail)
     burn = burn_down(organisation, currency=currency)
     context = {
         "customer": organisation, "profile": profile, "currency": currency, "now": now, "grant_form": grant_form,
-        "tax_form": tax_form, "credits": credits_of(organisation, currency=currency), "burn": burn,
+        "tax_form": tax_form, "refund_form": refund_form, "credits": credits_of(organisation, currency=currency), "burn": burn,
         "burn_chart": burn_chart(burn, currency, now), "balance": balance_of(organisation.id, currency),
         "page": Paginator(Invoice.objects.filter(organisation=organisation), PER_PAGE).get_page(request.GET.get("page")),
         "grant_body": {"organisation": str(pk), "amount": "10.00", "reason": "..."},
     }  # fmt: skip
-    failed = grant_form.errors or tax_form.errors
+    failed = grant_form.errors or tax_form.errors or refund_form.errors
     return render(request, "billing/customers/detail.html", context, status=422 if failed else 200)
+
+
+def _refund(form: RefundForm, currency: str, given: dict[str, Any]) -> None:
+    told = form.cleaned_data
+    services.balance_refund(
+        amount=told["amount"], currency=currency, reference=told["reference"], idempotency_key=f"page:{told['key']}",
+        **given,
+    )  # fmt: skip
 
 
 @require_http_methods(["GET", "POST"])

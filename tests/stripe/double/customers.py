@@ -55,6 +55,15 @@ def customer_get(store: Store, given: Thing, path: Thing) -> Thing:
     return store.get("customer", path["customer"])
 
 
+def customer_delete(store: Store, given: Thing, path: Thing) -> Thing:
+    """DELETE /v1/customers/{customer}: nothing of it is left but that it was; its invoices stay."""
+    customer = store.get("customer", path["customer"])
+    store.tell("customer.deleted", customer)
+    gone = {"id": customer["id"], "object": "customer", "deleted": True}
+    store.objects[customer["id"]] = gone
+    return gone
+
+
 def method_attach(store: Store, given: Thing, path: Thing) -> Thing:
     """POST /v1/payment_methods/{payment_method}/attach: a test card becomes a method of the customer."""
     return card_attach(store, path["payment_method"], given.get("customer", ""))

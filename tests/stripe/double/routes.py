@@ -23,6 +23,7 @@ ROUTES: dict[tuple[str, str], Callable[[Store, Thing, Thing], Thing | list[Thing
     ("POST", "/v1/customers"): customers.customer_create,
     ("GET", "/v1/customers/{customer}"): customers.customer_get,
     ("POST", "/v1/customers/{customer}"): customers.customer_update,
+    ("DELETE", "/v1/customers/{customer}"): customers.customer_delete,
     ("GET", "/v1/customers/{customer}/payment_methods"): customers.method_list,
     ("GET", "/v1/customers/{customer}/tax_ids"): customers.tax_id_list,
     ("POST", "/v1/customers/{customer}/tax_ids"): customers.tax_id_create,
