@@ -263,7 +263,8 @@ class Spend(models.Model):
     """What was used in a calendar month (UTC) by project and by the key that accepted the contract.
 
     A trigger adds every usage row to it, so that caps are judged without reading a month of rows; reconciliation sums
-    the rows and compares.
+    the rows and compares. A row counts to the month it was posted in, within the life of its hold: a clock that jumps does
+    not take it out of a cap's sight.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -69,7 +69,7 @@ def month_of(now: datetime) -> tuple[datetime, datetime]:
 _SPENT = """
 SELECT
     (SELECT coalesce(sum(amount), 0) FROM ledger_spend WHERE organisation_id = %(organisation)s
-        AND currency = %(currency)s AND month = %(month)s
+        AND currency = %(currency)s AND month >= %(month)s
         AND (%(project)s::uuid IS NULL OR project_id = %(project)s)
         AND (%(token)s::uuid IS NULL OR token_id = %(token)s)),
     (SELECT coalesce(sum(CASE WHEN %(project)s::uuid IS NULL THEN hold.amount - hold.posted
@@ -86,7 +86,8 @@ def spending(
 ) -> Spending:
     """Used this month and still on hold: by the organisation, for one of its projects, or through one API token.
 
-    One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all.
+    One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all. What a
+    clock that was ahead posted to a month to come counts as well.
     """
     start, _ = month_of(now)
     values: dict[str, Any] = {
@@ -176,9 +177,10 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
 
 _SPEND_DIFFERS = """
 SELECT coalesce(summed.month, kept.month)::text FROM (
-    SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS month, currency, sum(amount) AS amount,
-        count(*) AS rows
-    FROM ledger_usagerow WHERE organisation_id = %(organisation)s GROUP BY 1, 2
+    SELECT ledger_month(used.created_at, hold.created_at, hold.expires_at) AS month, used.currency,
+        sum(used.amount) AS amount, count(*) AS rows
+    FROM ledger_usagerow AS used LEFT JOIN ledger_hold AS hold USING (contract_id)
+    WHERE used.organisation_id = %(organisation)s GROUP BY 1, 2
 ) AS summed FULL JOIN (
     SELECT month, currency, sum(amount) AS amount, sum(rows) AS rows
     FROM ledger_spend WHERE organisation_id = %(organisation)s GROUP BY 1, 2

@@ -142,6 +142,18 @@ def test_a_new_month_begins_with_what_is_still_held(cast: Cast) -> None:
         held(cast.organisation, executions=1, now=later)
 
 
+@pytest.mark.parametrize("jump", [timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1), timedelta(days=400)])
+def test_a_clock_that_jumps_takes_nothing_out_of_a_caps_sight(cast: Cast, jump: timedelta) -> None:
+    cap_set(organisation=cast.organisation, amount=rating(10).amount, currency="EUR", now=NOW)
+    hold = held(cast.organisation, executions=10)
+    used(hold, 4, now=NOW + jump)
+    assert spending(organisation_id=cast.organisation.id, currency="EUR", now=NOW).used == rating(4).amount
+    used(hold, 6)
+    with pytest.raises(CapReached):
+        held(cast.organisation, executions=1)
+    assert reconcile(cast.organisation.id).differences == []
+
+
 def test_a_hold_asked_for_twice_is_placed_once(cast: Cast) -> None:
     contract = uuid4()
     assert held(cast.organisation, contract_id=contract) == held(cast.organisation, contract_id=contract)
