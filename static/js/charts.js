@@ -107,11 +107,14 @@
   };
 
   kinds.line = function (data, c) {
-    const option = base(c);
+    const option = base(c), oneDay = 24 * 3600 * 1000;
+    // A day is named once, at its midnight; what lies within one day is told in hours.
+    const byDay = data.days && Date.parse(data.times[data.times.length - 1]) - Date.parse(data.times[0]) >= oneDay;
+    const dayName = function (value) { return value % oneDay ? "" : new Date(value).toISOString().slice(0, 10); };
     option.xAxis = {
-      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: data.days ? "{yyyy}-{MM}-{dd}" : { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
+      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: byDay ? dayName : { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
     };
-    if (data.days) option.xAxis.minInterval = 24 * 3600 * 1000;
+    if (byDay) option.xAxis.minInterval = oneDay;
     option.useUTC = true;
     option.yAxis = valueAxis(c, data.unit, { minInterval: data.whole ? 1 : 0, min: 0 });
     option.tooltip.trigger = "axis";

@@ -18,14 +18,16 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.billing.budgets.services import budget_create
 from apps.billing.portal.forms import GROUPS, UsageForm
-from apps.billing.portal.selectors import burn_down, excluded
+from apps.billing.portal.selectors import burn_down, cap_rows, excluded
 from apps.billing.portal.usage import OTHERS, SHOWN, Report, usage_report
 from apps.billing.services import grant_create, invoice_issue
 from apps.dispatch.models import Lease, LeaseState
 from apps.ledger.models import Cap
+from apps.ledger.services import cap_set
 from apps.pricing.rating import exact_sum
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import Project
+from apps.sales.services import Quota, contract_executions_take, quote_accept, quote_create
 from tests.billing.test_pages import _text
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
@@ -174,6 +176,22 @@ def test_caps_of_every_scope_are_set_on_their_page(cast: Cast, market: Market, a
     client.post("/portal/caps", {"scope": f"project:{project.pk}", "amount": ""})
     assert [cap.scope for cap in Cap.objects.all()] == ["organisation"]
     assert as_user(cast.viewer).post("/portal/caps", {"scope": "organisation", "amount": "1"}).status_code == 403
+
+
+def test_a_projects_cap_counts_what_its_jobs_were_promised_from_a_quota(scene: Scene) -> None:
+    cast, program = scene.cast, scene.program(operations=10**12)
+    project = program.model_version.model.project
+    cap_set(organisation=cast.organisation, amount=Decimal(1), currency="EUR", now=scene.now, project_id=project.pk)
+    quote = quote_create(
+        organisation=cast.organisation, lines=Quota("float32", 20), klass="standard", pool=scene.market.lpu,
+        window=(scene.now, scene.now + timedelta(days=1)), actor=None, now=scene.now,
+    )  # fmt: skip
+    contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=scene.now)
+    contract_executions_take(
+        contract_id=contract.pk, program_digest=program.digest, count=5, now=scene.now, program=program
+    )
+    (row,) = cap_rows(cast.organisation, now=scene.now)
+    assert (row.spent.used, row.spent.held, row.left) == (0, Decimal("0.04"), Decimal("0.96"))
 
 
 def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(

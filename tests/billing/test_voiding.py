@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
@@ -21,7 +18,7 @@ from apps.billing.drafting import carried_open
 from apps.billing.focus import focus_rows
 from apps.billing.models import BillingProfile, CreditNote, Invoice, InvoicedUsage, InvoiceLine, ReleasedUsage
 from apps.billing.selectors import reconcile_all
-from apps.billing.services import grant_create, invoice_issue, invoice_mark_paid, invoice_void
+from apps.billing.services import grant_create, invoice_issue, invoice_void
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import balances
 from apps.pricing.rating import exact_sum
@@ -141,31 +138,6 @@ def test_a_claim_ends_only_with_its_invoice(cast: Cast, market: Market) -> None:
             wrong()
     with pytest.raises(Problem, match="is settled"):
         _void(cast, invoice, 3)
-
-
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.sampled_from(["run", "issue", "void", "pay"]), st.integers(0, 9)), max_size=14))
-def test_what_stands_and_what_is_open_is_what_was_used(
-    cast: Cast, market: Market, steps: list[tuple[str, int]]
-) -> None:
-    with transaction.atomic():
-        contract = sold(cast, market, executions=10 * MILLION)
-        for minute, (step, number) in enumerate(steps, 1):
-            at = NOW + timedelta(minutes=minute)
-            known = Invoice.objects.filter(organisation=cast.organisation).order_by("sequence")
-            with suppress(Problem):
-                if step == "run":
-                    run(contract, (1, 700, 1500, 90_000)[number % 4], now=at)
-                elif step == "issue":
-                    invoice_issue(organisation=cast.organisation, actor=None, now=at)
-                elif known.count() > number and step == "void":
-                    _void(cast, known[number], minute)
-                elif known.count() > number:
-                    invoice = known[number]
-                    amount = max(invoice.open, Decimal("0.01"))
-                    invoice_mark_paid(invoice_id=invoice.id, amount=amount, reference=str(minute), actor=None, now=at)
-            _books_agree(cast)
-        transaction.set_rollback(True)
 
 
 def test_the_page_says_what_becomes_of_the_usage(cast: Cast, market: Market, as_user: Callable[[User], Client]) -> None:

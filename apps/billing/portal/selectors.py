@@ -20,6 +20,7 @@ from apps.ledger.selectors import Spending, caps_of, month_of, spending
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.commitments import Month, commitment_at, commitment_left, commitment_months, promised
+from apps.sales.quota_caps import quota_promised
 
 FORECAST_METHOD = "this month's use divided by the time gone by, times the whole month"
 
@@ -123,17 +124,19 @@ def alert_highest(organisation: Organisation, *, now: datetime) -> BudgetAlert |
 
 
 def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
-    """Every cap with what is used and held of it this month."""
-    return [
-        CapRow(
-            cap,
-            spending(
-                organisation_id=organisation.pk, currency=cap.currency, now=now, project_id=cap.project_id,
-                token_id=cap.token_id,
-            ),
-        )
-        for cap in caps_of(organisation.pk)
-    ]  # fmt: skip
+    """Every cap with what is used and held of it this month; of a project's also what its jobs were promised from quotas,
+    whose holds belong to no project."""
+    return [CapRow(cap, _counted(organisation, cap, now)) for cap in caps_of(organisation.pk)]
+
+
+def _counted(organisation: Organisation, cap: Cap, now: datetime) -> Spending:
+    spent = spending(
+        organisation_id=organisation.pk, currency=cap.currency, now=now, project_id=cap.project_id, token_id=cap.token_id
+    )
+    if cap.project_id is None:
+        return spent
+    more = quota_promised(organisation_id=organisation.pk, project_id=cap.project_id, currency=cap.currency)
+    return Spending(used=spent.used, held=exact_sum([spent.held, more]), currency=spent.currency)
 
 
 def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> list[Excluded]:
