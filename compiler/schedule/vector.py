@@ -14,7 +14,7 @@ from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
 from compiler.schedule import walks
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
-from compiler.schedule.readers import loop_strides
+from compiler.schedule.readers import fetches, loop_strides, nest
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
 
@@ -153,15 +153,25 @@ def _reduces_along_lines(node: Compute, tiler: Tiler) -> bool:
 
 
 def _constant(operand: Operand, node: Compute, order: list[int], inner: list[int], tiler: Tiler) -> pl.Place | None:
-    """A constant stored in the order in which the loops walk over it, when that differs from the model's."""
-    array = tiler.graph.constants[operand.value]
+    """A constant stored in the order in which the loops walk over it, when that differs from the model's: of reduced loops
+    outside and inside the others, the one that takes fewer line fetches."""
+    t = tiler.graph.types[operand.value]
     matrix = operand.access.matrix
-    rank = {loop: at for at, loop in enumerate(inner + order)}
-    keys = [max((rank[i] for i, c in enumerate(row) if c), default=-1) for row in matrix]
-    dims = tuple(sorted(range(array.ndim), key=lambda j: (keys[j], j)))
-    if dims == tuple(range(array.ndim)) or array.size <= 1:
-        return None
-    return relaid(operand.value, dims, tiler)
+
+    def stored(loops: list[int]) -> tuple[int, ...]:
+        rank = {loop: at for at, loop in enumerate(loops)}
+        keys = [max((rank[i] for i, c in enumerate(row) if c), default=-1) for row in matrix]
+        return tuple(sorted(range(len(t.shape)), key=lambda j: (keys[j], j)))
+
+    def touched(dims: tuple[int, ...]) -> int:
+        place = pl.Place("", t.dtype, t.shape, 0, pl.ordered_strides(t.shape, dims, t.dtype.size))
+        strides = loop_strides(place, node, node.operands.index(operand))
+        counts = prod(node.loops[i] for i in order), prod(node.loops[i] for i in inner)
+        nests = nest(node, strides, order), nest(node, strides, inner)
+        return fetches(t.dtype.size, *nests, counts, tiler.target.line_bytes)
+
+    dims = min(dict.fromkeys((stored(inner + order), stored(order + inner))), key=touched)
+    return None if dims == tuple(range(len(t.shape))) or t.elements <= 1 else relaid(operand.value, dims, tiler)
 
 
 def relaid(value: str, dims: tuple[int, ...], tiler: Tiler) -> pl.Place:
