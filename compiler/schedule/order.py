@@ -86,10 +86,10 @@ class Order:
 
 
 def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Placement:
-    """Forward passes, each in the order of the latest starts that the one before leaves."""
+    """Forward passes, each in the order of the latest starts that the one before leaves; then one by the last rank."""
     allowed = passes(len(given.beats), len(ranks) + ROUNDS)
     best = Insertion(given, machine, ranks[0]).run()
-    for rank in ranks[1:allowed]:
+    for rank in ranks[1:-1][: allowed - 1]:
         best = _shorter(given, machine, rank, best) or best
     placed, failed = best, 0
     left = allowed - len(ranks)
@@ -102,7 +102,7 @@ def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Place
             placed = Insertion(given, machine, rank).run()
         failed = 0 if placed.latency < best.latency else failed + 1
         best = placed if placed.latency < best.latency else best
-    return best
+    return (_shorter(given, machine, ranks[-1], best) or best) if allowed >= len(ranks) else best
 
 
 def _shorter(given: Problem, machine: Machine, rank: list[int], best: Placement) -> Placement | None:

@@ -14,8 +14,23 @@ if TYPE_CHECKING:
 
 def tails(tiles: list[Tile], data: list[Edges]) -> list[int]:
     """Cycles from a tile's start to the end of everything that needs it, if no unit were ever busy."""
-    result = [t.end for t in tiles]
+    return _propagated([t.end for t in tiles], data)
+
+
+def _leaving(tiles: list[Tile], data: list[Edges]) -> list[int]:
+    """Likewise, where results leave one after another in the order of the tiles: what the first of them needs is urgent by
+    all that leaves behind it."""
+    result, behind = [t.end for t in tiles], 0
     for number in range(len(tiles) - 1, -1, -1):
+        if tiles[number].unit[0] == "link_out":
+            result[number] += behind
+            behind += tiles[number].beats
+    return _propagated(result, data)
+
+
+def _propagated(result: list[int], data: list[Edges]) -> list[int]:
+    """From the end back: at least what follows takes, and the cycles between."""
+    for number in range(len(data) - 1, -1, -1):
         for before, lag in data[number].items():
             if lag + result[number] > result[before]:
                 result[before] = lag + result[number]
@@ -63,9 +78,10 @@ def _accumulated(tiles: list[Tile], data: list[Edges], chains: list[list[Step]])
 
 
 def rankings(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> list[Ranks]:
-    """Ways to say what goes first on a unit: the longest path to the end, or what the first outputs need first."""
+    """Ways to say what goes first on a unit: the longest path to the end, what the first outputs need first, or the
+    operations as the graph has them."""
     data = _accumulated(tiles, needs, chains)
-    tail = tails(tiles, data)
+    tail = _leaving(tiles, data)
     use = [len(tiles)] * len(tiles)
     for number in range(len(tiles) - 1, -1, -1):
         for before in data[number]:
@@ -76,7 +92,7 @@ def rankings(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) ->
         (-top, use[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)
     ]
     first: Ranks = [(deep[n], n) for n in range(len(tiles))]
-    return [longest, first]
+    return [longest, first, [(t.instruction.source, n) for n, t in enumerate(tiles)]]
 
 
 def jobs(rank: Ranks, given: Problem) -> list[int]:
