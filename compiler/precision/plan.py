@@ -16,6 +16,7 @@ from compiler.ir.types import DType
 from compiler.precision.encoding import Encoding, Storage
 
 STATIC, ROW, HALF, FLOAT = "static", "row", "half", "float"
+BEHIND = "behind"  # read by what follows the sum of a product: a residual, fetched while the planes multiply
 HALF_LIMIT = 60_000.0  # float16 ends at 65,504; what comes nearer stays float32
 Range = tuple[float, float]
 
@@ -32,7 +33,8 @@ class Plan:
 
 @dataclass
 class Component:
-    """Values that share a storage, and how they are read: by factors in a mode, or (``"other"``) in expressions."""
+    """Values that share a storage, and how they are read: by factors in a mode, ``BEHIND`` a sum, or (``"other"``) in other
+    expressions."""
 
     members: list[str] = field(default_factory=list)
     readers: set[str] = field(default_factory=set)
@@ -119,7 +121,8 @@ def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[
             if mode == STATIC:
                 component.plain_zero |= not correctable(node, graph)
         else:
-            component.readers.add("other")
+            behind = isinstance(node, Compute) and node.is_contraction and mode != FLOAT and position > 1
+            component.readers.add(BEHIND if behind else "other")
 
 
 def _bad_fill(operand: Operand, largest: bool) -> bool:
@@ -185,7 +188,7 @@ def _integer_storage(component: Component, ranges: Mapping[str, Range], graph: G
         return None
     if STATIC in component.readers:
         return group_encoding(component, ranges)
-    return DType.F16 if component.readers == {HALF} and _fits_half(component, ranges) else None
+    return DType.F16 if component.readers in ({HALF}, {BEHIND}) and _fits_half(component, ranges) else None
 
 
 def group_encoding(component: Component, ranges: Mapping[str, Range]) -> Encoding:
