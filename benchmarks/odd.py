@@ -1,4 +1,4 @@
-"""Random models against ONNX Runtime and the standard's reference: `python -m benchmarks.odd [N] [FIRST] [--target NAME]`
+"""Random models beside ONNX Runtime and the reference: `python -m benchmarks.odd [N] [FIRST] [--target T] [--precision P]`
 
 N models (2,000) of one to five operations with odd attributes, ranks, types, opsets, sizes of nothing and dimensions left open
 (`tests/compiler/odd`), each compiled and run through binary and simulator. Printed: how many passed, were refused (and why, most
@@ -13,7 +13,7 @@ import re
 import sys
 from collections import Counter
 
-from tests.compiler.odd.verdict import DISPUTED, NOTHING, PASSED, REFUSED, WRONG, verdict
+from tests.compiler.odd.verdict import DISPUTED, LOSSY, NOTHING, PASSED, REFUSED, WRONG, verdict
 
 
 def main(arguments: list[str]) -> int:
@@ -22,22 +22,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("count", nargs="?", type=int, default=2000)
     parser.add_argument("first", nargs="?", type=int, default=0)
     parser.add_argument("--target", default="lpu")
+    parser.add_argument("--precision", default="float32")
     options = parser.parse_args(arguments)
     found: Counter[str] = Counter()
     operators: set[str] = set()
     reasons: Counter[str] = Counter()
     for seed in range(options.first, options.first + options.count):
-        one = verdict(seed, options.target)
+        one = verdict(seed, options.target, options.precision)
         found[one.what] += 1
         if one.what in (PASSED, DISPUTED):
             operators.update(one.kinds)
         if one.what == REFUSED:
             reasons[re.sub(r"\d+", "N", re.sub(r"'[^']*'", "'..'", one.reason))[:150]] += 1
-        if one.what in (WRONG, DISPUTED):
+        if one.what in (WRONG, DISPUTED, LOSSY):
             print(f"{one.what} {seed} opset {one.opset} {', '.join(one.kinds)}: {one.reason}", flush=True)
     for reason, times in reasons.most_common(40):
         print(f"refused {times:5} x {reason}")
-    print(", ".join(f"{what} {found[what]}" for what in (PASSED, REFUSED, DISPUTED, WRONG, NOTHING)),
+    print(", ".join(f"{what} {found[what]}" for what in (PASSED, REFUSED, DISPUTED, LOSSY, WRONG, NOTHING)),
           f"of {options.count}; operators that passed: {len(operators)}")  # fmt: skip
     return 1 if found[WRONG] else 0
 

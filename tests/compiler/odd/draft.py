@@ -24,7 +24,7 @@ WHOLES = (np.int64, np.int32, np.int8, np.uint8, np.int16, np.uint32)
 
 
 # Operators that the reference implementation computes otherwise than the standard says (activations, directions, last channels).
-UNTRUSTED = ("RNN", "GRU", "LSTM", "LRN", "RoiAlign", "ConvTranspose", "LpNormalization")
+UNTRUSTED = ("Resize", "GlobalMaxPool", "RNN", "GRU", "LSTM", "LRN", "RoiAlign", "ConvTranspose", "LpNormalization")
 
 
 class Unfit(Exception):
