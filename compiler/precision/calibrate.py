@@ -29,6 +29,7 @@ from compiler.precision.plan import (
     correctable,
     encoding,
     factors,
+    has_codes,
     is_float_contraction,
 )
 from compiler.precision.rewrite import Rewriter
@@ -103,7 +104,7 @@ class _Watch:
         self.range(node.output, values[node.output])
         if not (self.measuring and isinstance(node, Compute) and is_float_contraction(node)):
             return
-        if factors(node, self.graph)[1] is not None:
+        if has_codes(node, self.graph):
             found = losses(node, self.graph, values, self.ranges)
             before = self.loss.get(node.output, found)
             self.loss[node.output] = {mode: min(value, before[mode]) for mode, value in found.items()}

@@ -22,6 +22,7 @@ from compiler.precision.plan import (
     factors,
     fits_half,
     half_plan,
+    has_codes,
     integer_plan,
     is_float_contraction,
 )
@@ -64,7 +65,7 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
         if not (isinstance(node, Compute) and is_float_contraction(node)):
             continue
         half = all(v in graph.constants or fits_half(calibration.ranges.get(v)) for v in reads_of(node)[:2])
-        loss = calibration.loss.get(node.output, {}) if factors(node, graph)[1] is not None else {}
+        loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
         order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
         good = [mode for mode in order if loss.get(mode, -999.0) >= calibration.limit]
         modes[node.output] = good[0] if good else HALF if half else FLOAT

@@ -54,6 +54,12 @@ def factors(node: Compute, graph: Graph) -> tuple[int, int | None]:
     return 0, 1 if known[1] else None
 
 
+def has_codes(node: Compute, graph: Graph) -> bool:
+    """Whether one factor moves by constant weights: what an unrolled layer multiplies with its first state may be known too."""
+    moving, constant = factors(node, graph)
+    return constant is not None and node.operands[moving].value not in graph.constants
+
+
 def is_largest(node: Node) -> bool:
     """A reduction to the largest element as it is: codes keep the order, so it may run on codes."""
     return isinstance(node, Compute) and node.reducer == "max" and node.expr.is_identity and node.post is None

@@ -78,3 +78,19 @@ def test_what_runtimes_read_differently_is_refused(node, constants, words):
         feeds = {"x": np.zeros((1, 4, 0), np.float32)}
     with pytest.raises(ModelError, match=words):
         compiler.load(model([node], feeds, constants, ["y"], 17))
+
+
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+def test_a_layer_whose_first_state_is_known_compiles_in_fewer_bits(precision):
+    rng = np.random.default_rng(1)
+    feeds = {"x": (rng.standard_normal((3, 2, 4)) / 2).astype("f")}
+    weights = {"w": (rng.standard_normal((1, 5, 4)) / 4).astype("f"), "r": (rng.standard_normal((1, 5, 5)) / 4).astype("f"),
+               "h": np.full((1, 2, 5), 0.25, np.float32)}  # fmt: skip
+    node = helper.make_node("RNN", ["x", "w", "r", "", "", "h"], ["y"], hidden_size=5)
+    data = model([node], feeds, weights, ["y"], 20)
+    graph = compiler.load(data)
+    program = compiler.compile(graph, precision=precision, calibration=compiler.calibrate(graph, [feeds], precision))
+    found, counters = compiler.simulate(program.to_bytes(), feeds)
+    assert counters == program.resources
+    expected = by_runtime(data, ["y"], feeds)[0]
+    assert np.abs(found["y"] - expected).max() < 0.05 * np.abs(expected).max()
