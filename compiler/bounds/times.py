@@ -34,6 +34,9 @@ from compiler.isa.timing import ceil_div, tree_depth
 NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
 
 
+DEEP = 128  # operations behind each other that are followed for one box; the first element says something, too
+
+
 class Times:
     """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning.
 
@@ -64,6 +67,7 @@ class Times:
         self._always_read: dict[str, list[Operand]] = {}
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
+        self._depth = 0
         self.start: dict[str, int] = {}
         self.first: dict[str, int] = dict.fromkeys(self.resident, 0)
         for name in graph.inputs:
@@ -178,7 +182,11 @@ class Times:
         """No ``box`` (elements along each dimension) of the value is complete before this cycle."""
         key = (value, box)
         if key not in self._ready:
+            if self._depth == DEEP:
+                return self.first[value]
+            self._depth += 1
             self._ready[key] = max(self.first[value], self._complete(value, box))
+            self._depth -= 1
             if self._bodies is not None and box == self.graph.types[value].shape:
                 self._ready[key] = max(self._ready[key], self._bodies.least(self._into(value)))
         return self._ready[key]

@@ -9,8 +9,9 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
 from compiler.errors import ModelError
+from compiler.frontend.expansion import Expansion
 from compiler.frontend.limits import DEFAULT, Limits
-from compiler.frontend.lower import Lowering
+from compiler.frontend.lower import Lowering, too_many
 from compiler.frontend.operators import RULES
 from compiler.frontend.reader import Source, opsets, read_model
 from compiler.frontend.states import Pair, pair_problems, with_states
@@ -63,6 +64,8 @@ def load(
         raise ModelError(f"The model has {len(proto.graph.node)} operations; the limit is {limits.model_nodes}.")
     builder = Builder(proto.graph.name[:200] or "model", max_bytes=limits.tensor_bytes, max_nodes=limits.graph_nodes)
     lowering = Lowering(builder, opsets(proto), proto.functions, limits)
+    if Expansion(lowering.functions, limits).count(proto.graph.node) > limits.graph_nodes:
+        raise too_many(limits)
     lowering.problems += lowering.unsupported(proto.graph)
     lowering.problems += pair_problems(states, [v.name for v in _inputs(proto)], [v.name for v in proto.graph.output])
     lowering.bounds = dict(bounds or {})

@@ -12,8 +12,8 @@ class Limits:
     file_bytes: int = (1 << 31) - 1  # protobuf's own limit
     tensor_bytes: int = 1 << 31
     constant_bytes: int = 1 << 32
-    model_nodes: int = 100_000  # operations in the file
-    graph_nodes: int = 200_000  # primitives after lowering
+    model_nodes: int = 60_000  # operations in the file
+    graph_nodes: int = 60_000  # operations with functions and loops put in, and primitives after lowering
     depth: int = 24  # functions and subgraphs inside each other
     parameter: int = 1 << 24  # a kernel's size, stride, pad or dilation
     text: int = 4096  # characters of a name

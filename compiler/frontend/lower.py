@@ -32,6 +32,11 @@ class _TooMany(ModelError):
     """A model that unrolls without end: nothing after it is looked at."""
 
 
+def too_many(limits: Limits) -> ModelError:
+    """What is said of a model whose functions and loops stand for more operations than there may be."""
+    return _TooMany(f"The model unrolls to more than {limits.graph_nodes} operations. Flatten or shorten it.")
+
+
 class Lowering:
     """Lowers graphs into one builder. Values are looked up in scopes: a dictionary from ONNX name to value."""
 
@@ -205,9 +210,7 @@ class Lowering:
         """Lowers one operation; what goes wrong is noted, and its results are unknown from then on."""
         self._walked += 1
         if self._walked > self.limits.graph_nodes:
-            raise _TooMany(
-                f"The model unrolls to more than {self.limits.graph_nodes} operations. Flatten or shorten it."
-            )
+            raise too_many(self.limits)
         name = self._source(node, place) if self._depth == 0 else (self.b.source[0] if self.b.source else node.op_type)
         if self._depth == 0:
             self.b.source = (name,)

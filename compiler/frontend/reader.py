@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # onnx brings it, without types
-from onnx import ModelProto
+from onnx import FunctionProto, ModelProto
 
 from compiler.errors import ModelError
 from compiler.frontend.limits import DEFAULT, Limits
@@ -95,6 +95,18 @@ def opsets(model: ModelProto) -> dict[str, int]:
 
     A version that nobody has defined says nothing about what operators mean: ``ModelError``.
     """
+    for function in model.functions:
+        _versions(function)
+    versions = _versions(model)
+    if not versions and model.ir_version >= _STATED:
+        raise ModelError(
+            "The model does not say which version of the operators it uses (no opset_import). Export it anew."
+        )
+    versions.setdefault("", 1)
+    return versions
+
+
+def _versions(model: ModelProto | FunctionProto) -> dict[str, int]:
     versions: dict[str, int] = {}
     for imported in model.opset_import:
         domain, version = "" if imported.domain == "ai.onnx" else imported.domain, int(imported.version)
@@ -108,11 +120,6 @@ def opsets(model: ModelProto) -> dict[str, int]:
                 f"The model imports version {version} of {domain[:80] or 'ai.onnx'}; known are 1 to {most}. "
                 f"Export it for a version among these."
             )
-    if not versions and model.ir_version >= _STATED:
-        raise ModelError(
-            "The model does not say which version of the operators it uses (no opset_import). Export it anew."
-        )
-    versions.setdefault("", 1)
     return versions
 
 

@@ -16,6 +16,7 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 COMPARISONS = ("le", "lt", "ge", "gt", "eq", "ne")
 MEMBER, LEAF = 6, -1
 LARGEST = 1 << 22  # nodes of all trees
+DEEPEST = 256  # comparisons one after the other
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,7 @@ def _finished(op: Op, t: _Tables, roots: Array, weights: Array, *, whole: bool =
         seen[here] = True
         steps += 1
         op.need(steps <= len(t.mode), "has nodes that lead round in a circle.")
+        op.need(steps <= DEEPEST, f"has a path of more than {DEEPEST} comparisons. Train it with a limit on the depth.")
     op.need(seen.all() or not whole, "has nodes that lead round in a circle, apart from the others.")
     feature = np.where(inner, t.feature, 0)
     lost = np.where(t.tracks | (t.mode == MODES.index("BRANCH_NEQ")), t.yes, t.no)
