@@ -15,6 +15,7 @@ from compiler.passes.gathers import behind_gathers
 from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
+from compiler.passes.repeats import repeats
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
 from compiler.passes.windows import windows
@@ -35,6 +36,7 @@ __all__ = [
     "merge_equal",
     "multiply_add",
     "optimise",
+    "repeats",
     "shape_for_units",
     "split_reductions",
     "windows",
@@ -53,7 +55,7 @@ def optimise(
     verified = check or _trusted
     for step in (
         dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, fold_views,
-        merge_equal, combine, fold_views, dead_code,
+        repeats, merge_equal, combine, fold_views, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))

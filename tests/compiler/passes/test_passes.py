@@ -22,6 +22,7 @@ from compiler.passes import (
     merge_equal,
     multiply_add,
     optimise,
+    repeats,
     split_reductions,
 )
 from compiler.passes.multiply_add import fused
@@ -35,6 +36,7 @@ EXACT = {
     "fuse": fuse,
     "multiply_add": multiply_add,
     "again": again,
+    "repeats": repeats,
     "together": lambda g: fuse(merge_equal(fold_views(fold(dead_code(g))))),
 }
 
