@@ -12,11 +12,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 from ninja.pagination import paginate
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY, Scope
@@ -50,7 +51,7 @@ AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 
 
 class InvoiceIn(Schema):
-    until: AwareDatetime | None = None
+    until: Instant | None = None
 
 
 class InvoiceOut(Schema):

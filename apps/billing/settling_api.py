@@ -11,12 +11,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 from ninja.pagination import paginate
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
+from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
@@ -60,7 +61,7 @@ class CreditIn(Schema):
     organisation: UUID
     amount: str = Field(pattern=AMOUNT)
     reason: str = Field(pattern=TEXT)
-    expires_at: AwareDatetime | None = None
+    expires_at: Instant | None = None
 
 
 class CreditOut(Schema):

@@ -14,6 +14,7 @@ from ninja.pagination import paginate
 from apps.accounts.access import principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor
 from apps.accounts.roles import Scope
 from apps.pricing import selectors, services
@@ -34,7 +35,7 @@ class PriceBookOut(Schema):
 
 class PriceBookIn(Schema):
     document: dict[str, Any]
-    effective_from: datetime
+    effective_from: Instant
 
 
 @router.get("/price-books", response=list[PriceBookOut], operation_id="price_book_list", summary="Every price book")

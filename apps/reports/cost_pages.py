@@ -13,11 +13,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
-from ninja import Router, Schema
+from ninja import Field, Router, Schema
 
 from apps.accounts.access import platform_admin_check, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
@@ -36,10 +37,10 @@ AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 class CostRateIn(Schema):
     """`per_hour` is a decimal in quotes, in the currency of the price book in force."""
 
-    processor_class: str
-    per_hour: str
-    effective_from: datetime
-    note: str = ""
+    processor_class: str = Field(max_length=20)
+    per_hour: str = Field(max_length=40)
+    effective_from: Instant
+    note: str = Field(default="", pattern=r"^[^\x00-\x1f]{0,200}$")
 
 
 class CostRateOut(Schema):
@@ -72,16 +73,15 @@ def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
 )  # fmt: skip
 @idempotent
 def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, CostRate]:
-    """From `effective_from` on, in the past too, until the next rate of the class begins. An instant without a zone is
-    UTC."""
+    """From `effective_from` on, in the past too, until the next rate of the class begins."""
     try:
         per_hour = decimal_of(payload.per_hour, places=PRICE_PLACES)
     except ValueError as error:
         raise Problem(422, "Impossible cost", f"{error}.") from error
-    start, now = payload.effective_from, timezone.now()
+    now = timezone.now()
     return 201, costrate_set(
         processor_class=payload.processor_class, per_hour=per_hour, currency=book_in_force(at=now).currency,
-        effective_from=start if start.tzinfo else start.replace(tzinfo=UTC), note=payload.note,
+        effective_from=payload.effective_from, note=payload.note,
         actor=principal_get(request).user, now=now,
     )  # fmt: skip
 

@@ -13,13 +13,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 from ninja.pagination import paginate
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
-from apps.accounts.numbers import Whole
+from apps.accounts.numbers import Instant, Whole
 from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING, Scope
@@ -51,8 +51,8 @@ class LineIn(Schema):
 
 
 class WindowIn(Schema):
-    start: AwareDatetime | None = None
-    end: AwareDatetime | None = None
+    start: Instant | None = None
+    end: Instant | None = None
 
 
 class QuotaIn(Schema):

@@ -269,7 +269,7 @@ def costs_and_another_book(visit: Watched, name: str) -> str:
         page.get_by_label("Processor class").select_option(processor_class)
         page.get_by_label("A device-hour costs").fill(cost)
         page.get_by_role("button", name="Enter it").click()
-        expect(page.get_by_text("Margins are computed with it")).to_be_visible()
+        expect(page.get_by_text("Entered. Margins are computed")).to_be_visible()
     visit.open("/revenue")
     page.get_by_label("Price book").select_option("1")
     page.get_by_role("button", name="by it").click()

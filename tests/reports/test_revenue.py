@@ -246,7 +246,7 @@ def test_costs_are_stated_on_their_page_and_over_json(scene: Scene, as_user: Cal
                   {"processor_class": "gpu"}, {"effective_from": "9999-12-31T23:59"}, {"effective_from": ""}):  # fmt: skip
         assert client.post("/costs", {**sent, **wrong}).status_code == 422, wrong
         assert client.post("/api/v1/cost-rates", {**sent, **wrong}, content_type="application/json").status_code == 422
-    body = {**sent, "per_hour": "2.5", "processor_class": "host"}
+    body = {**sent, "per_hour": "2.5", "processor_class": "host", "effective_from": "2026-01-01T00:00:00Z"}
     answer = client.post("/api/v1/cost-rates", body, content_type="application/json")
     assert (answer.status_code, answer.json()["per_hour"]) == (201, "2.5")
     listed = client.get("/api/v1/cost-rates").json()["results"]

@@ -1,5 +1,8 @@
+"""What no page and no operation may do with absurd values: fail, or take them."""
+
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +12,10 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
+from apps.billing.models import Budget
+from apps.ledger.models import Cap
+from apps.reports.models import CostRate
+from apps.sales.models import Commitment
 from tests.billing.tenancy import an_invoice_of
 from tests.cast import Cast
 from tests.sales.market import Market
@@ -69,6 +76,8 @@ def test_no_share_token_breaks_the_page(cast: Cast, market: Market) -> None:
         ("/quotes", {"lines": [ONE], "pool": "lpu-a", "window": {"start": EARLY, "end": "0001-01-02T00:00:00Z"}}),
         ("/invoices", {"until": "0001-01-01T00:00:00Z"}),
         ("/invoices", {"until": "9999-12-31T23:59:59+14:00"}),
+        ("/invoices", {"until": "0001-01-01T00:00:00+23:59"}),
+        ("/quotes/preview", {"lines": [ONE], "pool": "lpu-a", "window": {"start": "9999-12-31T23:59:59-12:00"}}),
         ("/invoices", {"until": "yesterday"}),
         ("/quotes/preview", []),
     ],
@@ -95,7 +104,72 @@ def test_an_administrator_cannot_record_nonsense(cast: Cast, as_token: Callable[
     ):
         response = client.post(f"/api/v1/invoices/{invoice.pk}/paid", body, content_type="application/json")
         assert response.status_code == 422, body
+    rate = {"processor_class": "lpu", "per_hour": "1", "effective_from": "2026-01-01T00:00:00Z"}
+    for wrong in ({"note": "\ud800"}, {"note": "\x00"}, {"effective_from": "2026-01-01T00:00:00"},
+                  {"effective_from": "0001-01-01T00:00:00+23:59"}):  # fmt: skip
+        body = json.dumps({**rate, **wrong})
+        assert client.post("/api/v1/cost-rates", body, content_type="application/json").status_code == 422, wrong
     start = timezone.now().isoformat()
+    for naive in ("2027-01-01T00:00:00", "9999-12-31T23:59:59-12:00"):
+        body = {"document": {}, "effective_from": naive}
+        assert client.post("/api/v1/price-books", body, content_type="application/json").status_code == 422
     for document in ({}, {"format": "\x00"}, {"a": [1.5]}):
         body = {"document": document, "effective_from": start}
         assert client.post("/api/v1/price-books", body, content_type="application/json").status_code == 422
+
+
+ABSURD = [
+    "NaN",
+    "-1",
+    "1e400",
+    "1e999999999",
+    "9" * 41,
+    "9" * 5000,
+    "٣",
+    "²",
+    "\x00",
+    "[]",
+    "0.0000000000000000000000000000001",
+]
+FORMS = [  # a page, the field of money in its form, what else the form has
+    ("/portal/caps", "amount", {"scope": "organisation"}),
+    ("/portal/budgets", "amount", {"scope": "organisation"}),
+    ("/commitments", "minimum", {"kind": "month"}),
+    ("/costs", "per_hour", {"processor_class": "lpu", "effective_from": "2026-01-01T00:00"}),
+]
+BODIES: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("put", "/spend-cap", "amount", {}),
+    ("post", "/budgets", "amount", {}),
+    ("post", "/commitments", "minimum", {"kind": "month"}),
+    ("post", "/cost-rates", "per_hour", {"processor_class": "lpu", "effective_from": "2026-01-01T00:00:00Z"}),
+]
+
+
+def _money_rows() -> list[int]:
+    return [model.objects.count() for model in (Cap, Budget, Commitment, CostRate)]
+
+
+@pytest.mark.parametrize(("path", "name", "more"), FORMS, ids=str)
+def test_no_absurd_amount_gets_through_a_form(
+    cast: Cast, market: Market, as_user: Callable[[User], Client], path: str, name: str, more: dict[str, str]
+) -> None:
+    client = as_user(cast.admin if path == "/costs" else cast.owner)
+    for value in ABSURD:
+        answer = client.post(path, {**more, name: value})
+        assert answer.status_code in {200, 400, 409, 422}, (path, value, answer.status_code)
+        assert _money_rows() == [0] * 4, (path, value)
+
+
+@pytest.mark.parametrize(("method", "path", "name", "more"), BODIES, ids=str)
+def test_no_absurd_amount_gets_through_the_api(
+    cast: Cast, market: Market, as_token: Callable[..., Client], method: str, path: str, name: str, more: dict[str, Any]
+) -> None:
+    admin = path == "/cost-rates"
+    client = as_token(cast.admin if admin else cast.owner, None if admin else cast.organisation,
+                      *([Scope.ADMIN] if admin else [Scope.BILLING, Scope.BUY]))  # fmt: skip
+    for value in (*ABSURD, -1, 1.5, True, [], {}, float("nan"), 10**40):
+        body = json.dumps({**more, name: value})
+        answer = getattr(client, method)(f"/api/v1{path}", body, content_type="application/json")
+        assert 400 <= answer.status_code < 500, (path, value, answer.content)
+        assert answer["Content-Type"] == "application/problem+json"
+        assert _money_rows() == [0] * 4, (path, value)

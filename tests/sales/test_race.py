@@ -39,3 +39,18 @@ def test_of_many_acceptances_of_the_last_window_one_wins_and_the_others_are_told
     assert all("no free window" in sentence for sentence in outcome.sentences)
     assert Contract.objects.count() == Hold.objects.count() == Window.objects.count() == 1
     assert Refusal.objects.count() == 23
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_twenty_acceptances_of_one_quote_one_makes_the_contract(cast: Cast) -> None:
+    market = open_market()
+    quote = quote_create(
+        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), 1000)], klass="standard",
+        pool=market.lpu, window=(NOW, NOW + timedelta(hours=1)), actor=None, now=NOW,
+    )  # fmt: skip
+    outcome = accept_together([(quote.id, cast.organisation)] * 20, now=NOW)
+    assert outcome.broken == []
+    assert len(outcome.won) == 1
+    assert outcome.refused == {"quote-accepted": 19}
+    assert all(str(outcome.won[0]) in sentence for sentence in outcome.sentences)
+    assert Contract.objects.count() == Hold.objects.count() == Window.objects.count() == 1
