@@ -6,6 +6,8 @@ runs through binary and simulator beside ONNX Runtime. Printed per model: the la
 its output, the signal-to-noise ratio of the worst output over all inputs, whether counters equal the resources, latency and what
 became of it: passed (1e-3, and 20 dB in int8), refused (and why) or wrong. One process per model. ONNX Runtime is told
 to multiply bytes exactly (``session.x64quantprecision``): without it processors that lack VNNI saturate sums of two products.
+A model that arrives quantised rounds to codes between its layers, where one float32 sum in another order chooses the next code;
+beside its error stands by how much ONNX Runtime differs from itself with its optimisations off, and no more is asked of us.
 Ends with status 1 when one is wrong.
 """
 
@@ -70,22 +72,25 @@ def _model(entry: Entry, options: argparse.Namespace) -> int:
             print(f"{entry.name:18} {precision:9} refused: {str(error).splitlines()[-1]}", flush=True)
             continue
         feeds = [made_up(graph, run, n) for n in range(options.feeds)]
-        status = max(status, _measured((entry.name, precision), data, program, feeds))
+        status = max(status, _measured((entry.name, precision), bool(run.get("quantised")), data, program, feeds))
     return status
 
 
-def _measured(what: tuple[str, str], data: bytes, program: Any, feeds: list[dict[str, np.ndarray]]) -> int:
+def _measured(
+    what: tuple[str, str], quantised: bool, data: bytes, program: Any, feeds: list[dict[str, np.ndarray]]
+) -> int:
     from compiler.simulator import Session
 
     name, precision = what
     session, reference = Session(program.to_bytes(), target=program.target), runtime(data)
+    plain = runtime(data, plain=True) if quantised else reference
     names = [o.name for o in reference.get_outputs()]
-    equal, largest = True, 0.0
+    equal, largest, spread = True, 0.0, 0.0
     noise, signal = (dict.fromkeys(names, 0.0) for _ in range(2))
     for feed in feeds:
         outputs, counters = session.run(feed)
         equal &= counters.within(program.resources)
-        for output, expected in zip(names, reference.run(None, feed), strict=True):
+        for output, expected, other in zip(names, reference.run(None, feed), plain.run(None, feed), strict=True):
             found = outputs[output]
             if (found.dtype, found.shape) != (expected.dtype, expected.shape):
                 print(f"{name:18} {output}: {found.dtype}{list(found.shape)} WRONG", flush=True)
@@ -93,21 +98,25 @@ def _measured(what: tuple[str, str], data: bytes, program: Any, feeds: list[dict
             a, b = expected.astype(np.float64), found.astype(np.float64)
             noise[output] += float(((a - b) ** 2).sum())
             signal[output] += float((a**2).sum())
-            largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / (float(np.abs(a).max(initial=0.0)) or 1.0))
+            top = float(np.abs(a).max(initial=0.0)) or 1.0
+            largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / top)
+            spread = max(spread, float(np.abs(a - other).max(initial=0.0)) / top)
     ratio = min(10 * np.log10(signal[n] / noise[n]) if noise[n] and signal[n] else 999.0 for n in names)
-    ok = equal and (ratio >= LEAST if precision == "int8" else largest <= LARGEST)
+    ok = equal and (ratio >= LEAST if precision == "int8" else largest <= max(LARGEST, spread))
     print(f"{name:18} {precision:9} {largest:8.1e} {ratio:7.1f} {'equal' if equal else 'DIFFER':8} {program.resources.cycles:9} "
-          f"{'passed' if ok else 'WRONG'}", flush=True)  # fmt: skip
+          f"{'passed' if ok else 'WRONG'}{f' (beside itself {spread:.1e})' if quantised else ''}", flush=True)  # fmt: skip
     return 0 if ok else WRONG
 
 
-def runtime(data: bytes) -> Any:
-    """ONNX Runtime with exact products of bytes."""
+def runtime(data: bytes, *, plain: bool = False) -> Any:
+    """ONNX Runtime with exact products of bytes; ``plain``: without its optimisations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.add_session_config_entry("session.x64quantprecision", "1")
+    if plain:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
