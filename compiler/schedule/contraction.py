@@ -15,6 +15,7 @@ from compiler.schedule.toeplitz import cells
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
 PARTS = (2, 3)  # of a result too small to give every plane whole columns
+FEW = 4  # rows of a product below which it is hardly worth a load
 _FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: tiles are many
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
 
@@ -126,17 +127,49 @@ def instructions(f: Form, cut: Cut) -> int:
 
 def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
     """Make the tiles: per chain of K tiles a LOADW and its MATMULs."""
-    depth = f.tile[0]
     tiles = weights(f, cut.columns, tiler)
     row_tiles = pieces(f.m, cut.rows)
-    k_tiles = pieces(f.k, depth)
+    k_tiles = pieces(f.k, f.tile[0])
     step = cut.share * cut.run
+    short = _left_over(f, cut, tiler)
     for batch in range(f.batch):
         for at in range(0, len(row_tiles), step):
             block = row_tiles[at : at + step]
             for number, columns in enumerate(pieces(f.n, cut.columns)):
-                for share in range(min(cut.share, len(block))):
-                    _chain(f, tiler, batch, block[share :: cut.share], k_tiles, columns, tiles[number])
+                parts, share = (pieces(f.m, short[1]), 1) if number >= short[0] else (block, cut.share)
+                for some in _dealt(parts, share, number >= short[0]):
+                    _chain(f, tiler, batch, some, k_tiles, columns, tiles[number])
+
+
+def _dealt(rows: list[pl.Range], share: int, apart: bool) -> list[list[pl.Range]]:
+    """Rows of each chain: as many chains as planes share them, or each piece its own."""
+    share = len(rows) if apart else share
+    return [rows[at::share] for at in range(min(share, len(rows)))]
+
+
+def _left_over(f: Form, cut: Cut, tiler: Tiler) -> tuple[int, int]:
+    """From which column tile on rows are cut so that every plane gets some of them, and how many rows then make a chain.
+
+    Column tiles that are whole in one chain go round the planes; of those in the last round, fewer than there are
+    planes, each is for several planes. That takes constant weights, which are there in time.
+    """
+    planes, whole = tiler.target.matrix.instances, -(-f.n // cut.columns)
+    rest = whole % planes
+    none = (whole, f.m)
+    if f.batch > 1 or f.blocks or cut.rows < f.m or whole < planes or not 0 < rest <= planes // 2:
+        return none
+    if not tiler.is_constant(f.node.operands[f.roles.stationary].value):
+        return none
+    rows = -(-f.m // (planes // rest) // f.row_step) * f.row_step
+    if not FEW <= rows < f.m:
+        return none
+    most = min(cut.columns, f.n)
+    chains = []
+    for count in (f.m, rows):
+        product = _matmul(f, 0, (0, count), (0, min(f.tile[0], f.k)), (0, most), _FIRST)
+        work = _beats(product, tiler) * (-(-f.k // f.tile[0]) - 1) + _beats(_finished(f, product), tiler)
+        chains.append(max(work, load_beats(f, f.k, most, tiler)))
+    return (whole - rest, rows) if chains[1] < chains[0] else none
 
 
 def _chain(

@@ -149,3 +149,10 @@ def test_weights_that_several_blocks_share_are_stored_once():
     assert {i.blocks for i in products} == {8}
     assert sum(i.count1 * i.blocks for i in products) == 96 * 3
     assert binary.memory.constants <= 3 * 320
+
+
+def test_columns_left_over_are_dealt_over_all_planes():
+    graph = dense(16, 40, 5 * 320, (DType.I8, DType.I8))  # five tiles of columns, four planes
+    _, binary = check_program(graph, "lpu", [feeds(graph, 1)], objective="latency")
+    rows = sorted(i.count1 for i in binary.rows if i.opcode == Op.MATMUL)
+    assert rows == [4] * 4 + [16] * 4
