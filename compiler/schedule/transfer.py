@@ -18,8 +18,8 @@ from compiler.schedule.vector import blocks
 if TYPE_CHECKING:
     from compiler.ir.graph import Gather
 
-LINK_PIECES = 48  # pieces of a large tensor on the link
-LINK_BYTES = 4096  # and the least that is worth an instruction of its own
+LINK_PIECES = 96  # pieces of a large tensor on the link: what comes in late is little, and what waits for it short
+LINK_BYTES = 2048  # and the least that is worth an instruction of its own
 
 
 def receive(name: str, tiler: Tiler) -> None:
