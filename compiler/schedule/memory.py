@@ -15,7 +15,8 @@ from compiler.schedule.offsets import Mask, Vector, search
 
 SEARCH_STEPS = 120  # improvement steps after the greedy orders; a count, never a time
 EXACT_WORK = 200_000_000  # of the exact search for each size of arena: its steps times buffers times sections
-EXACT_STEPS = 6_000  # and never more steps than that
+EXACT_STEPS = 2_000  # and never more steps than that
+FURTHER_STEPS = 500  # of the sizes tried when the bound itself was not reached: what is found is found soon
 EXACT_SIZES = 4  # sizes of arena that it tries
 
 
@@ -175,7 +176,8 @@ def _exact(
         capacity = top - line if last else bound if not n else (failed + top) // 2 // line * line
         if capacity <= failed:
             break
-        found = search(sizes, live, weights, capacity, min(EXACT_STEPS, EXACT_WORK // live.size))
+        most = FURTHER_STEPS if n else EXACT_STEPS
+        found = search(sizes, live, weights, capacity, min(most, EXACT_WORK // live.size))
         if found.offsets is not None:
             offsets = found.offsets
             top = max(o + size for o, size in zip(offsets, sizes, strict=True))
