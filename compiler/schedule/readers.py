@@ -107,6 +107,11 @@ class Reader:
     path: tuple[Node, ...]
 
 
+def _is_head(node: Compute, graph: Graph) -> bool:
+    """Whether both factors of a contraction are made as the program runs, as those of attention's heads are."""
+    return node.is_contraction and not any(o.value in graph.constants for o in node.operands[:2])
+
+
 class Readers:
     """By value, who reads it or what follows from it. ``sent``: likewise the outputs of the graph."""
 
@@ -115,6 +120,7 @@ class Readers:
         self.found: dict[str, list[Reader]] = {}
         self.origin: dict[str, tuple[str, tuple[Node, ...]]] = {}
         self.joined: dict[str, str] = {}  # root of a part of a join -> root of its first part
+        self.heads = {n.output for n in graph.nodes if isinstance(n, Compute) and _is_head(n, graph)}
         for node in graph.nodes:
             self._meet(node)
         self.sent: dict[str, list[tuple[str, tuple[Node, ...]]]] = {}
@@ -179,23 +185,24 @@ class Readers:
 
     def _along(self, path: tuple[Node, ...], known: dict[str, Place | None], copied: set[str]) -> Place | None:
         """Where what the path makes lies; ``copied`` collects reshapes that need a copy."""
-        place = next(iter(known.values()))
+        root, place = next(iter(known.items()))
         for node in path:
             if node.output not in known:
-                known[node.output] = self._step(node, place, copied) if place is not None else None
+                known[node.output] = self._step(node, place, copied, root) if place is not None else None
             place = known[node.output]
         return place
 
-    def _step(self, node: Node, place: Place, copied: set[str]) -> Place | None:
+    def _step(self, node: Node, place: Place, copied: set[str], root: str) -> Place | None:
         t = self.graph.types[node.output]
         if isinstance(node, View):
             inside = node.operand.access.stays_inside(place.shape, t.shape)
             return place.through(node.operand.access, t.shape) if inside else None
         if isinstance(node, Reshape):
             shaped = place.reshaped(t.shape)
-            if shaped is None:  # a copy, whose readers cost what they cost
+            if shaped is None:
                 copied.add(node.output)
-                return self._dense(node, tuple(range(len(t.shape))))
+                if root in self.heads:  # their reader follows at once, and costs what it costs behind a copy too
+                    return self._dense(node, tuple(range(len(t.shape))))
             return shaped
         if isinstance(node, Join):
             return self._dense(node, dense_order(place))
