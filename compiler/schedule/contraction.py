@@ -14,7 +14,7 @@ from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
-PARTS = (2, 3)  # of a result too small to give every plane whole columns
+HALVES = 2  # of the rows of a result too small to give every plane whole columns
 FEW = 4  # rows of a product below which it is hardly worth a load
 _FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: tiles are many
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
@@ -78,8 +78,8 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     for rows in (*ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
-    for parts in PARTS if _few(f, tiler) else ():
-        found.add(min(most, -(-f.m // (parts * f.row_step)) * f.row_step))
+    if _few(f, tiler):
+        found.add(min(most, -(-f.m // (HALVES * f.row_step)) * f.row_step))
     return sorted(found)
 
 
