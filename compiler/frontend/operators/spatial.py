@@ -49,7 +49,7 @@ def window(op: Op, kernel: Sequence[int], *, ceil: bool = False) -> Window:
         first, last = pads[j], pads[j + n]
         if auto in ("SAME_UPPER", "SAME_LOWER"):
             total = (-(-spatial[j] // strides[j]) - 1) * strides[j] + reach - spatial[j]
-            odd = op.kind.endswith("Pool") and total < -1
+            odd = op.kind.endswith("Pool") and total < 0
             op.need(
                 not odd,
                 f"{auto} would skip elements of its input, which runtimes do at different ends. State pads instead.",

@@ -65,6 +65,7 @@ def test_cubic_samples_beyond_the_border(mode, corners):
     ("node", "constants", "words"),
     [
         (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER"), {}, "State pads"),
+        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[2], auto_pad="SAME_UPPER"), {}, "State pads"),
         (helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[3], auto_pad="SAME_UPPER"),
          {"w": np.ones((1, 1, 2), np.float32)}, "State pads"),
         (helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
