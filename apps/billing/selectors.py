@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 
 from apps.accounts.models import Organisation
-from apps.billing.models import WAITING, Invoice, InvoicedUsage, InvoiceLine
+from apps.billing.models import WAITING, Invoice, InvoicedUsage, InvoiceLine, InvoiceState
 from apps.ledger.models import Cap, UsageRow
 from apps.ledger.selectors import Reconciliation, cap_of, month_of, reconcile, spending
 from apps.pricing.rating import exact_sum
@@ -106,8 +106,8 @@ def reconcile_all(organisation: Organisation) -> FullReconciliation:
     ledger = reconcile(organisation.id)
     differences = list(ledger.differences)
     rows = UsageRow.objects.filter(organisation=organisation)
-    claims = InvoicedUsage.objects.filter(line=OuterRef("pk"))
-    lines = InvoiceLine.objects.filter(Exists(claims), invoice__organisation=organisation)
+    # Not by the claims that lines have: a claim that is lost must make a difference. A void invoice has none.
+    lines = InvoiceLine.objects.filter(invoice__organisation=organisation).exclude(invoice__state=InvoiceState.VOID)
     invoiced = exact_sum(lines.values_list("amount", flat=True))
     waiting = rows.filter(invoiced__isnull=True).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
     if exact_sum([invoiced, waiting]) != ledger.metered:
