@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
@@ -8,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +29,7 @@ from apps.ledger.usage import leaf_of, leaves_of, leaves_text, payload_of, rows_
 from apps.pricing.rating import digest_of, exact_sum
 from apps.registry.models import Project
 from tests.cast import Cast
+from tests.ledger.crew import at_once
 from tests.ledger.money import NOW, balance, held, rating, usage, used
 from tests.sales.market import open_market
 
@@ -210,28 +209,21 @@ def test_a_posting_is_reversed_once_and_usage_never(cast: Cast) -> None:
 # Many processes
 
 
-def _poster(number: int, database: dict[str, Any], contracts: list[tuple[Any, Any]], results: Any) -> None:
+def _poster(number: int, contracts: list[tuple[Any, Any]]) -> int:
     """Posts what every other process posts too, in another order, some in batches and some alone."""
-    connection.close()
-    connection.settings_dict.update(database)
-    try:
-        rows = [
-            usage(Hold(organisation_id=organisation, contract_id=contract), key=f"{contract}:{key}")
-            for organisation, contract in contracts
-            for key in range(12)
-        ]
-        own: dict[Any, list[Any]] = {}
-        for row in rows[number * 7 :] + rows[: number * 7]:
-            own.setdefault(row.organisation_id, []).append(row)
-        created = 0
-        for batch in own.values():
-            created += usage_post_batch(batch[::2], now=NOW).created
-            created += sum(usage_post_batch([row], now=NOW).created for row in batch[1::2])
-        results.put(created)
-    except BaseException as error:  # noqa: BLE001 - a process must say what broke it
-        results.put(repr(error))
-    finally:
-        connection.close()
+    rows = [
+        usage(Hold(organisation_id=organisation, contract_id=contract), key=f"{contract}:{key}")
+        for organisation, contract in contracts
+        for key in range(12)
+    ]
+    own: dict[Any, list[Any]] = {}
+    for row in rows[number * 7 :] + rows[: number * 7]:
+        own.setdefault(row.organisation_id, []).append(row)
+    created = 0
+    for batch in own.values():
+        created += usage_post_batch(batch[::2], now=NOW).created
+        created += sum(usage_post_batch([row], now=NOW).created for row in batch[1::2])
+    return created
 
 
 @pytest.mark.django_db(transaction=True)
@@ -241,16 +233,7 @@ def test_processes_that_post_the_same_usage_record_it_once(cast: Cast) -> None:
         cap_set(organisation=organisation, amount=rating(24).amount, currency="EUR", now=NOW)
         holds = [held(organisation, executions=12) for _ in range(2)]
         contracts += [(organisation.id, hold.contract_id) for hold in holds]
-    context = multiprocessing.get_context("fork")
-    results, settings_now = context.Queue(), dict(connection.settings_dict)
-    connection.close()
-    crew = [context.Process(target=_poster, args=(n, settings_now, contracts, results)) for n in range(4)]
-    for one in crew:
-        one.start()
-    answers = [results.get(timeout=60) for _ in crew]
-    for one in crew:
-        one.join()
-    assert all(isinstance(answer, int) for answer in answers), answers
+    answers = at_once(_poster, [(number, contracts) for number in range(4)])
     assert sum(answers) == UsageRow.objects.count() == 48
     assert set(Counter(UsageRow.objects.values_list("contract_id", flat=True)).values()) == {12}
     for organisation in (cast.organisation, cast.stranger_organisation):

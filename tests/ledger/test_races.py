@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import random
+import signal
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
-from django.db import connection
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
@@ -19,6 +19,7 @@ from apps.ledger.selectors import reconcile, spending
 from apps.ledger.services import cap_set, hold_place, hold_release, holds_expire_due, usage_post, usage_post_batch
 from apps.pricing.rating import exact_sum
 from tests.cast import Cast
+from tests.ledger.crew import at_once
 from tests.ledger.money import NOW, rating, usage
 
 PROCESSES = 5
@@ -74,38 +75,23 @@ def _cap(organisation: UUID, drawn: random.Random) -> None:
 KINDS: list[Callable[[UUID, random.Random], None]] = [_place] * 3 + [_batch] * 4 + [_one] * 3 + [_void, _expire, _cap]
 
 
-def _act(number: int, database: dict[str, Any], organisation: UUID, results: Any) -> None:
-    """What is refused by a rule is an answer; anything else is told."""
-    connection.close()
-    connection.settings_dict.update(database)
+def _act(number: int, organisation: UUID) -> int:
+    """What is refused by a rule is an answer; anything else is an error. Returns how much was refused."""
     drawn, refused = random.Random(number), 0
-    try:
-        for _ in range(ACTIONS):
-            try:
-                drawn.choice(KINDS)(organisation, drawn)
-            except Problem:
-                refused += 1
-        results.put(refused)
-    except BaseException as error:  # noqa: BLE001 - a process must say what broke it
-        results.put(repr(error))
-    finally:
-        connection.close()
+    for _ in range(ACTIONS):
+        try:
+            drawn.choice(KINDS)(organisation, drawn)
+        except Problem:
+            refused += 1
+    return refused
 
 
 @pytest.mark.django_db(transaction=True)
 def test_whatever_processes_do_at_once_the_books_agree_and_the_cap_holds(cast: Cast) -> None:
     organisation = cast.organisation.id
     _cap(organisation, random.Random(0))
-    context = multiprocessing.get_context("fork")
-    results, database = context.Queue(), dict(connection.settings_dict)
-    connection.close()
-    crew = [context.Process(target=_act, args=(n, database, organisation, results)) for n in range(PROCESSES)]
-    for one in crew:
-        one.start()
-    answers = [results.get(timeout=120) for _ in crew]
-    for one in crew:
-        one.join()
-    assert all(isinstance(answer, int) for answer in answers), answers
+    refused = at_once(_act, [(number, organisation) for number in range(PROCESSES)])
+    assert len(refused) == PROCESSES
     assert spending(organisation_id=organisation, currency="EUR", now=NOW).committed <= rating(CAP).amount
     holds = Hold.objects.filter(organisation=organisation)
     assert UsageRow.objects.count() > 5
@@ -115,3 +101,15 @@ def test_whatever_processes_do_at_once_the_books_agree_and_the_cap_holds(cast: C
         assert hold.posted == exact_sum(used) <= hold.amount
         assert (hold.state == HoldState.POSTED) == (hold.posted == hold.amount)
     assert reconcile(organisation).differences == []
+
+
+def _die(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_that_is_killed_is_told_by_its_exit_code() -> None:
+    with pytest.raises(AssertionError, match="process 1 ended with -9"):
+        at_once(_die, [(0,), (1,), (2,)])
