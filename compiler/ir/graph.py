@@ -255,3 +255,12 @@ def reads_of(node: Node) -> tuple[str, ...]:
 
 def output_dtype(node: Compute) -> DType:
     return (node.post or node.expr).dtype
+
+
+def readers_of(graph: Graph) -> dict[str, list[Node]]:
+    """By value the nodes that read it, each once, in the order of the graph; values that nobody reads are left out."""
+    readers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for value in dict.fromkeys(reads_of(node)):
+            readers.setdefault(value, []).append(node)
+    return readers

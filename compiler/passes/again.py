@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.expr import FREE
-from compiler.ir.graph import Compute, Graph, Node, reads_of
+from compiler.ir.graph import Compute, Graph, Node, readers_of
 from compiler.passes.clean import dead_code
 from compiler.passes.fuse import deduplicated, into
 
@@ -23,10 +23,7 @@ READERS = 2  # more would do more arithmetic than the pass over memory costs
 def again(graph: Graph) -> Graph:
     """Maps of at most ``CHEAP`` steps and one whole operand inside all their ``READERS``; the same values."""
     kept = {*graph.outputs, *(s.update for s in graph.states)}
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for value in dict.fromkeys(reads_of(node)):
-            readers.setdefault(value, []).append(node)
+    readers = readers_of(graph)
     done = {n.output: n for n in graph.nodes}
     for node in graph.nodes:
         found = done[node.output]

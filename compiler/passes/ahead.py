@@ -13,7 +13,7 @@ from math import prod
 
 from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
-from compiler.ir.graph import Compute, Graph, Node, Operand, reads_of
+from compiler.ir.graph import Compute, Graph, Node, Operand, readers_of
 from compiler.ir.terms import arg, expression, term_of
 from compiler.ir.types import TensorType
 from compiler.passes.clean import dead_code
@@ -29,10 +29,7 @@ def ahead(graph: Graph) -> Graph:
     """Sums behind contractions that no epilogue has operands for become maps; maps of few steps are computed by their
     readers, as far as those have room; the same values."""
     graph = _residuals_apart(graph)
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for value in dict.fromkeys(reads_of(node)):
-            readers.setdefault(value, []).append(node)
+    readers = readers_of(graph)
     done = {n.output: n for n in graph.nodes}
     for node in graph.nodes:
         found = done[node.output]
