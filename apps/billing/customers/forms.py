@@ -26,8 +26,21 @@ class ReasonField(forms.CharField):
         super().__init__(max_length=REASON, label="Why", **options)
 
 
-class GrantForm(forms.Form):
-    """A credit; `key` makes a form that is sent twice one credit."""
+class OnceForm(forms.Form):
+    """A form whose `key` makes it one act however often it is sent."""
+
+    key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
+
+    def clean(self) -> dict[str, Any]:
+        """A fault of the hidden key is one of the whole form."""
+        values = super().clean() or {}
+        if "key" in self.errors:
+            self.add_error(None, "Open this page anew: the form has lost its key.")
+        return values
+
+
+class GrantForm(OnceForm):
+    """A credit."""
 
     amount = AmountField(label="Credit")
     reason = ReasonField(help_text="Shown to the customer.")
@@ -37,14 +50,6 @@ class GrantForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}),
         help_text="A day in UTC.",
     )
-    key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
-
-    def clean(self) -> dict[str, Any]:
-        """A fault of the hidden key is one of the whole form."""
-        values = super().clean() or {}
-        if "key" in self.errors:
-            self.add_error(None, "Open this page anew: the form has lost its key.")
-        return values
 
     def expires_at(self) -> datetime | None:
         """The first instant at which nothing of it is left."""
@@ -59,19 +64,11 @@ class GrantForm(forms.Form):
         return day
 
 
-class RefundForm(forms.Form):
-    """Money of the balance that goes back; `key` makes a form that is sent twice one refund."""
+class RefundForm(OnceForm):
+    """Money of the balance that goes back."""
 
     amount = AmountField(label="Give back")
     reference = forms.CharField(max_length=120, label="Reference of the transfer", help_text="Kept in the ledger.")
-    key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
-
-    def clean(self) -> dict[str, Any]:
-        """A fault of the hidden key is one of the whole form."""
-        values = super().clean() or {}
-        if "key" in self.errors:
-            self.add_error(None, "Open this page anew: the form has lost its key.")
-        return values
 
 
 class TaxForm(forms.Form):
