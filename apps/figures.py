@@ -6,13 +6,18 @@ appears in two forms. Nothing is computed in floating point: amounts are `Decima
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from fractions import Fraction
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from apps.currencies import places_of
+
 Number = int | str | Decimal | Fraction | float
+Currency = str | Mapping[str, Any]
+"""An ISO 4217 code; or a document's own {"code", "exponent"}, which tells the places that the document was rounded to."""
 
 NOT_KNOWN = "not known"
 NARROW_SPACE = "\u202f"
@@ -152,46 +157,57 @@ def decimal(value: Decimal | int | str | None) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def money_format(amount: Decimal | int | str | None, currency: str = "EUR", places: int = 2) -> str:
-    """A rounded amount for reading: € 1,234.50. An unknown price is "not priced", never nought.
+def money_format(amount: Decimal | int | str | None, currency: Currency = "EUR") -> str:
+    """An amount rounded to its currency's smallest unit, for reading: € 1,234.50, JPY 1,234, KWD 1.500.
 
-    A positive amount that would round to nought is shown with its first three significant digits instead.
+    An unknown price is "not priced", never nought. A positive amount that would round to nought is shown with its first
+    three significant digits instead.
     """
     number = decimal(amount)
     if number is None:
         return "not priced"
-    quantum = Decimal(1).scaleb(-places)
-    rounded = number.quantize(quantum, rounding=ROUND_HALF_EVEN, context=_CONTEXT)
+    code, places = _unit(currency)
+    rounded = _rounded(number, places)
     if rounded == 0 and number != 0:
-        digits = -number.adjusted() + 2
-        rounded = number.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN, context=_CONTEXT)
-    return _with_currency(f"{rounded:,f}", currency)
+        rounded = _rounded(number, -number.adjusted() + 2)
+    return _with_currency(f"{rounded:,f}", code)
 
 
-def price_format(amount: Decimal | int | str | None, currency: str = "EUR") -> str:
-    """A price of one thing: two decimals, and as many more as three significant digits need (€ 0.0142)."""
+def price_format(amount: Decimal | int | str | None, currency: Currency = "EUR") -> str:
+    """A price of one thing: the currency's places, and as many more as three significant digits need (€ 0.0142)."""
     number = decimal(amount)
     if number is None:
         return "not priced"
-    digits = max(2, 2 - number.adjusted()) if number else 2
-    rounded = number.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN, context=_CONTEXT)
-    return _with_currency(f"{rounded:,f}", currency)
+    code, places = _unit(currency)
+    return _with_currency(f"{_rounded(number, max(places, 2 - number.adjusted()) if number else places):,f}", code)
 
 
-def money_exact_format(amount: Decimal | int | str | None, currency: str = "EUR") -> str:
-    """Every digit of an amount, without trailing noughts beyond the second decimal."""
+def money_exact_format(amount: Decimal | int | str | None, currency: Currency = "EUR") -> str:
+    """Every digit of an amount, without trailing noughts beyond its currency's places."""
     number = decimal(amount)
     if number is None:
         return "not priced"
-    text = f"{number:,f}"
-    whole, _, part = text.partition(".")
-    return _with_currency(f"{whole}.{part.rstrip('0').ljust(2, '0')}", currency)
+    code, places = _unit(currency)
+    whole, _, part = f"{number:,f}".partition(".")
+    part = part.rstrip("0").ljust(places, "0")
+    return _with_currency(f"{whole}.{part}" if part else whole, code)
 
 
-def _with_currency(text: str, currency: str) -> str:
+def _unit(currency: Currency) -> tuple[str, int]:
+    """Code and places."""
+    if isinstance(currency, str):
+        return currency.upper(), places_of(currency)
+    return str(currency["code"]).upper(), int(currency["exponent"])
+
+
+def _rounded(number: Decimal, places: int) -> Decimal:
+    return number.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_EVEN, context=_CONTEXT)
+
+
+def _with_currency(text: str, code: str) -> str:
     """Sign, currency, digits: -€ 3.00."""
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-    return f"{sign}{_SYMBOLS.get(currency.upper(), currency.upper())}{NARROW_SPACE}{digits}"
+    return f"{sign}{_SYMBOLS.get(code, code)}{NARROW_SPACE}{digits}"
 
 
 def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps import figures
+from apps.currencies import PLACES
 
 SPACE = figures.NARROW_SPACE
 
@@ -60,6 +62,44 @@ def test_an_amount_is_rounded_for_reading_but_never_to_nought(amount: Decimal | 
 )
 def test_a_price_keeps_three_significant_digits(amount: str | None, text: str) -> None:
     assert figures.price_format(amount).replace(SPACE, " ") == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "rounded", "exact", "price"),
+    [
+        ("1", "JPY", "JPY 1", "JPY 1", "JPY 1.00"),
+        ("150", "JPY", "JPY 150", "JPY 150", "JPY 150"),
+        ("1234.5", "JPY", "JPY 1,234", "JPY 1,234.5", "JPY 1,234"),
+        ("0.152", "JPY", "JPY 0.152", "JPY 0.152", "JPY 0.152"),
+        ("0.15", "KWD", "KWD 0.150", "KWD 0.150", "KWD 0.150"),
+        ("1.5", "kwd", "KWD 1.500", "KWD 1.500", "KWD 1.500"),
+        ("1.5", "EUR", "€ 1.50", "€ 1.50", "€ 1.50"),
+        ("0.126", {"code": "EUR", "exponent": 3}, "€ 0.126", "€ 0.126", "€ 0.126"),
+        ("1", {"code": "EUR", "exponent": 3}, "€ 1.000", "€ 1.000", "€ 1.000"),
+    ],
+)
+def test_an_amount_has_the_places_of_its_currency_or_its_document(
+    amount: str, currency: figures.Currency, rounded: str, exact: str, price: str
+) -> None:
+    written = [form(amount, currency) for form in (figures.money_format, figures.money_exact_format, figures.price_format)]
+    assert [one.replace(SPACE, " ") for one in written] == [rounded, exact, price]
+
+
+@given(st.sampled_from(["JPY", "EUR", "KWD", "CLF"]), st.integers(-(10**18), 10**18))
+def test_what_is_payable_is_written_with_just_its_currencys_places(currency: str, units: int) -> None:
+    amount = Decimal(units).scaleb(-PLACES[currency])
+    for form in (figures.money_format, figures.money_exact_format):
+        sign_code, digits = form(amount, currency).split(SPACE)
+        sign = "-" if sign_code.startswith("-") else ""
+        assert Decimal(sign + digits.replace(",", "")) == amount
+        assert len(digits.partition(".")[2]) == PLACES[currency]
+
+
+def test_currencies_are_those_of_iso_4217() -> None:
+    """Counted in the published list; money of every number of places that there is, and nothing that is no money."""
+    assert Counter(PLACES.values()) == {2: 139, 0: 17, 3: 7, 4: 2}
+    assert all(len(code) == 3 and code.isascii() and code.isupper() for code in PLACES)
+    assert not {"XAU", "XDR", "XTS", "XXX", "HRK", "BGN"} & PLACES.keys()
 
 
 def test_an_unknown_price_is_not_nought() -> None:

@@ -27,15 +27,15 @@ def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
 
 def words(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
     """Subject and text."""
-    places = invoice.exponent
+    currency = invoice.document["currency"]
     instructions = provider_of(invoice).instructions(invoice)
     link = f"{settings.SITE_URL}/invoices/{invoice.pk}"
     if row.topic == "invoice.reminder":
-        amount = money_format(Decimal(row.payload["open"]), invoice.currency, places)
+        amount = money_format(Decimal(row.payload["open"]), currency)
         subject = f"Reminder {row.payload['level']}: invoice {invoice.number}"
         lead = f"Of invoice {invoice.number}, due on {invoice.due_at:%d %B %Y}, {amount} are still open."
     else:
-        amount = money_format(invoice.due, invoice.currency, places)
+        amount = money_format(invoice.due, currency)
         subject = f"Invoice {invoice.number}: {amount}"
         lead = f"Invoice {invoice.number} asks for {amount}, due on {invoice.due_at:%d %B %Y}."
     how = (

@@ -11,6 +11,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
+from apps.currencies import PLACES
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import BookError, PriceBookDocument, book_from_json
 
@@ -51,9 +52,9 @@ def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime)
 
 
 def book_checked(document: Any) -> PriceBookDocument:
-    """The parsed document. Raises Problem, whose `errors` name every fault with its place."""
+    """The parsed document, its currency as ISO 4217 has it. Raises Problem, whose `errors` name every fault with its place."""
     try:
-        return book_from_json(document)
+        return book_from_json(document, currencies=PLACES)
     except BookError as error:
         faults = [{"message": problem} for problem in error.problems]
         raise Problem(422, "Not a price book", str(error), kind="price-book-faulty", errors=faults) from error

@@ -13,7 +13,9 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.pricing.amounts import currency_of
 from apps.pricing.models import PriceBook
+from apps.pricing.rating import Currency, book_from_json
 from apps.pricing.seed import seed
 from apps.pricing.selectors import book_differences, book_in_force, book_next, book_of_digest, document_of
 from apps.pricing.services import pricebook_publish
@@ -96,6 +98,8 @@ def test_the_database_refuses_two_books_in_force_at_once() -> None:
         (NEXT, {"version": 3}, "next price book is version 2"),
         (START, {}, "begins after"),
         (NEXT, {"floor": "7"}, "cannot be used"),
+        (NEXT, {"currency": {"code": "EUR", "exponent": 3}}, "ISO 4217 gives EUR 2"),
+        (NEXT, {"currency": {"code": "EUC", "exponent": 2}}, "no currency of ISO 4217"),
     ],
 )
 def test_a_book_that_may_not_follow_is_refused(start: datetime, changes: dict[str, Any], said: str) -> None:
@@ -103,6 +107,18 @@ def test_a_book_that_may_not_follow_is_refused(start: datetime, changes: dict[st
     with pytest.raises(Problem, match=said):
         _second(start, **changes)
     assert PriceBook.objects.get().effective_until is None
+
+
+def test_a_book_with_other_places_that_was_published_before_stays_readable() -> None:
+    """Its currency keeps the finer unit that papers under it have."""
+    old = book_from_json(document(lambda d: d.update(currency={"code": "EUR", "exponent": 3})))
+    PriceBook.objects.create(
+        version=1, effective=DateTimeTZRange(START, None, "[)"), document=old.to_json(), digest=old.digest, currency="EUR",
+        published_at=START,
+    )  # fmt: skip
+    assert document_of(book_in_force(at=NOW)).currency == currency_of("EUR") == Currency("EUR", 3)
+    assert pricebook_publish(document=document(lambda d: d.update(version=2)), effective_from=NEXT, now=NOW).version == 2
+    assert currency_of("EUR").exponent == 3
 
 
 def test_the_difference_between_two_books_names_every_place() -> None:

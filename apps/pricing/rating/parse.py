@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date
 from decimal import Decimal
@@ -40,8 +40,9 @@ def book_from_text(text: str | bytes) -> PriceBookDocument:
     return book_from_json(document)
 
 
-def book_from_json(document: Any) -> PriceBookDocument:
-    """Check and read a document. Raises BookError that lists every problem at once."""
+def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None) -> PriceBookDocument:
+    """Check and read a document. `currencies`: the codes it may have with their places; without it any code is read with
+    the places that the document states, as older books had. Raises BookError that lists every problem at once."""
     reader = _Reader()
     reader.keys(document, _KEYS, "the document", _MAY)
     reader.stop_if_broken()
@@ -49,7 +50,7 @@ def book_from_json(document: Any) -> PriceBookDocument:
         reader.problems.append(f"format is {document['format']!r}, this program reads {FORMAT!r}")
     book = PriceBookDocument(
         version=reader.integer(document["version"], "version", 1, 10**9),
-        currency=_currency(reader, document["currency"]),
+        currency=_currency(reader, document["currency"], currencies),
         notice_days=reader.integer(document["notice_days"], "notice_days", 0, 3650),
         quote_validity_minutes=reader.integer(
             document["quote_validity_minutes"], "quote_validity_minutes", 1, 60 * 24 * 366
@@ -152,14 +153,21 @@ class _Reader:
         return {key: read(item, f"{where}.{key}") for key, item in sorted(value.items())}
 
 
-def _currency(reader: _Reader, value: Any) -> Currency:
+def _currency(reader: _Reader, value: Any, known: Mapping[str, int] | None) -> Currency:
     if not reader.keys(value, {"code", "exponent"}, "currency"):
         return Currency("XXX", 2)
     code = value["code"]
     if not (isinstance(code, str) and len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()):
         reader.problems.append(f"currency.code is {code!r}, not three capital letters such as EUR")
-        code = "XXX"
-    return Currency(code, reader.integer(value["exponent"], "currency.exponent", 0, 4))
+        return Currency("XXX", 2)
+    exponent = reader.integer(value["exponent"], "currency.exponent", 0, 4)
+    if known is not None and code not in known:
+        reader.problems.append(
+            f"currency.code is {code}, which is no currency of ISO 4217; write one that is, such as EUR"
+        )
+    elif known is not None and exponent != known[code]:
+        reader.problems.append(f"currency.exponent is {exponent}, but ISO 4217 gives {code} {known[code]}; write that")
+    return Currency(code, exponent)
 
 
 def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.pricing.rating import BookError, NotPriced, book_from_json, book_from_text
+from apps.currencies import PLACES
+from apps.pricing.rating import BookError, Currency, NotPriced, book_from_json, book_from_text
 from tests.pricing.rating.books import SHIPPED, book, document
 
 
@@ -35,6 +36,35 @@ def test_what_a_book_may_say_besides_survives_json() -> None:
     assert again == rich
     assert again.digest == rich.digest != book().digest
     assert (rich.tariff.period("off-peak").factor, rich.missed_guarantee) == (Decimal("0.6"), Decimal("0.25"))
+
+
+@pytest.mark.parametrize(
+    ("code", "exponent", "said"),
+    [
+        ("EUR", 3, "currency.exponent is 3, but ISO 4217 gives EUR 2"),
+        ("JPY", 2, "currency.exponent is 2, but ISO 4217 gives JPY 0"),
+        ("KWD", 2, "currency.exponent is 2, but ISO 4217 gives KWD 3"),
+        ("ABC", 2, "currency.code is ABC, which is no currency of ISO 4217"),
+        ("XAU", 0, "currency.code is XAU, which is no currency of ISO 4217"),
+        ("BGN", 2, "currency.code is BGN, which is no currency of ISO 4217"),
+    ],
+)
+def test_a_currency_is_as_iso_4217_has_it_where_that_is_asked_for(code: str, exponent: int, said: str) -> None:
+    """Books that were published before that was asked stay readable, with their digest."""
+    written = document(lambda d: d.update(currency={"code": code, "exponent": exponent}))
+    with pytest.raises(BookError, match=said):
+        book_from_json(written, currencies=PLACES)
+    assert book_from_json(written).to_json() == written
+
+
+@given(st.sampled_from(sorted(PLACES)), st.integers(0, 4))
+def test_only_the_places_of_the_currency_are_taken(code: str, exponent: int) -> None:
+    written = document(lambda d: d.update(currency={"code": code, "exponent": exponent}))
+    if exponent == PLACES[code]:
+        assert book_from_json(written, currencies=PLACES).currency == Currency(code, exponent)
+    else:
+        with pytest.raises(BookError, match=r"write that\.$"):
+            book_from_json(written, currencies=PLACES)
 
 
 def test_one_digit_changes_the_digest() -> None:

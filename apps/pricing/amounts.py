@@ -1,0 +1,103 @@
+"""Money that people enter: one rule for pages and the API. An amount has at most its currency's decimal places."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import ROUND_DOWN, Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+from apps.accounts.problems import Problem
+from apps.currencies import places_of
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import CONTEXT, Currency
+from apps.pricing.selectors import book_in_force
+
+AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,12})?$"
+Entered = Annotated[str, Field(pattern=AMOUNT, examples=["250"])]
+"""An amount in a request: a plain decimal as text. How many places it may have is its currency's to say."""
+Code = Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["EUR"])]
+"""The currency of a request: an ISO 4217 code."""
+
+_PLAIN = re.compile(AMOUNT)
+_GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+
+
+def currency_of(code: str) -> Currency:
+    """A currency with its places by ISO 4217, or more where a published price book gives it more."""
+    stated = PriceBook.objects.filter(currency=code).values_list("document__currency__exponent", flat=True).distinct()
+    return Currency(code, max([places_of(code), *map(int, stated)]))
+
+
+def currencies_offered(*, now: datetime) -> list[Currency]:
+    """The currencies that money may be entered in: that of the book in force first, then those of the other books, the
+    newest first. Raises Problem when no book is in force."""
+    codes = [book_in_force(at=now).currency, *PriceBook.objects.order_by("-version").values_list("currency", flat=True)]
+    return [currency_of(code) for code in dict.fromkeys(codes)]
+
+
+def currency_chosen(code: str | None, *, now: datetime) -> Currency:
+    """The currency of that code, without one that of the book in force. Raises Problem for one that no book has."""
+    offered = currencies_offered(now=now)
+    found = next((one for one in offered if code in (None, one.code)), None)
+    if found is None:
+        known = ", ".join(one.code for one in offered)
+        raise Problem(422, "Another currency", f"No price book is in {code}; choose {known}.", kind="currency")
+    return found
+
+
+def amount_entered(text: str, *, currency: Currency) -> Decimal:
+    """A plain decimal text as an amount of the currency. Raises Problem with a sentence that says what to write."""
+    if not _PLAIN.fullmatch(text):
+        raise _refusal(f"Write an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
+    amount = Decimal(text)
+    if len(text.partition(".")[2]) > currency.exponent:
+        raise _refusal(places_sentence(amount, currency))
+    return amount
+
+
+def amount_typed(text: str, *, currency: Currency) -> Decimal:
+    """The same as people type it: spaces around it, and commas between thousands ("1,250.00").
+
+    A comma anywhere else is refused, since "1,50" would be read as 150.
+    """
+    text = text.strip()
+    if "," in text:
+        if not _GROUPED.fullmatch(text):
+            example = _example(Decimal("1.5"), currency)
+            raise _refusal(f"A comma parts thousands and a point the decimals; write an amount such as {example}.")
+        text = text.replace(",", "")
+    return amount_entered(text, currency=currency)
+
+
+def amount_check(amount: Decimal, *, currency: Currency) -> None:
+    """Raises Problem when an amount is no whole number of the currency's smallest unit."""
+    if not amount.is_finite() or amount % Decimal(1).scaleb(-currency.exponent):
+        raise _refusal(places_sentence(amount, currency))
+
+
+def places_sentence(amount: Decimal, currency: Currency) -> str:
+    """What is wrong with an amount that has too many places, and what to write: "JPY has no decimal places; write 150"."""
+    places = {0: "no decimal places", 1: "1 decimal place"}.get(
+        currency.exponent, f"{currency.exponent} decimal places"
+    )
+    return f"{currency.code} has {places}; write {_example(amount, currency)}."
+
+
+def _example(amount: Decimal, currency: Currency) -> str:
+    """An amount with the currency's places; what is cut off is little, and never all of it."""
+    unit = Decimal(1).scaleb(-currency.exponent)
+    if not amount.is_finite():
+        return str(unit)
+    cut = amount.quantize(unit, rounding=ROUND_DOWN, context=_CUTTING)
+    return f"{cut or unit:f}"
+
+
+_CUTTING = CONTEXT.copy()
+_CUTTING.clear_traps()
+
+
+def _refusal(sentence: str) -> Problem:
+    return Problem(422, "No such amount", sentence, kind="amount")
