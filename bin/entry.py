@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
 
-  setup            create .venv, install the locked packages, copy the browser's files
+  setup            create .venv, install the locked packages and the command takt, copy the browser's files
   run              start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all
   test [ARG ...]   the whole check: lint, types, contracts, migrations, tests (ARG goes to pytest, and only pytest runs)
   screens          pictures of every page at 1440 and 390 pixels and dark, into var/screens/

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"
+TAKT = VENV / "bin" / "takt"
 LOCK = ROOT / "requirements.lock"
 OVERRIDES = ROOT / "bin" / "overrides.txt"  # dependencies of dependencies that nothing here uses
 SERVER_LOCK = ROOT / "docker" / "requirements.lock"  # what the production image holds: no tests, no embedded servers
@@ -50,6 +51,7 @@ def everything(*, pages: bool = True) -> float:
     with _one_at_a_time():
         _virtual_environment()
         _packages()
+        _command()
         if pages:
             _node_modules()
             vendor_files()
@@ -117,6 +119,17 @@ def _packages() -> None:
     # `uv pip sync` removes what is not locked, and uv itself is not: it is the tool, not a dependency.
     if not UV.exists():
         _virtual_environment()
+    stamp.write_text(digest)
+
+
+def _command() -> None:
+    """`.venv/bin/takt`, which runs the sources of this checkout; needs no network, since what builds it is locked too."""
+    stamp = VENV / ".command"
+    digest = _digest((ROOT / "pyproject.toml").read_bytes(), sys.version.encode())
+    if TAKT.exists() and _is_stamped(stamp, digest):
+        return
+    options = ("--no-deps", "--no-build-isolation", "--no-config", "--quiet", "--python", PYTHON, "--editable")
+    _run([UV, "pip", "install", *options, ROOT], "installing the command takt")
     stamp.write_text(digest)
 
 

@@ -100,8 +100,11 @@ def _print_comparison(paper: Paper, document: dict[str, Any], currency: str) -> 
 def _print_check(paper: Paper, invoice: Invoice) -> None:
     """How anybody computes the invoice again, offline."""
     paper.heading("Check it yourself")
-    paper.text("Download the invoice and the price book as JSON; with the model's own file, offline:")
-    paper.code("pip install takt")
+    paper.text(
+        "Download the invoice and the price book as JSON. With the model's own file, offline, and ./takt a checkout of Takt or "
+        "the wheel built from one:"
+    )
+    paper.code("pip install ./takt")
     paper.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
     paper.code(f"invoice {invoice.digest}")
     for line in invoice.document["lines"]:

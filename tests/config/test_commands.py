@@ -122,6 +122,19 @@ def test_an_icon_that_does_not_exist_is_named() -> None:
         install._icons(["upload", "no-such-icon"])
 
 
+def test_setting_up_installs_the_command_from_the_checkout(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    shown = subprocess.run(
+        [install.TAKT, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (shown.returncode, "verify" in shown.stdout) == (0, True), shown.stderr
+    where = subprocess.run(
+        [install.PYTHON, "-c", "import apps.cli.main as found; print(found.__file__)"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert Path(where.stdout.strip()) == ROOT / "apps" / "cli" / "main.py"
+
+
 def test_the_locks_name_no_host_and_every_package_has_a_hash() -> None:
     for lock in (install.LOCK, install.SERVER_LOCK):
         text = lock.read_text()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import stripe
@@ -24,9 +25,11 @@ from apps.billing.stripe.collecting import pushes_tend
 from apps.billing.stripe.customers import customer_ensure
 from apps.billing.stripe.events import event_handle, event_keep, events_catch_up
 from apps.billing.stripe.gateway import Uncertain
+from apps.ledger.models import OutboxRow
 from tests.cast import Cast
 from tests.stripe.conftest import SECRET
 from tests.stripe.double.delivering import signature
+from tests.stripe.double.hosted import served
 from tests.stripe.double.store import Fault, Store
 from tests.stripe.sold import all_equal, books, issued, pay, pushed
 
@@ -61,6 +64,17 @@ def test_a_declined_card_makes_the_invoice_overdue_once(
     assert StripeFact.objects.get().kind == "failed"
     pay(client, push)
     caught_up(lambda: Invoice.objects.get().state == "paid")
+    all_equal(cast, client)
+
+
+def test_a_card_that_declines_on_the_payment_page_makes_the_invoice_overdue_too(
+    cast: Cast, store: Store, client: stripe.StripeClient, caught_up: Until
+) -> None:
+    push = pushed(cast, client)
+    served(store, "POST", urlsplit(push.hosted_url).path, urlencode({"card": "4000 0000 0000 0002"}))
+    caught_up(lambda: Invoice.objects.get().state == "overdue")
+    assert StripeFact.objects.get().kind == "failed"
+    assert OutboxRow.objects.filter(topic="invoice.payment_failed").count() == 1
     all_equal(cast, client)
 
 

@@ -141,6 +141,31 @@ def test_a_credit_note_leaves_less_to_pay_and_none_pays_twice(serving: Serving) 
         client.v1.credit_notes.create({"invoice": invoice.id, "amount": 201, "out_of_band_amount": 201})
 
 
+def test_a_card_that_declines_at_once_is_an_attempt_that_failed(serving: Serving, heard: Heard) -> None:
+    client = client_make(api_key="sk_test_double", base=serving)
+    customer = client.v1.customers.create({"name": "A"})
+    invoice = client.v1.invoices.create({"customer": customer.id, "currency": "eur"})
+    client.v1.invoice_items.create({"customer": customer.id, "invoice": invoice.id, "amount": 500, "currency": "eur"})
+    invoice = client.v1.invoices.finalize_invoice(invoice.id)
+    for _ in range(2):
+        page, _ = _post(str(invoice.hosted_invoice_url), card="4000 0000 0000 0002")
+        assert "Your card was declined." in page
+    found = client.v1.invoices.retrieve(invoice.id)
+    assert (found.status, found.attempt_count, found.amount_remaining) == ("open", 1, 500)
+    assert client.v1.customers.payment_methods.list(customer.id).data == []
+    page, _ = _post(str(invoice.hosted_invoice_url), card="4242 4242 4242 4242")
+    assert "State: <strong>paid" in page
+    serving.delivered()
+    failed = ["payment_intent.payment_failed", "invoice.payment_failed"]
+    assert heard.kinds()[-7:] == [
+        *failed,
+        *failed,
+        "payment_method.attached",
+        "payment_intent.succeeded",
+        "invoice.paid",
+    ]
+
+
 def test_a_meter_counts_an_event_once(serving: Serving) -> None:
     client = client_make(api_key="sk_test_double", base=serving)
     customer = client.v1.customers.create({"name": "A"})

@@ -191,6 +191,8 @@ def _a_declined_card_is_followed_by_a_reminder_and_paid_by_hand(walk: Walk) -> I
     assert Invoice.objects.get(pk=invoice.pk).reminders == 1
     page.get_by_role("link", name="Pay now").click()
     expect(page.locator("main")).to_contain_text("Sandbox")
+    _card(page, DECLINED, "^Pay 5.63 EUR$")
+    expect(page.get_by_role("alert")).to_have_text("Your card was declined.")
     _card(page, GOOD, "^Pay 5.63 EUR$")
     expect(page.locator("main")).to_contain_text("State: paid")
     walk.serving.delivered()

@@ -12,6 +12,7 @@ CARDS = {
     "pm_card_mastercard": ("mastercard", "4444", ""),
     "pm_card_chargeCustomerFail": ("visa", "0341", "generic_decline"),
     "pm_card_createDispute": ("visa", "0259", ""),
+    "pm_card_chargeDeclined": ("visa", "0002", "generic_decline"),
 }
 NUMBERS = {  # what a person types for them on a hosted page
     "4242424242424242": "pm_card_visa",
@@ -20,7 +21,7 @@ NUMBERS = {  # what a person types for them on a hosted page
     "4000000000000259": "pm_card_createDispute",
     "4000000000000002": "pm_card_chargeDeclined",
 }
-REFUSED_CARDS = {"pm_card_chargeDeclined": "generic_decline"}
+NEVER_KEPT = frozenset({"pm_card_chargeDeclined"})  # declined even when it is to be kept, not only when it is charged
 
 
 def customer_create(store: Store, given: Thing, path: Thing) -> Thing:
@@ -72,18 +73,22 @@ def method_attach(store: Store, given: Thing, path: Thing) -> Thing:
 def card_attach(store: Store, name: str, owner: str) -> Thing:
     """A test card becomes a method of the customer. Raises Refused for one that cannot be kept."""
     customer = store.get("customer", owner)
-    if name in REFUSED_CARDS:
-        raise Refused(
-            402, "card_error", "Your card was declined.", code="card_declined", decline_code=REFUSED_CARDS[name]
-        )
+    if name in NEVER_KEPT:
+        why = CARDS[name][2]
+        raise Refused(402, "card_error", "Your card was declined.", code="card_declined", decline_code=why)
+    method = card_made(store, name)
+    method["customer"] = customer["id"]
+    store.tell("payment_method.attached", method)
+    return method
+
+
+def card_made(store: Store, name: str) -> Thing:
+    """A test card as a method that nobody keeps yet: what a payment page charges."""
     if name not in CARDS:
         raise invalid(f"No such PaymentMethod: '{name}'", code="resource_missing", param="payment_method", status=404)
     brand, last4, _ = CARDS[name]
     card = {"brand": brand, "last4": last4, "exp_month": 12, "exp_year": 2034, "funding": "credit"}
-    method = made("payment_method", created=store.now(), type="card", card=card, customer=customer["id"])
-    store.add("pm", method)
-    store.tell("payment_method.attached", method)
-    return method
+    return store.add("pm", made("payment_method", created=store.now(), type="card", card=card, customer=None))
 
 
 def method_get(store: Store, given: Thing, path: Thing) -> Thing:

@@ -144,10 +144,15 @@ def invoice_pay(store: Store, given: Thing, path: Thing) -> Thing:
     method = given.get("payment_method") or customer["invoice_settings"]["default_payment_method"]
     if not method:
         raise invalid("There is no `default_payment_method` set on this Customer or Invoice.", code="resource_missing")
-    invoice["attempt_count"] += 1
+    return invoice_attempt(store, invoice, _chargeable(store, customer, method))
+
+
+def invoice_attempt(store: Store, invoice: Thing, method: Thing) -> Thing:
+    """Charge an open invoice to a card. Raises Refused (402) for one that declines, once the events have said so."""
+    invoice["attempt_count"] = max(invoice["attempt_count"], 1)  # after the first only retries by themselves count
     invoice["attempted"] = True
     try:
-        charge(store, invoice, _chargeable(store, customer, method))
+        charge(store, invoice, method)
     except Exception:
         store.tell("invoice.payment_failed", invoice)
         raise
