@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from compiler.schedule.planes import Place, Plane, banks
@@ -74,6 +73,7 @@ class Insertion:
         self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
         self.earliest = [max(0, cycle) for cycle in release] or [0] * n
         self.waiting = list(problem.waiting)
+        self.after, self.mated = problem.after, problem.mated
         self.horizon = [0] * len(self.planes)
 
     def run(self) -> Placement:
@@ -133,7 +133,7 @@ class Insertion:
             found = track.beside(at, beats, self.patience) if self.patience else track.find(at, beats)
             if found is None:
                 return NEVER
-            at = self._mates(n, found)
+            at = self._mates(n, found) if n in self.p.mates else found
             if at == found:
                 return found
 
@@ -153,8 +153,10 @@ class Insertion:
         """A tile may not write a buffer so early that its last use falls into the next inference's."""
         if self.period == ONCE:
             return 0
-        p, out = self.p, self.out
-        return max((out.last[b] - self.span[b] for b in p.begins[n]), default=0)
+        at, last, span = 0, self.out.last, self.span
+        for b in self.p.begins[n]:
+            at = max(at, last[b] - span[b])
+        return at
 
     def _settle(self, n: int, start: int, instance: int) -> None:
         p, out = self.p, self.out
@@ -173,7 +175,7 @@ class Insertion:
             if last[b] - first[b] > self.span[b]:
                 raise TooShort(last[b] - first[b])
         earliest = self.earliest
-        for user, lag in chain(p.users[n], p.held.get(n, ())):
+        for user, lag in self.after[n]:
             if start + lag > earliest[user]:
                 earliest[user] = start + lag
 
@@ -200,43 +202,46 @@ class Insertion:
 
     def _ready(self, number: int, step: int, at: int) -> int:
         """From when on the products of a step may follow each other without a pause."""
-        p, earliest = self.p, self.earliest
+        beats, earliest, repeats = self.p.beats, self.earliest, self.period != ONCE
         offset = 0
-        for use in p.chains[number][step].uses:
-            found = max(earliest[use], self._life(use)) - offset
-            if found > at:
-                at = found
-            offset += p.beats[use]
+        for use in self.p.chains[number][step].uses:
+            if earliest[use] - offset > at:
+                at = earliest[use] - offset
+            if repeats:
+                at = max(at, self._life(use) - offset)
+            offset += beats[use]
         return at
 
     def _fit(self, number: int, step: int, plane: int, at: int, before: int = NEVER) -> Place | None:
         """The place of a step on a plane, no write of it in the way of another; None if it does not begin ``before``."""
-        p = self.p
-        block = p.blocks[number][step]
-        loadable = max(0, self.earliest[p.chains[number][step].load])
+        block, mated = self.p.blocks[number][step], self.mated[number][step]
+        loadable = max(0, self.earliest[self.p.chains[number][step].load])
         while True:
             place = self.planes[plane].fit(block, at, loadable, before)
             if place is None:
                 return None
-            offset, moved = place.start, 0
-            for use in p.chains[number][step].uses:
-                if use in p.mates:
-                    moved = max(moved, self._mates(use, offset) - offset)
-                offset += p.beats[use]
+            moved = 0
+            for use, offset in mated:
+                cycle = place.start + offset
+                moved = max(moved, self._mates(use, cycle) - cycle)
             if not moved:
                 return place
             at = place.start + moved
 
     def _plane(self, number: int, at: int) -> tuple[int, Place]:
         """The plane on which the first step begins earliest, and its place there."""
+        block = self.p.blocks[number][0]
+        loadable = max(0, self.earliest[self.p.chains[number][0].load])
+        least = sorted((plane.least(block, at, loadable), n) for n, plane in enumerate(self.planes))
         best: Place | None = None
         where = 0
-        for plane in range(len(self.planes)):
-            place = self._fit(number, 0, plane, at, NEVER if best is None else best.start)
-            if place is not None and (best is None or place.start < best.start):
+        for start, plane in least:
+            if best is not None and (best.start, where) < (start, plane):
+                break  # neither this plane nor those behind are better
+            before = NEVER if best is None else best.start + (plane < where)
+            place = self._fit(number, 0, plane, at, before) if start < NEVER else None
+            if place is not None and (best is None or (place.start, plane) < (best.start, where)):
                 best, where = place, plane
-                if place.start == at:  # no other begins earlier
-                    break
         if best is None:
             raise TooShort(self.period + self.p.blocks[number][0].beats)
         return where, best

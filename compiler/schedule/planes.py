@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from compiler.schedule.track import Track
 
 
-@dataclass(frozen=True, slots=True)
 class Block:
     """A step of a chain: a weight tile and the products that follow each other on it.
 
-    ``beats``: of all products; ``load``, ``latency``: of the LOADW.
+    ``beats``: of all products; ``load``, ``latency``: of the LOADW. ``lead``: cycles from its issue until the weights can
+    be used. Blocks of one ``kind`` differ in their weights alone.
     """
 
-    weights: Hashable
-    beats: int
-    load: int
-    latency: int
+    __slots__ = ("beats", "kind", "latency", "lead", "load", "weights")
+
+    def __init__(self, weights: Hashable, beats: int, load: int, latency: int) -> None:
+        self.weights, self.beats, self.load, self.latency = weights, beats, load, latency
+        self.lead = load + latency
+        self.kind = (beats, load, latency)
 
 
 class Place(NamedTuple):
@@ -70,9 +71,18 @@ class Plane:
                 self.held[weights] = held
         self.begin()
 
-    def _take(self, track: Track, at: int, beats: int) -> None:
-        track.take(at, beats)
-        self.taken.append((track, at, beats))
+    def least(self, block: Block, ready: int, loadable: int) -> int:
+        """A cycle before which ``fit`` finds no place; ``NEVER`` where it finds none. It looks at the array alone."""
+        at = max(ready, loadable + block.lead)
+        held = self.held.get(block.weights)
+        if held is not None:
+            at = min(at, max(ready, held.ready))
+        else:
+            known = self.none.get(block.kind)
+            if known is not None and known[0] <= loadable and known[1] <= at < known[2]:
+                at = known[2]
+        found = self.array.find(at, block.beats) if at < NEVER else None
+        return NEVER if found is None else found
 
     def fit(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
         """The earliest place: operands are there at ``ready``, weights can be fetched from ``loadable`` on. None where none
@@ -90,24 +100,23 @@ class Plane:
         start = self.array.find(at, block.beats)
         if start is None:
             return None
-        end = _end(block, start)
+        end = start + block.beats
         if end > held.end and not self.slots[held.slot].free(held.end, end - held.end):
             return None
         return Place(start, None, held.slot)
 
     def _fresh(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
         """The earliest place with weights of its own. Where blocks of the same kind found none is not looked at again."""
-        lead = block.load + block.latency
-        kind = (block.beats, block.load, block.latency)
+        lead, beats, find = block.lead, block.beats, self.array.find
         low = at = max(ready, loadable + lead)
-        known = self.none.get(kind)
+        known = self.none.get(block.kind)
         if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
             low, at = known[1], known[2]
         if at >= before:
             return None
         found = None
         for _ in range(TRIES):
-            start = self.array.find(at, block.beats)
+            start = find(at, beats)
             if start is None:
                 return None
             at = start
@@ -116,7 +125,7 @@ class Plane:
             at, found = self._load(block, start, lead, loadable)
             if found is not None or at == NEVER:
                 break
-        self.none[kind] = (loadable, low, at)
+        self.none[block.kind] = (loadable, low, at)
         return found
 
     def _load(self, block: Block, start: int, lead: int, loadable: int) -> tuple[int, Place | None]:
@@ -144,21 +153,26 @@ class Plane:
 
     def take(self, block: Block, place: Place, number: int) -> int:
         """Reserve a place; ``number``: of the LOADW. Answers the number of the LOADW that really serves."""
-        self._take(self.array, place.start, block.beats)
-        end = _end(block, place.start)
+        start, load, where = place
+        self._take(self.array, start, block.beats)
+        end = start + block.beats  # of the slot, too: the next load may be on its way before its products have read it
         held = self.held.get(block.weights)
         self.before.append((block.weights, held))
-        if place.load is None:
+        if load is None:
             assert held is not None
             if end > held.end:
                 self._take(self.slots[held.slot], held.end, end - held.end)
-                self.held[block.weights] = held._replace(end=end)
+                self.held[block.weights] = Held(held.slot, held.ready, end, held.load)
             return held.load
-        self._take(self.port, place.load, block.load)
-        filled = place.load + block.latency
-        self._take(self.slots[place.slot], filled, end - filled)
-        self.held[block.weights] = Held(place.slot, filled + block.load, end, number)
+        self._take(self.port, load, block.load)
+        filled = load + block.latency
+        self._take(self.slots[where], filled, end - filled)
+        self.held[block.weights] = Held(where, filled + block.load, end, number)
         return number
+
+    def _take(self, track: Track, at: int, beats: int) -> None:
+        track.take(at, beats)
+        self.taken.append((track, at, beats))
 
     def bank(self, start: int, end: int, count: int) -> int | None:
         """The first of ``count`` banks side by side that are free from ``start`` to ``end``, taken; None when there are none."""
@@ -185,8 +199,3 @@ def banks(rows: int, chains: Sequence[int]) -> tuple[int, int]:
         each = most
     needed = sum(-(-n // each) for n in chains)
     return min(rows // each, max(1, needed)), each  # more than all chains together take would stay empty
-
-
-def _end(block: Block, start: int) -> int:
-    """Until when the slot is taken: until its products have read it. The next load may be on its way by then."""
-    return start + block.beats

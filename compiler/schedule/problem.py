@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +56,20 @@ class Problem:
     @property
     def buffers(self) -> int:
         return len(self.names)
+
+    @cached_property
+    def after(self) -> list[list[tuple[int, int]]]:
+        """Per tile all that have to start so many cycles behind it: who reads it and who overwrites what it reads."""
+        return [[*users, *self.held.get(n, ())] for n, users in enumerate(self.users)]
+
+    @cached_property
+    def mated(self) -> list[list[list[tuple[int, int]]]]:
+        """Per chain and step its products that have mates, each with the cycles behind the first product."""
+        return [[self._mated(step.uses) for step in chain] for chain in self.chains]
+
+    def _mated(self, uses: list[int]) -> list[tuple[int, int]]:
+        starts = accumulate((self.beats[use] for use in uses[:-1]), initial=0)
+        return [(use, start) for use, start in zip(uses, starts, strict=True) if use in self.mates]
 
     @property
     def classes(self) -> list[str]:

@@ -102,7 +102,17 @@ class Track:
                 return at
 
     def free(self, at: int, beats: int) -> bool:
-        return beats <= self.period and self.hit(at, beats) is None
+        """Whether all of ``[at, at + beats)`` is free."""
+        starts, ends, period = self.starts, self.ends, self.period
+        if beats > period:
+            return False
+        if not starts or beats <= 0:
+            return True
+        x = at % period
+        if x >= ends[-1]:
+            return starts[0] + period - x >= beats
+        i = bisect_right(starts, x)
+        return not (i and ends[i - 1] > x) and starts[i] - x >= beats
 
     def gap(self, at: int) -> int:
         """Free cycles in front of a taken cycle."""
