@@ -306,7 +306,7 @@ def _wrong(rates: list[Rate]) -> list[str]:
         wrong.append("what processes said they recorded is not what there is")
     for number in range(ORGANISATIONS):
         organisation = _organisation(number)
-        cap = cap_of(organisation)
+        cap = cap_of(organisation, currency="EUR")
         spent = spending(organisation_id=organisation, currency="EUR", now=NOW)
         if cap is None or spent.committed > cap.amount:
             wrong.append(f"organisation {number} is above its cap")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
 
@@ -33,11 +32,10 @@ from apps.billing.portal.api import router as portal_router
 from apps.billing.settling_api import router as settling_router
 from apps.billing.webhooks.api import router as webhooks_router
 from apps.ledger.models import UsageRow
-from apps.ledger.selectors import cap_of, chain_verify, day_roots, spending
+from apps.ledger.selectors import caps_like, chain_verify, day_roots, spending
 from apps.ledger.services import detail_of
+from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
 from apps.pricing.rating import decimal_text
-from apps.pricing.rating.decimals import decimal_of
-from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
 router.add_router("", settling_router)
@@ -47,7 +45,6 @@ router.add_router("", budgets_router)
 router.add_router("", portal_router)
 router.add_router("", customers_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
-AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 
 
 class InvoiceIn(Schema):
@@ -81,7 +78,9 @@ class DraftOut(Schema):
 
 
 class PaidIn(Schema):
-    amount: str = Field(pattern=AMOUNT)
+    """`amount` is in the invoice's currency."""
+
+    amount: Entered
     reference: str = Field(pattern=r"^[^\x00-\x1f]{1,120}$")
 
 
@@ -94,16 +93,20 @@ class UsageOut(Schema):
 
 
 class CapIn(Schema):
-    """`amount` null removes the cap."""
+    """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
 
-    amount: str | None = Field(default=None, pattern=AMOUNT)
+    amount: Entered | None = None
+    currency: Code | None = None
 
 
 class CapOut(Schema):
+    """`refuses`: there is no cap in this currency but one in another, so that nothing in this one can be accepted."""
+
     cap: str | None
     used: str
     held: str
     currency: str
+    refuses: bool
 
 
 class RootOut(Schema):
@@ -175,10 +178,11 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "js
 @idempotent
 def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
     """For administrators."""
-    if not Invoice.objects.filter(pk=pk).exists():
+    invoice = Invoice.objects.filter(pk=pk).first()
+    if invoice is None:
         raise Http404
     return services.invoice_mark_paid(
-        invoice_id=pk, amount=decimal_of(payload.amount, places=2), reference=payload.reference,
+        invoice_id=pk, amount=amount_entered(payload.amount, currency=invoice.unit), reference=payload.reference,
         actor=principal_get(request).user, now=timezone.now(),
     )  # fmt: skip
 
@@ -191,34 +195,37 @@ def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
 
 
 @router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap, used and held")
-def spend_cap_get(request: HttpRequest) -> dict[str, Any]:
-    """Of this calendar month (UTC)."""
-    return _cap(organisation_get(request).id)
+def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
+    """Of this calendar month (UTC), in the currency of the price book in force or the one that is asked for. Every cap in
+    every currency: `/spend-caps`."""
+    now = timezone.now()
+    return _cap(organisation_get(request).id, currency_chosen(currency, now=now).code, now)
 
 
 @router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
 def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
-    """No quote can be accepted that would go above it."""
+    """No quote in its currency can be accepted that would go above it, and none in a currency that has no cap."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
+    chosen = currency_chosen(payload.currency, now=now)
     services.cap_change(
         organisation=organisation,
-        amount=None if payload.amount is None else Decimal(payload.amount),
-        currency=book_in_force(at=now).currency,
+        amount=None if payload.amount is None else amount_entered(payload.amount, currency=chosen),
+        currency=chosen.code,
         actor=principal_get(request).user,
         now=now,
     )
-    return _cap(organisation.id)
+    return _cap(organisation.id, chosen.code, now)
 
 
-def _cap(organisation_id: UUID) -> dict[str, Any]:
-    now = timezone.now()
-    currency = book_in_force(at=now).currency
-    spent, cap = spending(organisation_id=organisation_id, currency=currency, now=now), cap_of(organisation_id)
+def _cap(organisation_id: UUID, currency: str, now: datetime) -> dict[str, Any]:
+    spent, caps = spending(organisation_id=organisation_id, currency=currency, now=now), caps_like(organisation_id)
+    cap = caps.get(currency)
     return {
         "cap": decimal_text(cap.amount) if cap else None,
         "used": decimal_text(spent.used),
         "held": decimal_text(spent.held),
         "currency": currency,
+        "refuses": bool(caps) and cap is None,
     }
 
 

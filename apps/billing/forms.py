@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 from django import forms
 
-from apps.pricing.rating.decimals import decimal_of
+from apps.accounts.problems import Problem
+from apps.pricing.amounts import amount_typed, price_typed
+from apps.pricing.rating import Currency
 
 
 class AmountField(forms.CharField):
-    """A decimal with at most so many places, never a float."""
+    """Money, never a float: an amount of the currency that its `MoneyForm` tells it."""
 
-    def __init__(self, *, places: int = 2, **options: object) -> None:
-        super().__init__(max_length=40, **options)  # type: ignore[arg-type]
-        self.places = places
+    currency: Currency
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=40, **options)
         self.widget.attrs |= {"inputmode": "decimal", "class": "form-control"}
 
     def clean(self, value: object) -> Decimal | None:
-        text = str(super().clean(value)).replace(",", "").strip()
+        text = str(super().clean(value))
         if not text:
             return None
         try:
-            amount = decimal_of(text, places=self.places)
-        except ValueError as error:
-            raise forms.ValidationError(
-                f"Enter an amount such as 250.00, with at most {self.places} places."
-            ) from error
-        if amount < 0:
-            raise forms.ValidationError("Enter an amount of 0 or more.")
-        return amount
+            return self.read(text)
+        except Problem as refusal:
+            raise forms.ValidationError(refusal.detail) from refusal
+
+    def read(self, text: str) -> Decimal:
+        """The amount. Raises Problem."""
+        return amount_typed(text, currency=self.currency)
 
 
-class PaymentForm(forms.Form):
+class PriceField(AmountField):
+    """The price of one thing, which may have more places than money has."""
+
+    def read(self, text: str) -> Decimal:
+        """The price. Raises Problem."""
+        return price_typed(text)
+
+
+class MoneyForm(forms.Form):
+    """A form with amounts in one of some currencies, the first unless another is chosen."""
+
+    currency = forms.ChoiceField(required=False, label="Currency")
+
+    def __init__(self, *values: Any, currencies: Sequence[Currency], **options: Any) -> None:
+        super().__init__(*values, **options)
+        self.fields["currency"].choices = [(one.code, one.code) for one in currencies]  # type: ignore[attr-defined]
+        self.several = len(currencies) > 1
+        asked = self.data.get("currency") or self.initial.get("currency")
+        self.chosen = next((one for one in currencies if one.code == asked), currencies[0])
+        for field in self.fields.values():
+            if isinstance(field, AmountField):
+                field.currency = self.chosen
+
+
+class PaymentForm(MoneyForm):
     """That money has arrived."""
 
     amount = AmountField()
     reference = forms.CharField(max_length=120, widget=forms.TextInput(attrs={"class": "form-control"}))
 
 
-class CapForm(forms.Form):
+class CapForm(MoneyForm):
     """The most that may be spent in a month; empty removes the cap."""
 
     amount = AmountField(required=False, label="Spend cap for a month")

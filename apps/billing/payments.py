@@ -8,7 +8,8 @@ from typing import Protocol
 
 from apps.accounts.problems import Problem
 from apps.billing.models import Invoice
-from apps.pricing.rating import amount_text
+from apps.figures import money_exact_format
+from apps.pricing.amounts import amount_check
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,22 @@ class BankTransfer:
         return True
 
     def instructions(self, invoice: Invoice) -> Instructions:
-        amount = amount_text(invoice.open, exponent=invoice.exponent)
+        amount = money_exact_format(invoice.open, invoice.document["currency"])
         return Instructions(
             title="Pay by bank transfer",
-            text=f"Transfer {amount} {invoice.currency} by {invoice.due_at:%d %B %Y} and give the number as reference.",
+            text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and give the number as reference.",
             reference=invoice.number,
         )
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
-        unit = Decimal(1).scaleb(-invoice.exponent)
-        if amount <= 0 or amount % unit:
+        amount_check(amount, currency=invoice.unit)
+        if amount <= 0:
             raise Problem(
-                422, "No such amount", f"Enter what arrived for invoice {invoice.number}: more than 0, in whole {unit}.",
+                422,
+                "No such amount",
+                f"Enter what arrived for invoice {invoice.number}: more than 0.",
                 kind="payment-amount",
-            )  # fmt: skip
+            )
         if not reference.strip():
             raise Problem(
                 422, "Reference missing", "Enter the reference of the bank statement.", kind="payment-reference"

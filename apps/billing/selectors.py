@@ -64,7 +64,7 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
         held=spent.held,
         last_month=last or Decimal(0),
         forecast=Fraction(spent.used) * _microseconds(end - start) / _microseconds(elapsed),
-        cap=cap_of(organisation.id),
+        cap=cap_of(organisation.id, currency=currency),
         uninvoiced=uninvoiced or Decimal(0),
         updated_at=rows.aggregate(at=Max("created_at"))["at"],
     )

@@ -26,6 +26,7 @@ from apps.billing.adjusting import credits_of
 from apps.billing.exports import credit_note_csv, credit_note_json, credit_note_pdf
 from apps.billing.fields import Exact
 from apps.billing.models import CreditNote, Invoice
+from apps.pricing.amounts import Entered, amount_entered
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import decimal_of
 from apps.pricing.selectors import book_in_force
@@ -40,7 +41,7 @@ class CreditNoteIn(Schema):
     """`parts`: line number -> amount before tax; without it all that is left of the invoice is taken back."""
 
     reason: str = Field(pattern=TEXT)
-    parts: dict[int, str] | None = None
+    parts: dict[int, Entered] | None = None
 
 
 class CreditNoteOut(Schema):
@@ -109,12 +110,10 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
     """For administrators. An invoice never changes: what was wrong is taken back by a reversal with a paper of its own."""
-    try:
-        parts = {number: decimal_of(text, places=3) for number, text in (payload.parts or {}).items()}
-    except ValueError as error:
-        raise Problem(422, "Not an amount", str(error), kind="credit-note") from error
+    invoice = _known(pk)
+    parts = {number: amount_entered(text, currency=invoice.unit) for number, text in (payload.parts or {}).items()}
     note = services.credit_note_issue(
-        invoice_id=_known(pk), parts=parts or None, reason=payload.reason, actor=principal_get(request).user,
+        invoice_id=invoice.pk, parts=parts or None, reason=payload.reason, actor=principal_get(request).user,
         now=timezone.now(),
     )  # fmt: skip
     return 201, note
@@ -128,7 +127,7 @@ def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) ->
 def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any]:
     """For administrators."""
     given: dict[str, Any] = {
-        "invoice_id": _known(pk), "actor": principal_get(request).user, "now": timezone.now(),
+        "invoice_id": _known(pk).pk, "actor": principal_get(request).user, "now": timezone.now(),
     }  # fmt: skip
     if payload.action == "void":
         invoice = services.invoice_void(reason=payload.reason, **given)
@@ -174,10 +173,11 @@ def _credit(grant: Any, left: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _known(pk: UUID) -> UUID:
-    if not Invoice.objects.filter(pk=pk).exists():
+def _known(pk: UUID) -> Invoice:
+    found = Invoice.objects.filter(pk=pk).first()
+    if found is None:
         raise Http404
-    return pk
+    return found
 
 
 def credit_note_response(note: CreditNote, kind: str) -> HttpResponse:

@@ -24,6 +24,7 @@ from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
 from apps.billing.settling_api import credit_note_response
 from apps.dispatch.models import Lease
+from apps.pricing.amounts import currency_of
 from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
@@ -124,7 +125,10 @@ def settings(request: HttpRequest) -> HttpResponse:
     profile = BillingProfile.objects.filter(organisation=organisation).first()
     month = selectors.month_so_far(organisation=organisation, currency=book.currency, now=now)
     posted = request.POST if request.method == "POST" else None
-    cap_form = CapForm(posted if posted and "cap" in posted else None, initial={"amount": _plain(month.cap)})
+    cap_form = CapForm(
+        posted if posted and "cap" in posted else None, initial={"amount": _plain(month.cap)},
+        currencies=[currency_of(book.currency)],
+    )  # fmt: skip
     profile_form = ProfileForm(
         posted if posted and "profile" in posted else None,
         initial={"legal_name": profile.legal_name, "address": profile.address, "tax_id": profile.tax_id}
@@ -133,7 +137,7 @@ def settings(request: HttpRequest) -> HttpResponse:
     )
     if cap_form.is_bound and cap_form.is_valid():
         services.cap_change(
-            organisation=organisation, amount=cap_form.cleaned_data["amount"], currency=book.currency,
+            organisation=organisation, amount=cap_form.cleaned_data["amount"], currency=cap_form.chosen.code,
             actor=principal_get(request).user, now=now,
         )  # fmt: skip
         messages.success(request, "The spend cap is set; it holds from now on.")
@@ -157,11 +161,13 @@ def payments(request: HttpRequest) -> HttpResponse:
     """For administrators: invoices that wait for money, and marking one paid."""
     principal, refusal = platform_admin_check(request), None
     if request.method == "POST":
-        form = PaymentForm(request.POST)
         try:
             invoice = _waiting(request.POST.get("invoice"))
+            form = PaymentForm(request.POST, currencies=[invoice.unit])
             if not form.is_valid():
-                raise Problem(422, "Not recorded", "Enter the amount that arrived and the reference of the statement.")
+                said = " ".join(form.errors.get("amount", []))
+                asked = "Enter the amount that arrived and the reference of the statement."
+                raise Problem(422, "Not recorded", f"{said} {asked}".strip())
             services.invoice_mark_paid(
                 invoice_id=invoice.id, actor=principal.user, now=timezone.now(),
                 amount=form.cleaned_data["amount"], reference=form.cleaned_data["reference"],

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
-from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
@@ -21,19 +19,19 @@ from apps.ledger.chain import chain_json
 from apps.ledger.models import Cap
 from apps.ledger.selectors import caps_of, spending
 from apps.ledger.services import cap_set
+from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
 from apps.pricing.rating import decimal_text
-from apps.pricing.selectors import book_in_force
 from apps.registry.models import Project
 
 router = Router(tags=["ledger"])
 BILLING = requires(Scope.BILLING, roles=MONEY)
-AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,2})?$"
 
 
 class ScopedCapIn(Schema):
-    """`amount` null removes the cap."""
+    """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
 
-    amount: str | None = Field(default=None, pattern=AMOUNT)
+    amount: Entered | None = None
+    currency: Code | None = None
 
 
 class ScopedCapOut(Schema):
@@ -58,7 +56,8 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
 
 @router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
 def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """The organisation's, its projects' and its API tokens', each with what is used and held this month (UTC)."""
+    """The organisation's, its projects' and its API tokens', one for each currency, with what of it is used and held this
+    month (UTC)."""
     return _caps(organisation_get(request).id)
 
 
@@ -86,16 +85,16 @@ def _set(
     organisation, now = (project or token).organisation, timezone.now()  # type: ignore[union-attr]  # one of them is given
     if organisation is None:
         raise Http404
-    currency = book_in_force(at=now).currency
-    amount = None if payload.amount is None else Decimal(payload.amount)
+    chosen = currency_chosen(payload.currency, now=now)
+    amount = None if payload.amount is None else amount_entered(payload.amount, currency=chosen)
     cap_set(
-        organisation=organisation, amount=amount, currency=currency, now=now,
+        organisation=organisation, amount=amount, currency=chosen.code, now=now,
         project_id=project.pk if project else None, token_id=token.pk if token else None,
     )  # fmt: skip
     subject = f"project {project.pk}" if project else f"token {token.pk if token else ''}"
     audit_record(
         action="cap.set", subject=subject, actor=principal_get(request).user, organisation=organisation, now=now,
-        detail={"amount": None if amount is None else decimal_text(amount), "currency": currency},
+        detail={"amount": None if amount is None else decimal_text(amount), "currency": chosen.code},
     )  # fmt: skip
     return _caps(organisation.pk)
 

@@ -290,8 +290,8 @@ class Spend(models.Model):
 
 
 class Cap(models.Model):
-    """The most that an organisation, one of its projects, or one of its keys may spend in a calendar month (UTC):
-    used so far plus everything on hold."""
+    """The most that an organisation, one of its projects, or one of its keys may spend of one currency in a calendar month
+    (UTC): used so far plus everything on hold. What has a cap in some currency accepts nothing in one that it has none in."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="caps")
@@ -308,7 +308,9 @@ class Cap(models.Model):
                 condition=models.Q(project__isnull=True) | models.Q(token__isnull=True), name="cap_one_scope"
             ),
             models.UniqueConstraint(
-                fields=["organisation", "project", "token"], nulls_distinct=False, name="cap_once_a_scope"
+                fields=["organisation", "project", "token", "currency"],
+                nulls_distinct=False,
+                name="cap_once_a_scope_and_currency",
             ),
         ]
 

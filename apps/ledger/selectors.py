@@ -22,6 +22,7 @@ __all__ = [
     "balance_of",
     "balances",
     "cap_of",
+    "caps_like",
     "caps_of",
     "chain_verify",
     "day_roots",
@@ -100,17 +101,30 @@ def spending(
     return Spending(used=used, held=held, currency=currency)
 
 
-def cap_of(organisation_id: UUID, *, project_id: UUID | None = None, token_id: UUID | None = None) -> Cap | None:
-    """The cap of the organisation, or of one of its projects or API tokens, if it has set one."""
+def cap_of(
+    organisation_id: UUID, *, currency: str, project_id: UUID | None = None, token_id: UUID | None = None
+) -> Cap | None:
+    """The cap in a currency of the organisation, or of one of its projects or API tokens, if it has set one."""
     scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
-    return Cap.objects.filter(organisation_id=organisation_id, **scope).first()
+    return Cap.objects.filter(organisation_id=organisation_id, currency=currency, **scope).first()
+
+
+def caps_like(organisation_id: UUID, *, project_id: UUID | None = None, token_id: UUID | None = None) -> dict[str, Cap]:
+    """The caps of the organisation, or of one of its projects or API tokens, by currency."""
+    scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
+    rows = Cap.objects.filter(organisation_id=organisation_id, **scope).select_related("project", "token")
+    return {cap.currency: cap for cap in rows.order_by("currency")}
 
 
 def caps_of(organisation_id: UUID) -> list[Cap]:
-    """Every cap of the organisation: its own first, then projects and API tokens by name."""
+    """Every cap of the organisation: its own first, then projects and API tokens by name; of each the currencies."""
     rows = Cap.objects.filter(organisation_id=organisation_id).select_related("project", "token")
     order = ["organisation", "project", "token"]
-    return sorted(rows, key=lambda cap: (order.index(cap.scope), str(cap.project or cap.token or ""), str(cap.id)))
+    return sorted(rows, key=lambda cap: (order.index(cap.scope), _scope_name(cap), cap.currency))
+
+
+def _scope_name(cap: Cap) -> tuple[str, str]:
+    return str(cap.project or cap.token or ""), str(cap.project_id or cap.token_id or "")
 
 
 def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decimal:

@@ -13,6 +13,7 @@ from apps.accounts.problems import Problem
 from apps.currencies import places_of
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import CONTEXT, Currency
+from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force
 
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,12})?$"
@@ -51,7 +52,7 @@ def currency_chosen(code: str | None, *, now: datetime) -> Currency:
 def amount_entered(text: str, *, currency: Currency) -> Decimal:
     """A plain decimal text as an amount of the currency. Raises Problem with a sentence that says what to write."""
     if not _PLAIN.fullmatch(text):
-        raise _refusal(f"Write an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
+        raise _refusal(f"Enter an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
     if len(text.partition(".")[2]) > currency.exponent:
         raise _refusal(places_sentence(amount, currency))
@@ -63,18 +64,33 @@ def amount_typed(text: str, *, currency: Currency) -> Decimal:
 
     A comma anywhere else is refused, since "1,50" would be read as 150.
     """
+    return amount_entered(_ungrouped(text, _example(Decimal("1.5"), currency)), currency=currency)
+
+
+def price_typed(text: str) -> Decimal:
+    """The price of one thing as people type it: at least 0, with at most 12 places. Raises Problem."""
+    try:
+        price = decimal_of(_ungrouped(text, "1.5"), places=PRICE_PLACES)
+    except ValueError as error:
+        raise _refusal(f"Write a price such as 0.25, with at most {PRICE_PLACES} places.") from error
+    if price < 0:
+        raise _refusal("Write a price of 0 or more.")
+    return price
+
+
+def _ungrouped(text: str, example: str) -> str:
     text = text.strip()
-    if "," in text:
-        if not _GROUPED.fullmatch(text):
-            example = _example(Decimal("1.5"), currency)
-            raise _refusal(f"A comma parts thousands and a point the decimals; write an amount such as {example}.")
-        text = text.replace(",", "")
-    return amount_entered(text, currency=currency)
+    if "," not in text:
+        return text
+    if not _GROUPED.fullmatch(text):
+        raise _refusal(f"A comma parts thousands and a point the decimals; write an amount such as {example}.")
+    return text.replace(",", "")
 
 
 def amount_check(amount: Decimal, *, currency: Currency) -> None:
     """Raises Problem when an amount is no whole number of the currency's smallest unit."""
-    if not amount.is_finite() or amount % Decimal(1).scaleb(-currency.exponent):
+    unit = Decimal(1).scaleb(-currency.exponent)
+    if not amount.is_finite() or CONTEXT.remainder(amount, unit):
         raise _refusal(places_sentence(amount, currency))
 
 

@@ -22,7 +22,7 @@ from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
-from apps.billing.forms import AmountField
+from apps.billing.forms import PriceField
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force
@@ -90,7 +90,7 @@ class CostForm(forms.Form):
     """What a device-hour of a class costs, and from when on."""
 
     processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
-    per_hour = AmountField(places=PRICE_PLACES, label="A device-hour costs")
+    per_hour = PriceField(label="A device-hour costs")
     effective_from = forms.DateTimeField(
         label="From (UTC)", input_formats=AT,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "class": "form-control"}, format="%Y-%m-%dT%H:%M"),

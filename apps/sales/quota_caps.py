@@ -13,10 +13,9 @@ from uuid import UUID
 
 from django.db.models import Sum
 
-from apps.accounts.problems import Problem
 from apps.ledger.models import UsageRow
-from apps.ledger.selectors import cap_of, spending
-from apps.ledger.services import CapReached
+from apps.ledger.selectors import caps_like, spending
+from apps.ledger.services import CapReached, cap_in
 from apps.pricing.rating import Terms, exact_sum, rate
 from apps.pricing.selectors import book_of_digest
 from apps.sales.facts import ProgramFacts
@@ -59,16 +58,15 @@ def project_cap_check(
     now: datetime,
     only_promised: bool = False,
 ) -> None:
-    """Raises CapReached when `amount` more would go above the project's cap, promises from quotas counted.
+    """Raises CapReached when `amount` more would go above the project's cap, promises from quotas counted, and CapMissing
+    where it has caps in other currencies only.
 
     Call it under the organisation's lock. `only_promised`: do nothing where no job was promised anything, since then the
     ledger's own check sees all.
     """
-    cap = cap_of(organisation_id, project_id=project_id)
+    cap = cap_in(caps_like(organisation_id, project_id=project_id), currency=currency)
     if cap is None:
         return
-    if cap.currency != currency:
-        raise Problem(409, "Another currency", f"The spend cap is in {cap.currency}, this contract is in {currency}.")
     promised = quota_promised(organisation_id=organisation_id, project_id=project_id, currency=currency)
     if only_promised and not promised:
         return

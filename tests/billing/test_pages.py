@@ -97,8 +97,8 @@ def test_a_cap_and_an_addressee_are_set_in_the_portal(cast: Cast, market: Market
     client.post("/portal/settings", {"cap": "1", "amount": "1,250.50"})
     assert Cap.objects.get().amount == Decimal("1250.5")
     assert "1,250.50" in _text(client, "/portal")
-    for wrong in ("12.345", "-1", "much"):
-        assert "Enter an amount" in client.post("/portal/settings", {"cap": "1", "amount": wrong}).content.decode()
+    for wrong, said in (("12.345", "write 12.34"), ("-1", "Enter an amount"), ("1,50", "A comma parts thousands")):
+        assert said in client.post("/portal/settings", {"cap": "1", "amount": wrong}).content.decode()
     client.post("/portal/settings", {"profile": "1", "legal_name": "Acme GmbH", "address": "Weg 1", "tax_id": "DE1"})
     assert BillingProfile.objects.get().legal_name == "Acme GmbH"
     client.post("/portal/settings", {"cap": "1", "amount": ""})
@@ -129,5 +129,5 @@ def test_the_way_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> No
     ledger = client.get("/api/v1/ledger").json()
     assert (ledger["intact"], ledger["differences"], ledger["invoiced"]) == (True, [], "0.005632")
     cap = client.put("/api/v1/spend-cap", {"amount": "99.50"}, content_type="application/json")
-    assert cap.json() == {"cap": "99.5", "used": "0.005632", "held": "0", "currency": "EUR"}
+    assert cap.json() == {"cap": "99.5", "used": "0.005632", "held": "0", "currency": "EUR", "refuses": False}
     assert client.put("/api/v1/spend-cap", {"amount": "1e9"}, content_type="application/json").status_code == 422

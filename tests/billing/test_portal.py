@@ -169,7 +169,7 @@ def test_caps_of_every_scope_are_set_on_their_page(cast: Cast, market: Market, a
     assert f"project {project.name}" in page
     assert "€ 12.50" in page
     for scope, amount, said in (
-        ("organisation", "12.345", "Enter an amount"), ("organisation", "-1", "Enter an amount"),
+        ("organisation", "12.345", "EUR has 2 decimal places; write 12.34."), ("organisation", "-1", "Enter an amount"),
         ("token:00000000-0000-0000-0000-000000000000", "1", "Select a valid choice"), ("", "1", "This field is required"),
     ):  # fmt: skip
         assert said in client.post("/portal/caps", {"scope": scope, "amount": amount}).content.decode()

@@ -94,7 +94,7 @@ def test_the_cap_of_a_project_sees_what_its_jobs_draw_from_a_quota(cast: Cast, m
     take(count=40)  # 0.32
     with pytest.raises(CapReached) as refusal:
         take(count=11)
-    assert refusal.value.errors == [{"scope": "project", "cap": "0.4", "left": "0.08"}]
+    assert refusal.value.errors == [{"scope": "project", "cap": "0.4", "left": "0.08", "currency": "EUR"}]
     other = quote_create(
         organisation=cast.organisation, lines=[(program, 11)], klass="standard", pool=market.lpu, actor=None, now=NOW
     )

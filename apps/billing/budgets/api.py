@@ -9,7 +9,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
-from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
@@ -19,15 +18,17 @@ from apps.accounts.roles import MONEY, Scope
 from apps.billing.budgets import services
 from apps.billing.fields import Exact
 from apps.billing.models import Budget, BudgetAlert
-from apps.pricing.rating.decimals import decimal_of
-from apps.pricing.selectors import book_in_force
+from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
 
 router = Router(tags=["budgets"])
 BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class BudgetIn(Schema):
-    amount: str = Field(pattern=r"^[0-9]{1,20}(\.[0-9]{1,2})?$")
+    """`currency` is that of the price book in force where it is left out."""
+
+    amount: Entered
+    currency: Code | None = None
     project_id: UUID | None = None
     token_id: UUID | None = None
 
@@ -64,10 +65,11 @@ def budget_list(request: HttpRequest) -> QuerySet[Budget]:
 @idempotent
 def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]:
     """It alerts at 50, 75, 90 and 100 % of what is used and of what is expected, and never stops a job."""
-    now = timezone.now()
+    organisation, now = organisation_get(request, roles=MONEY), timezone.now()
+    chosen = currency_chosen(payload.currency, now=now)
     return 201, services.budget_create(
-        organisation=organisation_get(request, roles=MONEY), amount=decimal_of(payload.amount, places=2),
-        currency=book_in_force(at=now).currency, actor=principal_get(request).user, now=now,
+        organisation=organisation, amount=amount_entered(payload.amount, currency=chosen), currency=chosen.code,
+        actor=principal_get(request).user, now=now,
         project_id=payload.project_id, token_id=payload.token_id,
     )  # fmt: skip
 

@@ -16,9 +16,10 @@ from apps.accounts.roles import MONEY
 from apps.accounts.services import audit_record
 from apps.billing.models import AlertKind, Budget, BudgetAlert
 from apps.billing.outbox import outbox_write
+from apps.figures import money_exact_format
 from apps.ledger.models import OutboxRow
 from apps.ledger.selectors import month_of, spending
-from apps.pricing.rating import amount_text, decimal_text
+from apps.pricing.rating import decimal_text
 from apps.registry.models import Project
 
 PERCENTS = (50, 75, 90, 100)
@@ -134,7 +135,7 @@ def alert_mail(row: OutboxRow, *, now: datetime) -> None:
 def alert_words(alert: BudgetAlert) -> tuple[str, str]:
     """Subject and text."""
     budget = alert.budget
-    amount, used = (f"{amount_text(one, exponent=2)} {budget.currency}" for one in (budget.amount, alert.used))
+    amount, used = (money_exact_format(one, budget.currency) for one in (budget.amount, alert.used))
     what = "is used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month, at this pace"
     subject = f"{alert.percent} % of a budget {what}"
     text = (

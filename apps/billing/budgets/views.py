@@ -16,14 +16,14 @@ from apps.accounts.models import ApiToken, Organisation
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing.budgets import services
-from apps.billing.forms import AmountField
+from apps.billing.forms import AmountField, MoneyForm
 from apps.billing.models import Budget, BudgetAlert
 from apps.ledger.selectors import month_of
-from apps.pricing.selectors import book_in_force
+from apps.pricing.amounts import currencies_offered
 from apps.registry.models import Project
 
 
-class BudgetForm(forms.Form):
+class BudgetForm(MoneyForm):
     """A new budget: an amount, and for what."""
 
     amount = AmountField(label="Budget for a month")
@@ -50,12 +50,11 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     """Budgets with what is used and expected, this month's alerts, and a form."""
     roles = {"roles": MONEY} if request.method == "POST" else {}
     organisation, now = organisation_get(request, **roles), timezone.now()
-    book = book_in_force(at=now)
-    form = BudgetForm(request.POST or None, organisation=organisation)
+    form = BudgetForm(request.POST or None, organisation=organisation, currencies=currencies_offered(now=now))
     if request.method == "POST" and form.is_valid():
         try:
             services.budget_create(
-                organisation=organisation, amount=form.cleaned_data["amount"], currency=book.currency,
+                organisation=organisation, amount=form.cleaned_data["amount"], currency=form.chosen.code,
                 actor=principal_get(request).user, now=now, **form.scope_ids(),
             )  # fmt: skip
         except Problem as refusal:
@@ -68,7 +67,7 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": [(one, *services.used_and_forecast(one, now=now)) for one in budgets],
         "alerts": alerts.select_related("budget__project", "budget__token"),
-        "form": form, "currency": book.currency, "never_stops": services.NEVER_STOPS,
+        "form": form, "never_stops": services.NEVER_STOPS,
     }  # fmt: skip
     return render(request, "billing/budgets/list.html", context)
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from django import forms
 
-from apps.billing.forms import AmountField
+from apps.billing.forms import AmountField, MoneyForm
 from apps.billing.models import BillingProfile
 from apps.billing.models.invoices import TaxScheme
 from apps.billing.services.crediting import CreditLine
@@ -26,7 +26,7 @@ class ReasonField(forms.CharField):
         super().__init__(max_length=REASON, label="Why", **options)
 
 
-class OnceForm(forms.Form):
+class OnceForm(MoneyForm):
     """A form whose `key` makes it one act however often it is sent."""
 
     key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
@@ -101,19 +101,19 @@ class TaxForm(forms.Form):
         return percent.scaleb(-2)
 
 
-class CreditNoteForm(forms.Form):
+class CreditNoteForm(MoneyForm):
     """What is taken back of an invoice: an amount for each line; all lines empty means everything that is left."""
 
     reason = ReasonField(help_text="Printed on the credit note.")
 
-    def __init__(self, *values: Any, lines: list[CreditLine], exponent: int, **options: Any) -> None:
+    def __init__(self, *values: Any, lines: list[CreditLine], **options: Any) -> None:
         super().__init__(*values, **options)
         self.lines = lines
         for line in lines:
             if line.left > 0:
-                self.fields[f"line_{line.number}"] = AmountField(
-                    required=False, places=exponent, label=f"Take back of line {line.number}, {line.title}"
-                )
+                box = AmountField(required=False, label=f"Take back of line {line.number}, {line.title}")
+                box.currency = self.chosen
+                self.fields[f"line_{line.number}"] = box
 
     def parts(self) -> dict[int, Decimal] | None:
         """The amounts by line; None for everything that is left."""

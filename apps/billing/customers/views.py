@@ -25,6 +25,7 @@ from apps.billing.portal.selectors import burn_down
 from apps.billing.portal.views import burn_chart
 from apps.billing.services.crediting import credit_lines
 from apps.billing.services.settling import balance_of
+from apps.pricing.amounts import currencies_offered
 from apps.pricing.selectors import book_in_force
 
 PER_PAGE = 25
@@ -54,14 +55,16 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
         organisation=organisation
     )
     currency, form = book_in_force(at=now).currency, request.POST.get("form", "")
-    grant_form = GrantForm(request.POST) if form == "grant" else GrantForm()
+    offered = currencies_offered(now=now)
+    grant_form = GrantForm(request.POST if form == "grant" else None, currencies=offered)
     tax_form = TaxForm(request.POST) if form == "tax" else TaxForm.of(profile)
-    refund_form = RefundForm(request.POST) if form == "refund" else RefundForm()
+    refund_form = RefundForm(request.POST if form == "refund" else None, currencies=offered)
     given: dict[str, Any] = {"organisation": organisation, "actor": principal.user, "now": now}
     try:
         if form == "grant" and grant_form.is_valid():
             services.grant_create(
-                amount=grant_form.cleaned_data["amount"], currency=currency, reason=grant_form.cleaned_data["reason"],
+                amount=grant_form.cleaned_data["amount"], currency=grant_form.chosen.code,
+                reason=grant_form.cleaned_data["reason"],
                 expires_at=grant_form.expires_at(), idempotency_key=f"page:{grant_form.cleaned_data['key']}", **given,
             )  # fmt: skip
             messages.success(request, "The credit is granted; the next invoices are less by it.")
@@ -72,7 +75,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
             messages.success(request, "The next invoice is taxed so.")
             return redirect("billing:customer", pk=pk)
         if form == "refund" and refund_form.is_valid():
-            _refund(refund_form, currency, given)
+            _refund(refund_form, given)
             messages.success(request, "It is posted: the balance is less by what went back.")
             return redirect("billing:customer", pk=pk)
     except Problem as refusal:
@@ -89,10 +92,10 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, "billing/customers/detail.html", context, status=422 if failed else 200)
 
 
-def _refund(form: RefundForm, currency: str, given: dict[str, Any]) -> None:
+def _refund(form: RefundForm, given: dict[str, Any]) -> None:
     told = form.cleaned_data
     services.balance_refund(
-        amount=told["amount"], currency=currency, reference=told["reference"], idempotency_key=f"page:{told['key']}",
+        amount=told["amount"], currency=form.chosen.code, reference=told["reference"], idempotency_key=f"page:{told['key']}",
         **given,
     )  # fmt: skip
 
@@ -105,7 +108,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
     if invoice is None:
         raise Http404
     lines, form = credit_lines(invoice), request.POST.get("form", "")
-    note_form = CreditNoteForm(request.POST if form == "note" else None, lines=lines, exponent=invoice.exponent)
+    note_form = CreditNoteForm(request.POST if form == "note" else None, lines=lines, currencies=[invoice.unit])
     end_form = EndForm(request.POST if form == "end" else None)
     given: dict[str, Any] = {"invoice_id": invoice.pk, "actor": principal.user, "now": now}
     try:

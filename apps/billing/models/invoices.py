@@ -11,6 +11,7 @@ from django.db import models
 
 from apps.accounts.models import Organisation
 from apps.ledger.models import UsageRow
+from apps.pricing.rating import Currency
 from apps.sales.models import Contract
 
 
@@ -159,6 +160,11 @@ class Invoice(models.Model):
     def exponent(self) -> int:
         """Places of the currency's smallest unit."""
         return int(self.document["currency"]["exponent"])
+
+    @property
+    def unit(self) -> Currency:
+        """The currency with its places, as the invoice was rounded to."""
+        return Currency(self.currency, self.exponent)
 
 
 class InvoiceLine(models.Model):

@@ -11,7 +11,7 @@ from django import forms
 from django.http import QueryDict
 
 from apps.accounts.models import ApiToken, Organisation
-from apps.billing.forms import AmountField
+from apps.billing.forms import AmountField, MoneyForm
 from apps.billing.portal.usage import COLUMNS, NO_KEY, Ask
 from apps.ledger.models import UsageRow
 from apps.registry.models import Project
@@ -75,7 +75,7 @@ class UsageForm(forms.Form):
         )  # fmt: skip
 
 
-class ScopedCapForm(forms.Form):
+class ScopedCapForm(MoneyForm):
     """A cap: an amount for a month, and for what; an empty amount removes it."""
 
     amount = AmountField(required=False, label="At most in a month")

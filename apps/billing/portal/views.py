@@ -27,6 +27,7 @@ from apps.billing.portal.usage import Ask, Report, names_of, narrowed, usage_rep
 from apps.billing.services import cap_change
 from apps.billing.services.settling import balance_of
 from apps.ledger.selectors import day_roots
+from apps.pricing.amounts import currencies_offered
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
@@ -183,15 +184,17 @@ def caps(request: HttpRequest) -> HttpResponse:
     """Caps of the organisation, of projects and of API tokens: what is used, held and left, and a form."""
     roles = {"roles": MONEY} if request.method == "POST" else {}
     organisation, now = organisation_get(request, **roles), timezone.now()
-    currency = book_in_force(at=now).currency
-    form = ScopedCapForm(request.POST or None, organisation=organisation, initial={"scope": request.GET.get("scope")})
+    asked = {"scope": request.GET.get("scope"), "currency": request.GET.get("currency")}
+    form = ScopedCapForm(
+        request.POST or None, organisation=organisation, initial=asked, currencies=currencies_offered(now=now)
+    )
     if request.method == "POST" and form.is_valid():
         amount = form.cleaned_data["amount"]
         cap_change(
-            organisation=organisation, amount=amount, currency=currency, actor=principal_get(request).user, now=now,
+            organisation=organisation, amount=amount, currency=form.chosen.code, actor=principal_get(request).user, now=now,
             **form.scope_ids(),
         )  # fmt: skip
         messages.success(request, "The cap is removed." if amount is None else "The cap is set; it holds from now on.")
         return redirect("billing:cap_list")
-    context = {"rows": portal_selectors.cap_rows(organisation, now=now), "form": form, "currency": currency, "now": now}
+    context = {"rows": portal_selectors.cap_rows(organisation, now=now), "form": form, "now": now}
     return render(request, "billing/portal/caps.html", context)

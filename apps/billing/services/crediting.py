@@ -27,9 +27,11 @@ from apps.billing.models import (
 )
 from apps.billing.outbox import outbox_write
 from apps.billing.services.settling import invoice_lock, settle
+from apps.figures import money_format
 from apps.ledger.identity import identity
 from apps.ledger.models import AccountKind, Entry
 from apps.ledger.posting import transaction_post
+from apps.pricing.amounts import amount_check
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
@@ -114,7 +116,7 @@ def note_write(
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
     is_void = final == InvoiceState.VOID
-    amounts = issue_reversed(invoice) if is_void else _amounts(note, invoice, parts, settled)
+    amounts = issue_reversed(invoice) if is_void else note_amounts(note, invoice, parts, settled)
     _post(note, amounts, now)
     _credits_return(invoice, parts, now)
     if settled:
@@ -164,12 +166,14 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
     before = earlier.aggregate(share=Sum("share"), amount=Sum("amount"))
     left = subtract(share, before["share"] or Decimal(0))
     whole_rest, amount = amount is None, left if amount is None else amount
-    unit = Decimal(1).scaleb(-invoice.exponent)
-    if not whole_rest and (not 0 <= amount <= left or amount % unit):
-        raise Problem(
-            422, "Not possible", f"Of line {number} of invoice {invoice.number} at most {decimal_text(left)} "
-            f"{invoice.currency} is left to credit, in whole {decimal_text(unit)}.", kind="credit-note",
-        )  # fmt: skip
+    if not whole_rest:
+        amount_check(amount, currency=invoice.unit)
+        if not 0 <= amount <= left:
+            most = money_format(left, invoice.document["currency"])
+            raise Problem(
+                422, "Not possible", f"Of line {number} of invoice {invoice.number} at most {most} is left to credit.",
+                kind="credit-note",
+            )  # fmt: skip
     title = _title(invoice, number)
     whole = amount == left and not (left == 0 and earlier.exists())
     return Part(number, line, title, amount, subtract(exact, before["amount"] or Decimal(0)) if whole else amount)
@@ -194,7 +198,11 @@ def _account(invoice: Invoice, part: Part) -> AccountKind:
     """Where the part's amount was posted to when it was invoiced, or used."""
     if part.line is not None:
         return AccountKind.BREAKAGE if part.line.kind == "unused" else AccountKind.REVENUE
-    kind = _adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried"
+    return adjustment_account(_adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried")
+
+
+def adjustment_account(kind: str) -> AccountKind:
+    """Where a named line of that kind is posted."""
     return ACCOUNTS.get(kind, AccountKind.CREDIT)
 
 
@@ -258,8 +266,8 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
     return note
 
 
-def _amounts(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal) -> dict[AccountKind, Decimal]:
-    """Income comes back exactly, what rounding had moved of it too."""
+def note_amounts(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal) -> dict[AccountKind, Decimal]:
+    """What a credit note posts: income comes back exactly, what rounding had moved of it too; `settled` was open."""
     amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
         AccountKind.TAX: note.tax,

@@ -1,15 +1,17 @@
 """What changes the ledger. Every function is called inside the transaction of what it records."""
 
-from apps.ledger.services.caps import CapReached, cap_check, cap_set
+from apps.ledger.services.caps import CapMissing, CapReached, cap_check, cap_in, cap_set
 from apps.ledger.services.holds import HOLD_GRACE, hold_place, hold_release, holds_expire_due
 from apps.ledger.services.reversal import transaction_reverse
 from apps.ledger.services.usages import Posted, detail_of, usage_post, usage_post_batch
 
 __all__ = [
     "HOLD_GRACE",
+    "CapMissing",
     "CapReached",
     "Posted",
     "cap_check",
+    "cap_in",
     "cap_set",
     "detail_of",
     "hold_place",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +13,13 @@ from django.db import transaction
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
+from apps.figures import money_exact_format
 from apps.ledger.models import Cap
-from apps.ledger.selectors import spending
-from apps.pricing.rating import amount_text, decimal_text, exact_sum
+from apps.ledger.selectors import caps_of, spending
+from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
+
+CAPS_PAGE = "/portal/caps"
 
 
 class CapReached(Problem):
@@ -23,14 +27,34 @@ class CapReached(Problem):
 
     def __init__(self, *, cap: Cap, committed: Decimal, amount: Decimal) -> None:
         free = max(subtract(cap.amount, committed), Decimal(0))
-        asked, most, left = (f"{amount_text(value, exponent=2)} {cap.currency}" for value in (amount, cap.amount, free))
+        asked, most, left = (money_exact_format(value, cap.currency) for value in (amount, cap.amount, free))
         super().__init__(
             409,
             "Spend cap reached",
             f"This would set aside {asked}, but of this month's cap of {most} {_whose(cap)}only {left} is left. "
             "Ask for less, or let an owner raise the cap under Billing.",
             kind="spend-cap",
-            errors=[{"scope": cap.scope, "cap": decimal_text(cap.amount), "left": decimal_text(free)}],
+            errors=[{
+                "scope": cap.scope, "cap": decimal_text(cap.amount), "left": decimal_text(free), "currency": cap.currency,
+            }],
+        )  # fmt: skip
+
+
+class CapMissing(Problem):
+    """A cap was set in another currency than this is priced in: what it may cost was never said, so it is refused."""
+
+    def __init__(self, *, caps: Sequence[Cap], currency: str) -> None:
+        one, has = caps[0], " and ".join(cap.currency for cap in caps)
+        super().__init__(
+            409,
+            f"No spend cap in {currency}",
+            f"The spend cap {_whose(one)}is in {has}, and this is priced in {currency}. Let an owner or a billing person set "
+            f"a cap in {currency} at {CAPS_PAGE}, or remove the one in {has}; until then nothing in {currency} can be "
+            "accepted.",
+            kind="spend-cap-currency",
+            errors=[
+                {"scope": one.scope, "currency": currency, "caps": [cap.currency for cap in caps], "page": CAPS_PAGE}
+            ],
         )
 
 
@@ -38,6 +62,16 @@ def _whose(cap: Cap) -> str:
     if cap.project is not None:
         return f"for project {cap.project.name} "
     return "" if cap.token is None else f"for API token {cap.token.name} "
+
+
+def cap_in(caps: Mapping[str, Cap], *, currency: str) -> Cap | None:
+    """The cap that binds what is priced in a currency, of the caps of one scope by currency; None where there are none.
+
+    Raises CapMissing where there are caps, but none in that currency.
+    """
+    if caps and currency not in caps:
+        raise CapMissing(caps=list(caps.values()), currency=currency)
+    return caps.get(currency)
 
 
 @transaction.atomic
@@ -50,13 +84,13 @@ def cap_set(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set or (None) remove a monthly cap: the organisation's, or that of one project or one API token of it.
+    """Set or (None) remove a monthly cap in one currency: the organisation's, or that of one project or one API token of it.
 
     Contracts already accepted stay as they are. Raises ValueError when both a project and a token are given.
     """
     if project_id is not None and token_id is not None:
         raise ValueError("a cap is a project's or a token's, not both")
-    scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
+    scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id, "currency": currency}
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if amount is None:
         Cap.objects.filter(organisation=organisation, **scope).delete()
@@ -64,7 +98,7 @@ def cap_set(
     cap, _ = Cap.objects.update_or_create(
         organisation=organisation,
         **scope,
-        defaults={"amount": amount, "currency": currency, "set_at": now},
+        defaults={"amount": amount, "set_at": now},
     )
     return cap
 
@@ -79,16 +113,14 @@ def cap_check(
     token_id: UUID | None = None,
 ) -> None:
     """Raises CapReached when `amount` more (of which `shares` by project, by the key `token_id`) would go above a cap of
-    this month. Call it under the organisation's lock."""
-    asked_by_project = shares or {}
-    caps = Cap.objects.filter(organisation_id=organisation_id).select_related("project", "token")
-    for cap in sorted(caps, key=lambda one: (one.scope, str(one.id))):
-        asked = _asked(cap, amount, asked_by_project, token_id)
+    this month, and CapMissing where a cap is set in other currencies only. Call it under the organisation's lock."""
+    for (project_id, key_id), rows in groupby(caps_of(organisation_id), lambda cap: (cap.project_id, cap.token_id)):
+        asked = _asked(project_id, key_id, amount, shares or {}, token_id)
         if asked is None:
             continue
-        if cap.currency != currency:
-            detail = f"The spend cap is in {cap.currency}, this contract is in {currency}."
-            raise Problem(409, "Another currency", detail)
+        cap = cap_in({row.currency: row for row in rows}, currency=currency)
+        if cap is None:
+            continue
         spent = spending(
             organisation_id=organisation_id,
             currency=currency,
@@ -100,10 +132,12 @@ def cap_check(
             raise CapReached(cap=cap, committed=spent.committed, amount=asked)
 
 
-def _asked(cap: Cap, amount: Decimal, shares: Mapping[UUID, Decimal], token_id: UUID | None) -> Decimal | None:
-    """What of the amount the cap is about; None when nothing."""
-    if cap.project_id is not None:
-        return shares.get(cap.project_id)
-    if cap.token_id is not None:
-        return amount if cap.token_id == token_id else None
+def _asked(
+    project_id: UUID | None, key_id: UUID | None, amount: Decimal, shares: Mapping[UUID, Decimal], token_id: UUID | None
+) -> Decimal | None:
+    """What of the amount the caps of a project, of a key or of everything are about; None when nothing."""
+    if project_id is not None:
+        return shares.get(project_id)
+    if key_id is not None:
+        return amount if key_id == token_id else None
     return amount

@@ -21,7 +21,7 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING
-from apps.ledger.selectors import cap_of, spending
+from apps.ledger.selectors import caps_like, spending
 from apps.registry.models import Project
 from apps.sales import selectors, services
 from apps.sales.amendments import rest_of
@@ -105,12 +105,14 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
             messages.success(request, "Accepted. Capacity is reserved and the amount is set aside.")
             return redirect("sales:contract_detail", pk=contract.pk)
     spent = spending(organisation_id=quote.organisation_id, currency=quote.currency, now=now)
+    caps = caps_like(quote.organisation_id)
     context = _context(quote) | {
         "rest": rest_of(quote.amends) if quote.amends else None,
         "change": rest_of(quote.amends).difference(quote.worst) if quote.amends else None,
         "refusal": refusal,
         "alternatives": refusal.errors if refusal and refusal.kind == "capacity-taken" else [],
-        "cap": cap_of(quote.organisation_id),
+        "cap": caps.get(quote.currency),
+        "caps_elsewhere": [] if quote.currency in caps else list(caps.values()),
         "spent": spent,
     }
     return render(request, "sales/quote_accept.html", context, status=refusal.status if refusal else 200)
