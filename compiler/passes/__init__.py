@@ -10,6 +10,7 @@ from compiler.passes.again import again
 from compiler.passes.ahead import ahead
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
+from compiler.passes.folds import folds
 from compiler.passes.fuse import fuse
 from compiler.passes.gathers import behind_gathers
 from compiler.passes.known import known_places
@@ -30,6 +31,7 @@ __all__ = [
     "dead_code",
     "fold",
     "fold_views",
+    "folds",
     "fuse",
     "known_places",
     "literals",
@@ -63,7 +65,7 @@ def optimise(
 
 def shape_for_units(graph: Graph) -> Graph:
     """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
-    return ahead(multiply_add(windows(graph)))
+    return folds(ahead(multiply_add(windows(graph))))
 
 
 def _trusted(graph: Graph) -> Graph:

@@ -40,14 +40,14 @@ def ahead(graph: Graph) -> Graph:
     return dead_code(graph.with_nodes(tuple(done[n.output] for n in graph.nodes)))
 
 
-def _room(expr: Expr) -> int:
+def room(expr: Expr) -> int:
     """Units that the steps take; more than there are for a step that takes several."""
     work = [s.op for s in expr.steps if s.op not in FREE]
     return sum(1 if op in SIMPLE else 2 if op in TWICE else ROOM + 1 for op in work)
 
 
 def _is_short(node: Compute) -> bool:
-    return node.reducer is None and node.post is None and node.points > 1 and 0 < _room(node.expr) < ROOM
+    return node.reducer is None and node.post is None and node.points > 1 and 0 < room(node.expr) < ROOM
 
 
 def _taken(producer: Compute, reader: Node, graph: Graph) -> Compute | None:
@@ -60,7 +60,7 @@ def _taken(producer: Compute, reader: Node, graph: Graph) -> Compute | None:
     if new is None:
         return None
     new = deduplicated(new, Counter())
-    if _room(new.expr) + bool(new.reducer) > ROOM or len(new.operands) > MAX_STREAMS:
+    if room(new.expr) + bool(new.reducer) > ROOM or len(new.operands) > MAX_STREAMS:
         return None
     return replace(new, source=reader.source)
 
