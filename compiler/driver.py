@@ -9,6 +9,7 @@ from compiler import targets
 from compiler.bundle import Buckets, Bundle
 from compiler.codegen.emit import emit
 from compiler.codegen.notes import notes
+from compiler.collecting import uncollected
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.guards import taken
@@ -73,7 +74,9 @@ def compile(
     if objective not in OBJECTIVES:
         raise ModelError(f"objective {objective!r} is not known; choose one of: {', '.join(OBJECTIVES)}")
     machine = targets.resolve(target)
-    if isinstance(graph, Buckets):
+    with uncollected():
+        if not isinstance(graph, Buckets):
+            return _compile(graph, machine, precision, calibration, objective, on_stage)
         if isinstance(calibration, Calibration):
             raise ModelError(
                 "one calibration does not serve several buckets; give its feeds, or compile bucket by bucket"
@@ -81,8 +84,7 @@ def compile(
         programs = tuple(
             _compile(g, machine, precision, fitting(g, calibration), objective, on_stage) for g in graph.graphs
         )
-        return Bundle(graph.dims, programs)
-    return _compile(graph, machine, precision, calibration, objective, on_stage)
+    return Bundle(graph.dims, programs)
 
 
 def _compile(
