@@ -18,6 +18,7 @@ from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
 from compiler.schedule.repeat import OBJECTIVES
+from compiler.schedule.strips import in_strips
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -84,6 +85,8 @@ def builds(
 ) -> list[Plan]:
     """What ``build`` makes for each of several objectives, from the same tiles."""
     on_stage("schedule")
+    if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
+        graph = in_strips(graph, target)
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
     _require_units(tiler.tiles, target, names)

@@ -1,0 +1,252 @@
+"""Strips: what follows a product of two values made as the program runs goes through its rows some at a time.
+
+The scores of attention need all keys, and the next layer's scores all rows of this one; between the two every row goes its
+own way: softmax, the sum of values, normalisations, dense layers. As whole operations these are a chain, in which planes
+wait for the vector unit and the vector unit for planes. Cut into strips of rows, one strip is multiplied while the vector
+unit has another, and the first rows of a result are on the link while the last are computed. The work is the same but for
+weights, which planes load anew for every further strip; so there are as many strips as the vector unit's work hides of
+those loads. Source: strip mining, as for vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran programs to
+vector form", 1987), here over whole layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir.types import TensorType
+from compiler.passes.bands import shifted
+from compiler.passes.live import live_bytes
+from compiler.schedule.readers import passes
+
+if TYPE_CHECKING:
+    from compiler.isa.machine import Machine
+
+STRIPS = 2  # of a stretch; more find no more to overlap, and make programs longer
+LEAVING = 4  # of one whose rows leave on the link, which begins with the first strip
+ROWS = 8  # of a strip at least
+CYCLES = 64  # of the vector unit on a strip at least: less does not hide the way to the planes and back
+STEPS = 200_000  # operations that are looked at for a whole graph
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """``dims``: by value made in the stretch the dimension that its rows lie along; ``after``: values that need all rows."""
+
+    dims: Mapping[str, int]
+    after: frozenset[str]
+
+
+def in_strips(graph: Graph, machine: Machine) -> Graph:
+    """The graph with every stretch behind a product of two run-time values in strips of rows; the same values.
+
+    A graph is left as it is where memory is so short that the order of its operations matters.
+    """
+    if not machine.matrix.instances or not machine.vector.instances or not any(_joins(n, graph) for n in graph.nodes):
+        return graph
+    fixed = sum(graph.types[name].bytes for name in graph.constants)
+    if fixed + 2 * max(live_bytes(graph)) > machine.memory_bytes:
+        return graph
+    return _Writer(graph, machine).run()
+
+
+def _joins(node: Node, graph: Graph) -> bool:
+    """Whether both factors of a contraction are made as the program runs."""
+    return (
+        isinstance(node, Compute)
+        and node.is_contraction
+        and node.guard is None
+        and not any(o.value in graph.constants for o in node.operands[:2])
+    )
+
+
+def _is_product(node: Node) -> bool:
+    return isinstance(node, Compute) and node.is_contraction
+
+
+def _counts(node: Compute, loop: int) -> bool:
+    """Whether the node asks for the coordinate of a loop."""
+    steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
+    return any(s.op == "index" and s.imm == loop for s in steps)
+
+
+def _along(node: Node, dims: Mapping[str, int], graph: Graph) -> int | None:
+    """The dimension of a node's result whose every row needs just that row of what it reads of a stretch; None: there is
+    none."""
+    if node.guard is not None:
+        return None
+    if isinstance(node, Reshape):
+        return _reshaped(graph.types[node.input].shape, graph.types[node.output].shape, dims[node.input])
+    if not isinstance(node, Compute | View):
+        return None
+    width = len(graph.types[node.output].shape)
+    found = {_row_loop(o, dims[o.value], width) for o in operands_of(node) if o.value in dims}
+    loop = found.pop()
+    if found or loop < 0 or (isinstance(node, Compute) and _counts(node, loop)):
+        return None
+    return loop
+
+
+def _reshaped(old: tuple[int, ...], new: tuple[int, ...], dim: int) -> int | None:
+    """Where the rows of a reshaped value lie, if they are still rows."""
+    return next((d for d, n in enumerate(new) if n == old[dim] and prod(new[:d]) == prod(old[:dim])), None)
+
+
+def _row_loop(operand: Operand, dim: int, width: int) -> int:
+    """The loop among the first ``width`` that walks over dimension ``dim`` step by step, and over no other; -1: none does."""
+    access = operand.access
+    moved = [(i, c) for i, c in enumerate(access.matrix[dim]) if c]
+    if len(moved) != 1 or moved[0][1] != 1 or moved[0][0] >= width or access.offset[dim]:
+        return -1
+    loop = moved[0][0]
+    return -1 if any(row[loop] for j, row in enumerate(access.matrix) if j != dim) else loop
+
+
+class _Writer:
+    """``left``: operations that are still to be looked at; ``nodes``: those that are written."""
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self.graph, self.machine = graph, machine
+        self.types = dict(graph.types)
+        self.nodes: list[Node] = []
+        self.left = list(graph.nodes)
+        self.steps = 0
+
+    def run(self) -> Graph:
+        at = 0
+        while at < len(self.left):
+            stretch = self._best(at) if _joins(self.left[at], self.graph) and self.steps < STEPS else None
+            count = self._count(stretch) if stretch else 1
+            if stretch is None or count < STRIPS:
+                at += 1
+                continue
+            self.nodes += self.left[:at]
+            self.left = self._write(stretch, self.left[at:], count)
+            at = 0
+        self.nodes += self.left
+        return self.graph.with_nodes(tuple(self.nodes), types=self.types)
+
+    def _best(self, at: int) -> _Stretch | None:
+        """Of the dimensions of a product the one along which most work can follow."""
+        node = self.left[at]
+        assert isinstance(node, Compute)
+        shape = self.graph.types[node.output].shape
+        stretches = [
+            self._grown(at, dim) for dim, n in enumerate(shape) if n >= STRIPS * ROWS and not _counts(node, dim)
+        ]
+        return max(stretches, key=self._work, default=None)
+
+    def _grown(self, at: int, dim: int) -> _Stretch:
+        """All that follows from a product row by row."""
+        dims = {self.left[at].output: dim}
+        after: set[str] = set()
+        for node in self.left[at + 1 :]:
+            self.steps += 1
+            read = set(reads_of(node))
+            if not read & (dims.keys() | after):
+                continue
+            along = None if read & after else _along(node, dims, self.graph)
+            if along is None or self.types[node.output].shape[along] != self.types[self.left[at].output].shape[dim]:
+                after.add(node.output)
+            else:
+                dims[node.output] = along
+        for name in self._ends(at, dims):
+            del dims[name]
+            after.add(name)
+        return _Stretch(dims, frozenset(after))
+
+    def _ends(self, at: int, dims: Mapping[str, int]) -> list[str]:
+        """Maps right behind a product that only those read who need all rows: they may follow other rows than the product."""
+        makers = {n.output: n for n in self.left[at:] if n.output in dims}
+        inner = {value for n in makers.values() for value in reads_of(n)} | {*self.graph.outputs}
+        return [
+            name
+            for name, node in makers.items()
+            if isinstance(node, Compute) and node.reducer is None and name not in inner
+            and all(_is_product(makers[v]) for v in reads_of(node) if v in makers)
+        ]  # fmt: skip
+
+    def _members(self, stretch: _Stretch) -> list[Compute]:
+        return [n for n in self.left if isinstance(n, Compute) and n.output in stretch.dims]
+
+    def _work(self, stretch: _Stretch) -> int:
+        return sum(n.operations for n in self._members(stretch))
+
+    def _count(self, stretch: _Stretch) -> int:
+        """Strips of a stretch."""
+        members, machine = self._members(stretch), self.machine
+        vector = sum(self._vector_cycles(n) for n in members if not n.is_contraction) // machine.vector.instances
+        loads = sum(
+            self.types[o.value].bytes for n in members if n.is_contraction for o in n.operands[:2]
+            if o.value in self.graph.constants
+        ) // (machine.weights.bytes_per_cycle * machine.matrix.instances)  # fmt: skip
+        rows = min(self.types[value].shape[dim] for value, dim in stretch.dims.items())
+        most = LEAVING if any(name in stretch.dims for name in self.graph.outputs) else STRIPS
+        return next(
+            (c for c in range(most, 1, -1) if rows >= c * ROWS and vector >= c * CYCLES and (c - 1) * loads <= vector),
+            1,
+        )
+
+    def _vector_cycles(self, node: Compute) -> int:
+        unit = self.machine.vector
+        steps = passes(node.expr, self.machine) + bool(node.reducer)
+        return -(-node.points * node.reduction // unit.lanes) * max(1, -(-steps // unit.alus))
+
+    def _write(self, stretch: _Stretch, left: list[Node], count: int) -> list[Node]:
+        """Write what a stretch needs, its strips, and the whole values that others read; what is left then."""
+        members = [n for n in left if n.output in stretch.dims]
+        needed = {value for n in members for value in reads_of(n)}
+        others = []
+        before: list[Node] = []
+        for node in reversed([n for n in left if n.output not in stretch.dims]):
+            if node.output in needed:
+                before.append(node)
+                needed.update(reads_of(node))
+            else:
+                others.append(node)
+        self.nodes += reversed(before)
+        wanted = {
+            *self.graph.outputs,
+            *(s.update for s in self.graph.states),
+            *(v for n in others for v in reads_of(n)),
+        }
+        parts: dict[str, list[str]] = {n.output: [] for n in members if n.output in wanted}
+        for strip in range(count):
+            for node in members:
+                made = self._strip(node, stretch, strip, count)
+                self.nodes.append(made)
+                parts.get(node.output, []).append(made.output)
+        for node in members:
+            if node.output in parts:
+                axis = stretch.dims[node.output]
+                joined = Join(f"{node.name}~strips", node.output, node.source, tuple(parts[node.output]), axis)
+                self.nodes.append(joined)
+        return others[::-1]
+
+    def _strip(self, node: Node, stretch: _Stretch, strip: int, count: int) -> Node:
+        """The node for some of its rows."""
+        dim, t = stretch.dims[node.output], self.types[node.output]
+        size = t.shape[dim]
+        start, end = size * strip // count, size * (strip + 1) // count
+
+        def value(name: str) -> str:
+            return f"{name}~strip{strip}"
+
+        def part(operand: Operand) -> Operand:
+            if operand.value in stretch.dims:
+                return replace(operand, value=value(operand.value))
+            return shifted(operand, dim, start)
+
+        self.types[value(node.output)] = TensorType(t.dtype, (*t.shape[:dim], end - start, *t.shape[dim + 1 :]))
+        name, output = value(node.name), value(node.output)
+        if isinstance(node, Reshape):
+            return replace(node, name=name, output=output, input=value(node.input))
+        if isinstance(node, View):
+            return replace(node, name=name, output=output, operand=part(node.operand))
+        assert isinstance(node, Compute)
+        loops = (*node.loops[:dim], end - start, *node.loops[dim + 1 :])
+        operands = tuple(part(o) for o in node.operands)
+        return replace(node, name=name, output=output, loops=loops, operands=operands)

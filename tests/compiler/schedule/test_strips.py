@@ -1,0 +1,122 @@
+"""Strips of rows behind attention: the same numbers and the same work, sooner."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+import compiler
+from compiler import targets
+from compiler.driver import quiet
+from compiler.ir.graph import Compute, Join
+from compiler.ir.interpreter import run
+from compiler.ir.verifier import verify
+from compiler.passes import optimise, shape_for_units
+from compiler.schedule import build as building
+from compiler.schedule import strips as cutting
+from compiler.schedule.strips import LEAVING, ROWS, STRIPS, in_strips
+from tests.compiler.checks import check_program
+
+LPU = targets.load("lpu")
+
+
+def transformer(tokens, heads, depth, layers, masked=False):
+    """Layers of attention with a dense layer and a normalisation behind each, of ``heads`` heads of ``depth``."""
+    rng, width = np.random.default_rng(3), heads * depth
+    nodes, weights = [], []
+
+    def constant(name, array):
+        weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def add(op, inputs, out, **attributes):
+        nodes.append(helper.make_node(op, inputs, [out], **attributes))
+        return out
+
+    def dense(value, out):
+        w = constant(f"{out}.w", (rng.standard_normal((width, width)) / 8).astype(np.float32))
+        return add("MatMul", [value, w], out)
+
+    split = constant("split", np.array([1, tokens, heads, depth], np.int64))
+    whole = constant("whole", np.array([1, tokens, width], np.int64))
+    ones = constant("ones", np.ones(width, np.float32))
+    x = "x"
+    for n in range(layers):
+        parts = []
+        for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+            made = add("Reshape", [dense(x, f"{name}{n}"), split], f"{name}s{n}")
+            parts.append(add("Transpose", [made], f"{name}t{n}", perm=order))
+        scores = add("MatMul", parts[:2], f"scores{n}")
+        scores = add("Add", [scores, "mask"], f"masked{n}") if masked else scores
+        summed = add("MatMul", [add("Softmax", [scores], f"soft{n}", axis=-1), parts[2]], f"summed{n}")
+        back = add("Transpose", [summed], f"back{n}", perm=[0, 2, 1, 3])
+        y = dense(add("Reshape", [back, whole], f"flat{n}"), f"dense{n}")
+        x = add("LayerNormalization", [add("Add", [x, y], f"sum{n}"), ones], f"x{n}", axis=-1)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, tokens, width])]
+    if masked:
+        inputs.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, [1, 1, tokens, tokens]))
+    output = helper.make_tensor_value_info(x, TensorProto.FLOAT, None)
+    made = helper.make_graph(nodes, "transformer", inputs, [output], weights)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def graph_of(*about, **options):
+    return shape_for_units(optimise(compiler.load(transformer(*about, **options).SerializeToString())))
+
+
+def feeds(graph):
+    rng = np.random.default_rng(5)
+    return {name: rng.standard_normal(graph.types[name].shape).astype(np.float32) for name in graph.inputs}
+
+
+def work(graph):
+    return sum(n.operations for n in graph.nodes if isinstance(n, Compute))
+
+
+def strips(graph):
+    return [len(n.parts) for n in graph.nodes if isinstance(n, Join) and n.name.endswith("~strips")]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(2 * ROWS, 5 * ROWS), st.integers(2, 4), st.sampled_from([16, 24]), st.integers(1, 2), st.booleans())
+def test_strips_compute_the_same_with_the_same_work(tokens, heads, depth, layers, masked):
+    graph = graph_of(tokens, heads, depth, layers, masked=masked)
+    with patch.object(cutting, "CYCLES", 1):
+        made = verify(in_strips(graph, LPU))
+    assert len(strips(made)) >= layers
+    fed = feeds(graph)
+    want, got = run(graph, fed, {}), run(made, fed, {})
+    assert all(np.array_equal(want[key], got[key]) for key in want)
+    assert work(made) == work(graph)
+
+
+def test_programs_of_strips_are_exact():
+    graph = graph_of(67, 4, 24, 2, masked=True)
+    assert strips(in_strips(graph, LPU))
+    check_program(graph, "lpu", [feeds(graph)], objective="latency")
+
+
+def test_a_stretch_reaches_to_the_next_product_that_needs_all_rows():
+    made = in_strips(graph_of(4 * 32, 4, 24, 2), LPU)
+    assert {STRIPS, LEAVING} == set(strips(made))
+    cut = {n.name.split("~")[0] for n in made.nodes if "~strip" in n.name}
+    assert any("LayerNormalization" in name for name in cut)
+
+
+def test_the_first_rows_leave_while_the_last_are_computed(monkeypatch):
+    graph = graph_of(4 * 32, 4, 24, 2)
+    soon = building.build(graph, LPU, quiet, objective="latency")
+    monkeypatch.setattr(building, "in_strips", lambda graph, _: graph)
+    whole = building.build(graph, LPU, quiet, objective="latency")
+    assert soon.latency < 0.95 * whole.latency
+
+
+@pytest.mark.parametrize(
+    ("tokens", "why"), [(ROWS, "rows are few"), (2 * ROWS, "weights would be loaded for too little")]
+)
+def test_short_stretches_stay_whole(tokens, why):
+    graph = graph_of(tokens, 2, 160, 1)
+    assert in_strips(graph, LPU).nodes == graph.nodes, why
