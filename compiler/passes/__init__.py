@@ -12,10 +12,12 @@ from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.folds import folds
 from compiler.passes.fuse import fuse
+from compiler.passes.gates import gates
 from compiler.passes.gathers import behind_gathers
 from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
+from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
@@ -33,11 +35,13 @@ __all__ = [
     "fold_views",
     "folds",
     "fuse",
+    "gates",
     "known_places",
     "literals",
     "merge_equal",
     "multiply_add",
     "optimise",
+    "reach",
     "repeats",
     "shape_for_units",
     "split_reductions",
@@ -56,8 +60,8 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, fold_views,
-        repeats, merge_equal, combine, fold_views, dead_code,
+        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, gates, reach,
+        fold_views, repeats, merge_equal, combine, fold_views, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))

@@ -1,7 +1,7 @@
 """A product and the sum that it goes into become one step: arithmetic units multiply and add in one pass.
 
 The step rounds after the multiplication and after the addition, so results keep their bits; what is billed stays two
-operations.
+operations. A conversion without loss to what arithmetic computes in anyway is no step: its units widen what they read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from compiler.ir.expr import Expr, Step
 from compiler.ir.graph import Compute, Graph
 from compiler.ir.terms import Term, expression
+from compiler.numerics.scalar import SCALAR, may_widen
 
 
 def multiply_add(graph: Graph) -> Graph:
@@ -24,7 +25,31 @@ def multiply_add(graph: Graph) -> Graph:
 
 
 def _node(node: Compute) -> Compute:
-    return replace(node, expr=fused(node.expr), post=fused(node.post) if node.post else None)
+    made = replace(node, expr=fused(widened(node.expr)), post=fused(widened(node.post)) if node.post else None)
+    # A reduction that became a contraction would be summed in another order.
+    return made if made.is_contraction == node.is_contraction else replace(made, expr=fused(node.expr))
+
+
+def widened(expr: Expr) -> Expr:
+    """The expression without conversions that lose nothing and that only arithmetic in the same type reads."""
+    steps = expr.steps
+    kept = {len(steps) - 1}
+    for step in steps:
+        if step.op == "select" or SCALAR.get(step.op, SCALAR["cast"]).result != "same":
+            kept.update(step.args)
+        kept.update(a for a in step.args if steps[a].dtype != step.dtype)
+    gone = {
+        at
+        for at, step in enumerate(steps)
+        if step.op == "cast" and at not in kept and may_widen(steps[step.args[0]].dtype.numpy, step.dtype.numpy)
+    }
+    if not gone:
+        return expr
+    terms: list[Term] = []
+    for at, step in enumerate(steps):
+        args = tuple(terms[a] for a in step.args)
+        terms.append(args[0] if at in gone else Term(step.op, args, step.dtype, step.imm))
+    return expression(terms[-1])
 
 
 def fused(expr: Expr) -> Expr:

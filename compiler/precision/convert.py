@@ -28,6 +28,8 @@ from compiler.precision.plan import (
 )
 from compiler.precision.rewrite import Rewriter
 
+SELDOM = 256  # products of an element, for which finding its row's scale and rounding it is not worth it
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -58,7 +60,8 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
     By constant weights: codes with one scale per tensor where that loses little of the operation's own result, else codes
     with one scale per row (where rows are apart), else float16. Two factors that both come at run time are multiplied in float16:
     their codes would need scales measured on both sides for products that seldom fill a plane. Rows of tokens have their own
-    scales at once when the feeds were made up: how large a token's features become depends on the text.
+    scales at once when the feeds were made up: how large a token's features become depends on the text. Scales of rows cost
+    two passes over the rows; elements that are multiplied ``SELDOM`` times or less are float16 instead, which loses less too.
     """
     modes = {}
     for node in graph.nodes:
@@ -68,8 +71,17 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
         loss = calibration.loss.get(node.output, {}) if has_codes(node, graph) else {}
         order = (ROW, STATIC) if calibration.seeded and has_token_rows(node, graph) else (STATIC, ROW)
         good = [mode for mode in order if loss.get(mode, -999.0) >= calibration.limit]
-        modes[node.output] = good[0] if good else HALF if half else FLOAT
+        best = good[0] if good else HALF
+        if best == ROW and half and seldom(node, graph):
+            best = HALF
+        modes[node.output] = FLOAT if best == HALF and not half else best
     return modes
+
+
+def seldom(node: Compute, graph: Graph) -> bool:
+    """Whether an element of the moving factor is part of few products."""
+    moved = graph.types[node.operands[factors(node, graph)[0]].value].elements
+    return node.points * node.reduction <= SELDOM * moved
 
 
 def has_token_rows(node: Compute, graph: Graph) -> bool:

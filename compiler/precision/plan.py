@@ -194,7 +194,8 @@ def _integer_storage(component: Component, ranges: Mapping[str, Range], graph: G
         return None
     if STATIC in component.readers:
         return group_encoding(component, ranges)
-    return DType.F16 if component.readers in ({HALF}, {BEHIND}) and _fits_half(component, ranges) else None
+    half = HALF in component.readers and component.readers <= {HALF, BEHIND, "other"}
+    return DType.F16 if (half or component.readers == {BEHIND}) and _fits_half(component, ranges) else None
 
 
 def group_encoding(component: Component, ranges: Mapping[str, Range]) -> Encoding:

@@ -25,7 +25,7 @@ from compiler.passes import (
     repeats,
     split_reductions,
 )
-from compiler.passes.multiply_add import fused
+from compiler.passes.multiply_add import fused, widened
 from tests.compiler.graphs import feeds_for, graphs
 
 EXACT = {
@@ -231,6 +231,25 @@ def test_a_product_and_its_sum_are_one_step_of_two_operations():
     made = fused(expr)
     assert [s.op for s in made.steps if s.op not in FREE] == ["mul", "muladd", "max", "muladd"]
     assert made.arithmetic == expr.arithmetic
+
+
+def test_what_arithmetic_widens_anyway_is_not_converted_before():
+    half = arg(0, DType.F16)
+    expr = expression((half.cast(DType.F32) * 0.5 + arg(1, DType.F32)).cast(DType.F16))
+    assert [s.op for s in widened(expr).steps if s.op not in FREE] == ["mul", "add", "cast"]
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        arg(0, DType.F16).cast(DType.F32).op("lt", arg(1, DType.F32)),  # compares numbers of one type
+        arg(0, DType.F32).cast(DType.F16) + arg(1, DType.F16),  # loses digits
+        arg(0, DType.F16).cast(DType.F32),
+    ],
+)
+def test_other_conversions_stay(term):
+    expr = expression(term)
+    assert widened(expr) is expr
 
 
 def test_a_product_that_is_read_twice_is_computed_once():
