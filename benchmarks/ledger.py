@@ -296,7 +296,8 @@ def _wrong(rates: list[Rate]) -> list[str]:
     from django.db.models import Count
 
     from apps.ledger.models import UsageRow
-    from apps.ledger.selectors import cap_of, reconcile, spending
+    from apps.ledger.reconciling import reconcile
+    from apps.ledger.selectors import cap_of, spending
 
     wrong = [sentence for rate in rates for sentence in rate.broken]
     twice = UsageRow.objects.values("organisation", "idempotency_key").annotate(n=Count("id")).filter(n__gt=1).count()

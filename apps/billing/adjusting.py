@@ -67,12 +67,17 @@ class CreditLeft:
         return subtract(self.grant.amount, self.left)
 
 
-def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]:
-    """Every grant with what is left, the next to expire first."""
+def credits_left(organisation: Organisation) -> list[CreditLeft]:
+    """Every grant with what is left, in whatever currency, the next to expire first."""
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
-    rows = CreditGrant.objects.filter(organisation=organisation, currency=currency).annotate(used=used)
+    rows = CreditGrant.objects.filter(organisation=organisation).select_related("end__ended_by").annotate(used=used)
     ordered = rows.order_by(F("expires_at").asc(nulls_last=True), "granted_at", "id")
     return [CreditLeft(row, subtract(row.amount, row.used)) for row in ordered]
+
+
+def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]:
+    """Those of a currency."""
+    return [one for one in credits_left(organisation) if one.grant.currency == currency]
 
 
 def adjustments_of(

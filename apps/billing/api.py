@@ -29,6 +29,7 @@ from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.fields import Exact
 from apps.billing.models import Invoice
 from apps.billing.portal.api import router as portal_router
+from apps.billing.reconciling import reconcile_all
 from apps.billing.settling_api import router as settling_router
 from apps.billing.webhooks.api import router as webhooks_router
 from apps.ledger.models import UsageRow
@@ -115,17 +116,24 @@ class RootOut(Schema):
     hash: str
 
 
+class SumsOut(Schema):
+    currency: str
+    metered: Exact
+    rated: Exact
+    posted: Exact
+    invoiced: Exact
+    not_yet_invoiced: Exact
+
+
 class LedgerOut(Schema):
+    """`amounts`: the sums of each currency by itself."""
+
     intact: bool
     transactions: int
     head: str
     reason: str
     roots: list[RootOut]
-    metered: str
-    rated: str
-    posted: str
-    invoiced: str
-    not_yet_invoiced: str
+    amounts: list[SumsOut]
     differences: list[str]
 
 
@@ -233,14 +241,12 @@ def _cap(organisation_id: UUID, currency: str, now: datetime) -> dict[str, Any]:
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
     """The chain checked from its first transaction, the roots of days, and the reconciliation."""
     organisation, now = organisation_get(request), timezone.now()
-    chain, full = chain_verify(organisation.id), selectors.reconcile_all(organisation)
+    chain, full = chain_verify(organisation.id), reconcile_all(organisation)
     roots = day_roots(organisation.id, now=now)
     return {
         "intact": chain.intact, "transactions": chain.transactions, "head": chain.head, "reason": chain.reason,
         "roots": [{"day": root.day, "sequence": root.sequence, "hash": root.hash} for root in roots],
-        "metered": decimal_text(full.ledger.metered), "rated": decimal_text(full.ledger.rated),
-        "posted": decimal_text(full.ledger.posted), "invoiced": decimal_text(full.invoiced),
-        "not_yet_invoiced": decimal_text(full.open), "differences": full.differences,
+        "amounts": [one._asdict() for one in full.sums], "differences": full.differences,
     }  # fmt: skip
 
 

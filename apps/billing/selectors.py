@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models import Max, QuerySet, Sum
 
 from apps.accounts.models import Organisation
-from apps.billing.models import WAITING, Invoice, InvoicedUsage, InvoiceLine, InvoiceState
+from apps.billing.models import WAITING, Invoice
 from apps.ledger.models import Cap, UsageRow
-from apps.ledger.selectors import Reconciliation, cap_of, month_of, reconcile, spending
+from apps.ledger.selectors import cap_of, month_of, spending
 from apps.pricing.rating import exact_sum
-from apps.pricing.rating.decimals import subtract
 from apps.sales.models import Contract
 from apps.sales.selectors import ContractUsage, contract_usages
 
@@ -89,35 +88,3 @@ def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
 def invoices_unpaid() -> QuerySet[Invoice]:
     """Every invoice that waits for money, the oldest first; for administrators."""
     return Invoice.objects.filter(state__in=WAITING).select_related("organisation").order_by("due_at")
-
-
-@dataclass(frozen=True)
-class FullReconciliation:
-    """The ledger's reconciliation, and what invoices and contracts say."""
-
-    ledger: Reconciliation
-    invoiced: Decimal
-    open: Decimal
-    differences: list[str]
-
-
-def reconcile_all(organisation: Organisation) -> FullReconciliation:
-    """Metered, rated, posted, invoiced: counts and sums. Every difference in a sentence; none is the normal answer."""
-    ledger = reconcile(organisation.id)
-    differences = list(ledger.differences)
-    rows = UsageRow.objects.filter(organisation=organisation)
-    # Not by the claims that lines have: a claim that is lost must make a difference. A void invoice has none.
-    lines = InvoiceLine.objects.filter(invoice__organisation=organisation).exclude(invoice__state=InvoiceState.VOID)
-    invoiced = exact_sum(lines.values_list("amount", flat=True))
-    waiting = rows.filter(invoiced__isnull=True).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
-    if exact_sum([invoiced, waiting]) != ledger.metered:
-        differences.append(
-            f"metered minus invoiced and open is {subtract(ledger.metered, exact_sum([invoiced, waiting]))}"
-        )
-    claimed = InvoicedUsage.objects.filter(usage__organisation=organisation).aggregate(n=Count("pk"))["n"]
-    if claimed + rows.filter(invoiced__isnull=True).count() != ledger.rows:
-        differences.append("some usage is neither invoiced nor open")
-    known = set(Contract.objects.filter(organisation=organisation).values_list("pk", flat=True))
-    unknown = set(rows.values_list("contract_id", flat=True)) - known
-    differences += [f"usage names contract {contract}, which does not exist" for contract in sorted(map(str, unknown))]
-    return FullReconciliation(ledger, invoiced, waiting, differences)

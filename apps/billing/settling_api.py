@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
 
@@ -22,18 +23,15 @@ from apps.accounts.paging import Cursor
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.billing import services
-from apps.billing.adjusting import credits_of
+from apps.billing.adjusting import credits_left
 from apps.billing.exports import credit_note_csv, credit_note_json, credit_note_pdf
 from apps.billing.fields import Exact
-from apps.billing.models import CreditNote, Invoice
-from apps.pricing.amounts import Entered, amount_entered
+from apps.billing.models import CreditGrant, CreditNote, Invoice
+from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
 from apps.pricing.rating import decimal_text
-from apps.pricing.rating.decimals import decimal_of
-from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
 ADMIN = requires(Scope.ADMIN)
-AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,3})?$"
 TEXT = r"^[^\x00-\x1f]{1,300}$"
 
 
@@ -59,10 +57,17 @@ class CreditNoteOut(Schema):
 
 
 class CreditIn(Schema):
+    """`currency`: that of the price book in force unless stated; at most the setting CREDIT_LIMIT."""
+
     organisation: UUID
-    amount: str = Field(pattern=AMOUNT)
+    amount: Entered
+    currency: Code | None = None
     reason: str = Field(pattern=TEXT)
     expires_at: Instant | None = None
+
+
+class CreditEndIn(Schema):
+    reason: str = Field(pattern=TEXT)
 
 
 class CreditOut(Schema):
@@ -74,6 +79,8 @@ class CreditOut(Schema):
     reason: str
     granted_at: datetime
     expires_at: datetime | None
+    ended_at: datetime | None
+    end_reason: str
 
 
 class EndIn(Schema):
@@ -142,11 +149,8 @@ def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any
     "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits and what is left of them"
 )
 def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """The next to expire first, as invoices use them."""
-    currency = book_in_force(at=timezone.now()).currency
-    return [
-        _credit(one.grant, decimal_text(one.left)) for one in credits_of(organisation_get(request), currency=currency)
-    ]
+    """In every currency, the next to expire first, as invoices use them."""
+    return [_credit(one.grant, one.left) for one in credits_left(organisation_get(request))]
 
 
 @router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
@@ -158,18 +162,36 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
     if organisation is None:
         raise Problem(422, "No such organisation", "There is no organisation with this id.", kind="credit")
     key = request.headers.get("Idempotency-Key") or f"{now.isoformat()}:{payload.reason}"
+    currency = currency_chosen(payload.currency, now=now)
     grant = services.grant_create(
-        organisation=organisation, amount=decimal_of(payload.amount, places=3), currency=book_in_force(at=now).currency,
+        organisation=organisation, amount=amount_entered(payload.amount, currency=currency), currency=currency.code,
         reason=payload.reason, expires_at=payload.expires_at, idempotency_key=f"api:{key}"[:160],
         actor=principal_get(request).user, now=now,
     )  # fmt: skip
-    return 201, _credit(grant, decimal_text(grant.amount))
+    return 201, _credit(grant, grant.amount)
 
 
-def _credit(grant: Any, left: str) -> dict[str, Any]:
+@router.post(
+    "/credits/{uuid:pk}/end", auth=ADMIN, response=CreditOut, operation_id="credit_end", summary="End a credit"
+)
+@idempotent
+def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str, Any]:
+    """For administrators, such as for one that was granted by mistake: what is left is reversed, what invoices used of it
+    stays used."""
+    if not CreditGrant.objects.filter(pk=pk).exists():
+        raise Http404
+    grant = services.grant_end(
+        grant_id=pk, reason=payload.reason, actor=principal_get(request).user, now=timezone.now()
+    )
+    return _credit(grant, Decimal(0))
+
+
+def _credit(grant: CreditGrant, left: Decimal) -> dict[str, Any]:
+    end = grant.ended
     return {
-        "id": grant.id, "kind": grant.kind, "amount": decimal_text(grant.amount), "left": left,
+        "id": grant.id, "kind": grant.kind, "amount": decimal_text(grant.amount), "left": decimal_text(left),
         "currency": grant.currency, "reason": grant.reason, "granted_at": grant.granted_at, "expires_at": grant.expires_at,
+        "ended_at": end.ended_at if end else None, "end_reason": end.reason if end else "",
     }  # fmt: skip
 
 

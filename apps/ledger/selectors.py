@@ -9,15 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from apps.ledger.chain import chain_verify, day_roots
-from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, HoldState, UsageRow
-from apps.pricing.rating import Rating, exact_sum
-from apps.pricing.rating.decimals import subtract
+from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, UsageRow
+from apps.pricing.rating import exact_sum
 
 __all__ = [
-    "Reconciliation",
     "Spending",
     "balance_of",
     "balances",
@@ -28,7 +26,6 @@ __all__ = [
     "day_roots",
     "hold_of",
     "month_of",
-    "reconcile",
     "spending",
     "usage_of",
 ]
@@ -46,19 +43,6 @@ class Spending:
     def committed(self) -> Decimal:
         """What counts against the cap."""
         return exact_sum([self.used, self.held])
-
-
-@dataclass(frozen=True)
-class Reconciliation:
-    """Metered, rated, posted: counts and sums that must be equal, and every difference in a sentence."""
-
-    rows: int
-    metered: Decimal
-    rated: Decimal
-    posted: Decimal
-    held_open: Decimal
-    held_balance: Decimal
-    differences: list[str]
 
 
 def month_of(now: datetime) -> tuple[datetime, datetime]:
@@ -151,71 +135,3 @@ def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
     last = Entry.objects.filter(account=OuterRef("pk")).order_by("-number").values("balance")[:1]
     rows = Account.objects.filter(organisation_id=organisation_id).annotate(last=Subquery(last))
     return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}
-
-
-def reconcile(organisation_id: UUID) -> Reconciliation:
-    """Compare what was metered, what its stored steps say, and what was posted. No difference, or an alarm."""
-    differences: list[str] = []
-    metered: list[Decimal] = []
-    rated: list[Decimal] = []
-    for row in UsageRow.objects.filter(organisation_id=organisation_id).iterator(chunk_size=500):
-        rating = Rating.from_json(row.rating)
-        metered.append(row.amount)
-        rated.append(rating.steps[-1].result)
-        if rating.steps[-1].result != row.amount:
-            differences.append(
-                f"usage {row.idempotency_key}: its steps say {rating.steps[-1].result}, not {row.amount}"
-            )
-        if rating.executions != row.quantity or rating.counted_operations != row.operations:
-            differences.append(f"usage {row.idempotency_key}: counted and rated quantities differ")
-    entries = Entry.objects.filter(transaction__organisation_id=organisation_id)
-    income = Q(transaction__kind="usage") & Q(account__kind__in=[AccountKind.REVENUE, AccountKind.BREAKAGE])
-    # Credit notes take income back by postings of their own; what usage posted stays what it was.
-    posted_by_usage = entries.filter(income, transaction__kind__startswith="usage")
-    posted = (posted_by_usage.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)).copy_negate()
-    held_balance = entries.filter(account__kind=AccountKind.HELD).aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
-    open_holds = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
-    held_open = open_holds.aggregate(sum=Sum(F("amount") - F("posted")))["sum"] or Decimal(0)
-    if exact_sum(metered) != posted:
-        differences.append(f"metered minus posted is {subtract(exact_sum(metered), posted)}")
-    if held_open != held_balance:
-        differences.append(f"open holds minus the account held is {subtract(held_open, held_balance)}")
-    differences += _kept_differences(organisation_id)
-    chain = chain_verify(organisation_id)
-    if not chain.intact:
-        differences.append(chain.reason)
-    return Reconciliation(
-        len(metered), exact_sum(metered), exact_sum(rated), posted, held_open, held_balance, differences
-    )
-
-
-_SPEND_DIFFERS = """
-SELECT coalesce(summed.month, kept.month)::text FROM (
-    SELECT ledger_month(used.created_at, hold.created_at, hold.expires_at) AS month, used.currency,
-        sum(used.amount) AS amount, count(*) AS rows
-    FROM ledger_usagerow AS used LEFT JOIN ledger_hold AS hold USING (contract_id)
-    WHERE used.organisation_id = %(organisation)s GROUP BY 1, 2
-) AS summed FULL JOIN (
-    SELECT month, currency, sum(amount) AS amount, sum(rows) AS rows
-    FROM ledger_spend WHERE organisation_id = %(organisation)s GROUP BY 1, 2
-) AS kept USING (month, currency)
-WHERE (summed.amount, summed.rows) IS DISTINCT FROM (kept.amount, kept.rows) ORDER BY 1
-"""
-_HOLD_DIFFERS = """
-SELECT hold.contract_id::text FROM ledger_hold AS hold LEFT JOIN ledger_usagerow AS used USING (contract_id)
-WHERE hold.organisation_id = %(organisation)s
-GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.amount), 0) ORDER BY 1
-"""
-
-
-def _kept_differences(organisation_id: UUID) -> list[str]:
-    """Where what triggers and holds keep is not the sum of the rows that it was kept from."""
-    found = []
-    for sql, sentence in (
-        (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage"),
-        (_HOLD_DIFFERS, "contract {}: its hold posted another sum than its usage rows say"),
-    ):
-        with connection.cursor() as cursor:
-            cursor.execute(sql, {"organisation": organisation_id})
-            found += [sentence.format(name) for (name,) in cursor.fetchall()]
-    return found

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +22,7 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.services import audit_record
 from apps.billing.models import InvoicedUsage
 from apps.billing.outbox import outbox_write
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import FullReconciliation, reconcile_all
 from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.gateway import Uncertain
 from apps.billing.stripe.reconciling import check_run
@@ -96,24 +95,23 @@ def organisation_compare(organisation: Organisation) -> Compared:
         metered = rows.filter(lease_id__isnull=False).aggregate(rows=Count("id"), executions=Sum("quantity"))
         unused = rows.filter(lease_id__isnull=True).aggregate(rows=Count("id"), executions=Sum("quantity"))
         invoiced = InvoicedUsage.objects.filter(usage__organisation=organisation).count()
-        currency = rows.values_list("currency", flat=True).first() or ""
         unmatched = _unmatched(organisation.id)
     ledger = found.ledger
-
-    def told(amount: Decimal) -> dict[str, str]:
-        return {currency: decimal_text(amount)} if currency else {}
-
     stages = [
         Stage("executed", executed["rows"], executed["executions"] or 0, None),
         Stage("metered", metered["rows"], metered["executions"] or 0, None),
         Stage("unused", unused["rows"], unused["executions"] or 0, None),
-        Stage("used and unused", ledger.rows, None, told(ledger.metered)),
-        Stage("rated", ledger.rows, None, told(ledger.rated)),
-        Stage("posted", ledger.rows, None, told(ledger.posted)),
-        Stage("invoiced", invoiced, None, told(found.invoiced)),
-        Stage("not yet invoiced", ledger.rows - invoiced, None, told(found.open)),
+        Stage("used and unused", ledger.rows, None, _told(found, "metered")),
+        Stage("rated", ledger.rows, None, _told(found, "rated")),
+        Stage("posted", ledger.rows, None, _told(found, "posted")),
+        Stage("invoiced", invoiced, None, _told(found, "invoiced")),
+        Stage("not yet invoiced", ledger.rows - invoiced, None, _told(found, "not_yet_invoiced")),
     ]
     return Compared(stages, [*unmatched, *found.differences])
+
+
+def _told(found: FullReconciliation, name: str) -> dict[str, str]:
+    return {one.currency: decimal_text(getattr(one, name)) for one in found.sums}
 
 
 def _unmatched(organisation_id: UUID) -> list[str]:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from apps.accounts.roles import MONEY, Scope
 from apps.billing.budgets.services import budget_create
 from apps.billing.models import Invoice, StripeEvent, WebhookEndpoint
-from apps.billing.services import credit_note_issue, invoice_issue
+from apps.billing.services import credit_note_issue, grant_create, invoice_issue
 from apps.billing.webhooks.services import endpoint_create, test_message
 from tests.cast import Cast
 from tests.sales.tenancy import a_contract_of
@@ -72,6 +72,14 @@ def _credit_note(cast: Cast) -> dict[str, Any]:
     return {"pk": credit_note_issue(invoice_id=invoice.pk, reason="wrong", actor=cast.admin, now=timezone.now()).pk}
 
 
+def _credit(cast: Cast) -> dict[str, Any]:
+    grant = grant_create(
+        organisation=cast.organisation, amount=Decimal(5), currency="EUR", reason="Welcome", expires_at=None,
+        idempotency_key="tenancy", actor=cast.admin, now=timezone.now(),
+    )  # fmt: skip
+    return {"pk": grant.pk}
+
+
 ROUTES = [
     page("/credit-notes/<uuid:pk>/credit-note.<str:kind>", make=lambda cast: {**_credit_note(cast), "kind": "pdf"}),
     operation("GET /credit-notes"),
@@ -90,6 +98,7 @@ ROUTES = [
     operation("POST /refunds", scope=Scope.ADMIN, body={"organisation": "0", "amount": "1.00", "reference": "7/11"}),
     operation("GET /credits"),
     operation("POST /credits", scope=Scope.ADMIN, body={"organisation": "0", "amount": "1.00", "reason": "x"}),
+    operation("POST /credits/{uuid:pk}/end", scope=Scope.ADMIN, make=_credit, body={"reason": "by mistake"}),
     page("/portal"),
     page("/portal/usage"),
     page("/portal/caps"),

@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
+from apps.accounts.models import AuditEntry
 from apps.accounts.problems import Problem
 from apps.billing.adjusting import credits_of
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.focus import focus_rows
-from apps.billing.models import BillingProfile, CreditGrant, CreditUse, Invoice
-from apps.billing.selectors import reconcile_all
+from apps.billing.models import BillingProfile, CreditEnd, CreditGrant, CreditUse, GrantKind, Invoice
+from apps.billing.portal.selectors import burn_down
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import (
     credit_note_issue,
     grant_create,
+    grant_end,
     grants_expire,
     guarantees_credit_due,
     invoice_issue,
@@ -29,9 +32,11 @@ from apps.cli.agreement import Difference
 from apps.cli.verify import verify
 from apps.dispatch import services as dispatch
 from apps.dispatch.models import Lease
+from apps.ledger.models import OutboxRow
 from apps.ledger.selectors import balances
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, rate
 from apps.pricing.selectors import book_of_digest
+from apps.sales.models import Contract
 from apps.sales.services import commitment_enter, contract_lease_rate
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
@@ -261,3 +266,58 @@ def test_reverse_charge_is_said_in_words(cast: Cast, market: Market) -> None:
     invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
     assert invoice.document["tax_note"].startswith("Reverse charge")
     assert (invoice.tax, CreditUse.objects.count()) == (0, 0)
+
+
+def test_what_is_left_of_a_credit_ends_and_what_was_spent_stays(cast: Cast, market: Market) -> None:
+    grant = _grant(cast, "8", "by mistake", days=10)
+    _grant(cast, "1", "meant")
+    run(sold(cast, market, executions=2 * MILLION), MILLION)
+    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
+    assert _left(cast) == {"by mistake": Decimal("2.368"), "meant": 1}
+    for reason, said in ((" ", "Say why"), ("Granted to the wrong customer", "")):
+        given: dict[str, Any] = {"grant_id": grant.id, "reason": reason, "actor": cast.admin, "now": LATER + timedelta(seconds=1)}
+        if said:
+            with pytest.raises(Problem, match=said):
+                grant_end(**given)
+        else:
+            assert grant_end(**given) == grant
+    assert _left(cast) == {"by mistake": 0, "meant": 1}
+    assert exact_sum(grant.uses.filter(invoice=invoice).values_list("amount", flat=True)) == Decimal("5.632")
+    assert [entry.detail["amount"] for entry in AuditEntry.objects.filter(action="credit.end")] == ["2.368"]
+    assert OutboxRow.objects.get(topic="credit.ended").payload["reason"] == "Granted to the wrong customer"
+    with pytest.raises(Problem, match="ended already: Granted to the wrong customer"):
+        grant_end(**given)
+    _books_agree(cast)
+    run(Contract.objects.get(), MILLION // 2, now=LATER)
+    following = invoice_issue(organisation=cast.organisation, actor=None, now=LATER + timedelta(minutes=1))
+    assert [one["basis"]["granted"] for one in following.document["adjustments"]] == ["1"], "an ended one is not used"
+    assert grants_expire(now=LATER + timedelta(days=20)) == 0
+    assert [step.what for step in burn_down(cast.organisation, currency="EUR")] == [
+        "Granted: Welcome by mistake", "Granted: Welcome meant", f"Used by invoice {invoice.number}",
+        "Ended: Granted to the wrong customer", f"Used by invoice {following.number}",
+    ]  # fmt: skip
+    _books_agree(cast)
+    with pytest.raises(IntegrityError, match="only ever added"), transaction.atomic():
+        CreditEnd.objects.update(reason="another")
+
+
+@pytest.mark.parametrize(
+    ("currency", "most", "said"),
+    [
+        ("EUR", "10000", "€\u202f10,000.00"),
+        ("JPY", "1000000", "JPY\u202f1,000,000"),
+        ("KWD", "1000", "KWD\u202f1,000.000"),
+    ],
+)
+def test_one_credit_has_an_upper_limit(cast: Cast, currency: str, most: str, said: str) -> None:
+    given: dict[str, Any] = {
+        "organisation": cast.organisation, "currency": currency, "reason": "x", "expires_at": None, "actor": cast.admin,
+        "now": NOW,
+    }  # fmt: skip
+    grant_create(amount=Decimal(most), idempotency_key="a", **given)
+    with pytest.raises(Problem, match="CREDIT_LIMIT") as refusal:
+        grant_create(amount=Decimal(most) + Decimal(1), idempotency_key="b", **given)
+    assert said in refusal.value.detail
+    guarantee = grant_create(amount=Decimal(most) + Decimal(1), idempotency_key="c", kind=GrantKind.GUARANTEE, **given)
+    assert guarantee.amount > Decimal(most)
+    assert reconcile_all(cast.organisation).differences == []

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.billing.models import BillingProfile, CreditGrant, CreditNote, Invoice
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import invoice_mark_paid
 from apps.billing.services.crediting import credit_lines
 from apps.billing.services.settling import balance_of

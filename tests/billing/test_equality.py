@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.billing.services import invoice_issue
-from apps.ledger.selectors import reconcile
+from apps.ledger.reconciling import reconcile
 from apps.pricing.rating import Counts, Terms, exact_sum, payable_of, rate, shares_of
 from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import contract_usage

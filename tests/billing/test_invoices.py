@@ -12,7 +12,8 @@ from apps.billing.drafting import invoice_draft
 from apps.billing.models import BillingProfile, Invoice, InvoicedUsage, InvoiceLine
 from apps.billing.seed import seed
 from apps.billing.services import invoice_issue, invoice_mark_paid, invoices_issue_month
-from apps.ledger.selectors import balances, cap_of, chain_verify, reconcile
+from apps.ledger.reconciling import reconcile
+from apps.ledger.selectors import balances, cap_of, chain_verify
 from apps.ledger.services import cap_set
 from apps.pricing.rating import digest_of, exact_sum
 from apps.sales.services import contract_close

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.billing.exports import invoice_json
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import invoice_issue
 from apps.cli.main import RIGHT, main
 from apps.dispatch import services as dispatch

@@ -14,7 +14,7 @@ from django.db import IntegrityError, connection, transaction
 from apps.accounts.problems import Problem
 from apps.billing.mails import invoice_mail
 from apps.billing.models import BillingProfile, CreditNote, DunningStep, Invoice, Payment, Settlement
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import (
     credit_note_issue,
     dunning_run,

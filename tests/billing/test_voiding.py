@@ -17,7 +17,7 @@ from apps.billing.adjusting import credits_of
 from apps.billing.drafting import carried_open
 from apps.billing.focus import focus_rows
 from apps.billing.models import BillingProfile, CreditNote, Invoice, InvoicedUsage, InvoiceLine, ReleasedUsage
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import grant_create, invoice_issue, invoice_void
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import balances
@@ -49,11 +49,12 @@ def _books_agree(cast: Cast) -> None:
     full = reconcile_all(cast.organisation)
     assert full.differences == []
     assert exact_sum(now.values()) == 0
-    assert balance(now, "accrued") == exact_sum([full.open, carried_open(cast.organisation, "EUR")])
+    assert balance(now, "accrued") == exact_sum([*full.open.values(), carried_open(cast.organisation, "EUR")])
     assert balance(now, "receivable") == exact_sum(Invoice.objects.values_list("open", flat=True))
     standing = InvoiceLine.objects.exclude(invoice__state="void")
-    assert exact_sum(standing.values_list("amount", flat=True)) == full.invoiced
-    assert exact_sum([full.invoiced, full.open]) == exact_sum(UsageRow.objects.values_list("amount", flat=True))
+    assert exact_sum(standing.values_list("amount", flat=True)) == exact_sum(full.invoiced.values())
+    used = exact_sum(UsageRow.objects.values_list("amount", flat=True))
+    assert exact_sum([*full.invoiced.values(), *full.open.values()]) == used
 
 
 def test_everything_that_an_invoice_took_is_there_again(cast: Cast) -> None:
@@ -136,8 +137,9 @@ def test_a_claim_ends_only_with_its_invoice(cast: Cast, market: Market) -> None:
     ):
         with pytest.raises(IntegrityError, match=said), transaction.atomic():
             wrong()
-    with pytest.raises(Problem, match="is settled"):
+    with pytest.raises(Problem, match="is void already") as refusal:
         _void(cast, invoice, 3)
+    assert (refusal.value.status, refusal.value.kind) == (409, "invoice-void")
 
 
 def test_the_page_says_what_becomes_of_the_usage(cast: Cast, market: Market, as_user: Callable[[User], Client]) -> None:

@@ -18,7 +18,7 @@ from apps.dispatch import services as dispatch
 from apps.dispatch.models import Lease, LeaseState
 from apps.dispatch.served import class_served
 from apps.ledger.models import UsageRow
-from apps.ledger.selectors import reconcile
+from apps.ledger.reconciling import reconcile
 from apps.pricing.rating import Rating, exact_sum, rate_bought
 from apps.pricing.selectors import book_of_digest
 from apps.sales.selectors import contract_usage

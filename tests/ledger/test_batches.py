@@ -15,7 +15,8 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
 from apps.ledger.models import Hold, HoldState, OutboxRow, Spend, Transaction, UsageRow
-from apps.ledger.selectors import balance_of, balances, cap_of, caps_of, reconcile, spending
+from apps.ledger.reconciling import reconcile
+from apps.ledger.selectors import balance_of, balances, cap_of, caps_of, spending
 from apps.ledger.services import (
     CapReached,
     cap_set,

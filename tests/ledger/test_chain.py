@@ -11,7 +11,7 @@ from django.db.utils import DatabaseError
 from apps.ledger.chain import chain_json, chain_verify, day_roots, roots_store
 from apps.ledger.identity import identity
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
-from apps.ledger.selectors import reconcile
+from apps.ledger.reconciling import reconcile
 from apps.ledger.services import hold_release, usage_post_batch
 from apps.pricing.rating import canonical_json
 from bin.services import APPLICATION_ROLE

@@ -18,7 +18,8 @@ from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.ledger.chain import chain_json, roots_store
 from apps.ledger.models import Hold, HoldState
-from apps.ledger.selectors import balances, reconcile
+from apps.ledger.reconciling import reconcile
+from apps.ledger.selectors import balances
 from apps.ledger.services import CapReached, cap_set, hold_place, hold_release, holds_expire_due, usage_post_batch
 from apps.pricing.rating import exact_sum
 from tests.cast import Cast

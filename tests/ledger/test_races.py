@@ -15,7 +15,8 @@ import pytest
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.ledger.models import Hold, HoldState, UsageRow
-from apps.ledger.selectors import reconcile, spending
+from apps.ledger.reconciling import reconcile
+from apps.ledger.selectors import spending
 from apps.ledger.services import cap_set, hold_place, hold_release, holds_expire_due, usage_post, usage_post_batch
 from apps.pricing.rating import exact_sum
 from tests.cast import Cast

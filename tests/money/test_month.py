@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.billing.models import CreditGrant
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.cli.main import RIGHT, main
 from tests.cast import Cast
 from tests.dispatch.real import ROOT

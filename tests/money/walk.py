@@ -27,7 +27,8 @@ from apps.cli.verify import verify
 from apps.compilation.models import Program
 from apps.ledger.chain import chain_json
 from apps.ledger.models import Hold, UsageRow
-from apps.ledger.selectors import chain_verify, reconcile
+from apps.ledger.reconciling import reconcile
+from apps.ledger.selectors import chain_verify
 from apps.ledger.services import usage_post
 from apps.ledger.usage import Usage
 from apps.pricing.rating import Rating, exact_sum, payable_of, rate_bought, reductions

@@ -10,7 +10,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.billing.models import Invoice, StripeFact, StripePush
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import invoice_issue
 from apps.billing.stripe.collecting import pushes_tend
 from apps.billing.stripe.reconciling import stripe_reconcile

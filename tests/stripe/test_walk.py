@@ -24,7 +24,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
 from apps.billing.models import Invoice, StripeCustomer, StripeEvent
-from apps.billing.selectors import reconcile_all
+from apps.billing.reconciling import reconcile_all
 from apps.billing.services import dunning_run, invoice_issue
 from apps.billing.stripe import gateway
 from apps.billing.stripe.collecting import pushes_tend

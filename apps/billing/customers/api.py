@@ -20,13 +20,11 @@ from apps.billing.customers.services import tax_set
 from apps.billing.models import BillingProfile
 from apps.billing.services import balance_refund
 from apps.billing.services.settling import balance_of
+from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
 from apps.pricing.rating import decimal_text
-from apps.pricing.rating.decimals import decimal_of
-from apps.pricing.selectors import book_in_force
 
 router = Router(tags=["invoices and usage"])
 ADMIN = requires(Scope.ADMIN)
-AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,3})?$"
 RATE = r"^0(\.[0-9]{1,4})?$"
 
 
@@ -46,10 +44,11 @@ class TaxOut(Schema):
 
 
 class RefundIn(Schema):
-    """`reference` is that of the transfer by which the money goes."""
+    """`reference` is that of the transfer by which the money goes; `currency` that of the price book in force unless stated."""
 
     organisation: UUID
-    amount: str = Field(pattern=AMOUNT)
+    amount: Entered
+    currency: Code | None = None
     reference: str = Field(pattern=r"^[^\x00-\x1f]{1,120}$")
 
 
@@ -94,7 +93,8 @@ def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[st
     organisation, now = Organisation.objects.filter(pk=payload.organisation).first(), timezone.now()
     if organisation is None:
         raise Problem(422, "No such organisation", "There is no organisation with this id.", kind="balance")
-    currency, amount = book_in_force(at=now).currency, decimal_of(payload.amount, places=3)
+    chosen = currency_chosen(payload.currency, now=now)
+    currency, amount = chosen.code, amount_entered(payload.amount, currency=chosen)
     key = request.headers.get("Idempotency-Key") or payload.reference
     posted = balance_refund(
         organisation=organisation, amount=amount, currency=currency, reference=payload.reference,

@@ -2,6 +2,7 @@
 
 from apps.billing.models.budgets import AlertKind, Budget, BudgetAlert
 from apps.billing.models.credits import (
+    CreditEnd,
     CreditGrant,
     CreditNote,
     CreditNoteCounter,
@@ -40,6 +41,7 @@ __all__ = [
     "BillingProfile",
     "Budget",
     "BudgetAlert",
+    "CreditEnd",
     "CreditGrant",
     "CreditNote",
     "CreditNoteCounter",

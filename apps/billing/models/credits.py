@@ -50,6 +50,11 @@ class CreditGrant(models.Model):
     def __str__(self) -> str:
         return f"{self.amount} {self.currency}: {self.reason}"
 
+    @property
+    def ended(self) -> CreditEnd | None:
+        """How it was ended by a person; None while it is not."""
+        return getattr(self, "end", None)
+
 
 class CreditNoteCounter(models.Model):
     """The last number given in a year; numbers have no gap."""
@@ -128,7 +133,7 @@ class ReleasedUsage(models.Model):
 
 class CreditUse(models.Model):
     """A part of a grant that an invoice used; negative where a credit note gave it back. Without an invoice: what was
-    left when the grant expired."""
+    left when the grant expired or was ended."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     grant = models.ForeignKey(CreditGrant, on_delete=models.PROTECT, related_name="uses")
@@ -144,3 +149,17 @@ class CreditUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.amount} of {self.grant_id}"
+
+
+class CreditEnd(models.Model):
+    """That a person ended what was left of a grant, and why; what invoices had used of it stays used."""
+
+    grant = models.OneToOneField(CreditGrant, on_delete=models.PROTECT, primary_key=True, related_name="end")
+    reason = models.CharField(max_length=300)
+    ended_at = models.DateTimeField()
+    ended_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    organisation_path: ClassVar[str] = "grant__organisation"
+
+    def __str__(self) -> str:
+        return f"{self.grant_id} ended: {self.reason}"

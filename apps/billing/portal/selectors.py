@@ -167,7 +167,7 @@ def burn_down(organisation: Organisation, *, currency: str) -> list[BurnStep]:
         for one in CreditGrant.objects.filter(organisation=organisation, currency=currency)
     ]
     uses = CreditUse.objects.filter(grant__organisation=organisation, grant__currency=currency)
-    events += [(use.at, _use_words(use), use.amount.copy_negate()) for use in uses.select_related("grant", "invoice")]
+    events += [(use.at, _use_words(use), use.amount.copy_negate()) for use in uses.select_related("grant__end", "invoice")]
     steps: list[BurnStep] = []
     left = Decimal(0)
     for at, what, change in sorted(events, key=lambda event: (event[0], event[1])):
@@ -178,5 +178,6 @@ def burn_down(organisation: Organisation, *, currency: str) -> list[BurnStep]:
 
 def _use_words(use: CreditUse) -> str:
     if use.invoice is None:
-        return f"Expired: {use.grant.reason}"
+        end = use.grant.ended
+        return f"Expired: {use.grant.reason}" if end is None or use.at < end.ended_at else f"Ended: {end.reason}"
     return f"{'Given back by a credit note of' if use.amount < 0 else 'Used by'} invoice {use.invoice.number}"

@@ -3,7 +3,7 @@
 from apps.billing.services.crediting import credit_note_issue
 from apps.billing.services.disputing import balance_refund, invoice_dispute
 from apps.billing.services.dunning import dunning_run, invoice_collect, payment_failed
-from apps.billing.services.granting import grant_create, grants_expire, guarantees_credit_due
+from apps.billing.services.granting import grant_create, grant_end, grants_expire, guarantees_credit_due
 from apps.billing.services.invoicing import cap_change, invoice_issue, invoices_issue_month, profile_set
 from apps.billing.services.paying import invoice_mark_paid, invoice_write_off, payment_record
 from apps.billing.services.voiding import invoice_void
@@ -14,6 +14,7 @@ __all__ = [
     "credit_note_issue",
     "dunning_run",
     "grant_create",
+    "grant_end",
     "grants_expire",
     "guarantees_credit_due",
     "invoice_collect",

@@ -1,23 +1,31 @@
-"""Credits: granted by an administrator, or by themselves for a missed guarantee; used by invoices; expired."""
+"""Credits: granted by an administrator, or by themselves for a missed guarantee; used by invoices; expired, or ended."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import F, Sum, Value
+from django.db.models.functions import Coalesce
 
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.billing.adjusting import Adjustment, credits_of
-from apps.billing.models import CreditGrant, CreditUse, GrantKind, Invoice
+from apps.billing.adjusting import Adjustment
+from apps.billing.models import CreditEnd, CreditGrant, CreditUse, GrantKind, Invoice
+from apps.billing.models.invoices import amount_field
 from apps.billing.outbox import outbox_write
+from apps.currencies import places_of
 from apps.dispatch.models import Lease, LeaseState
+from apps.figures import money_format
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.pricing.rating import Terms, decimal_text, rate
+from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.sales.facts import facts_of_line
 from apps.sales.selectors import terms_line
@@ -37,9 +45,18 @@ def grant_create(
     actor: User | None,
     now: datetime,
 ) -> CreditGrant:
-    """Grant a credit. The same key again is the grant that exists; with another amount it is a conflict (409)."""
+    """Grant a credit. The same key again is the grant that exists; with another amount it is a conflict (409).
+
+    What a person grants is at most the setting CREDIT_LIMIT; a missed guarantee is credited with what it would have cost.
+    """
     if amount <= 0 or not reason.strip() or (expires_at is not None and expires_at <= now):
         raise Problem(422, "Not granted", "A credit has an amount, a reason and an end in the future.", kind="credit")
+    most = Decimal(settings.CREDIT_LIMIT).scaleb(-places_of(currency))
+    if kind == GrantKind.CREDIT and amount > most:
+        said = (
+            f"One credit is at most {money_format(most, currency)} (the setting CREDIT_LIMIT); grant less, or several."
+        )
+        raise Problem(422, "Too much for one credit", said, kind="credit")
     chain_lock(organisation.id)
     known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
@@ -75,21 +92,64 @@ def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: da
     )
 
 
+@transaction.atomic
+def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
+    """End what is left of a credit, such as one that was granted by mistake: its unused rest is reversed, what invoices
+    used of it stays used. Raises CreditGrant.DoesNotExist, and Problem when nothing of it is left."""
+    if not reason.strip():
+        raise Problem(422, "Reason missing", "Say why the credit is ended.", kind="credit")
+    chain_lock(CreditGrant.objects.values_list("organisation_id", flat=True).get(pk=grant_id))
+    grant = CreditGrant.objects.select_related("organisation", "end").get(pk=grant_id)
+    if grant.ended is not None:
+        raise Problem(409, "Ended already", f"This credit was ended already: {grant.ended.reason}", kind="credit")
+    left = _left(grant)
+    if left <= 0:
+        raise Problem(
+            409, "Nothing is left", "Nothing of this credit is left to end: it is used up or expired.", kind="credit"
+        )
+    end = CreditEnd(grant=grant, reason=reason.strip()[:300], ended_at=now, ended_by=actor)
+    end.save(force_insert=True)
+    _give_up(grant, left, key="end", now=now)
+    said = {"amount": decimal_text(left), "currency": grant.currency, "reason": end.reason}
+    outbox_write(
+        organisation_id=grant.organisation_id, topic="credit.ended", payload={"credit": str(grant.id), **said}, now=now
+    )
+    audit_record(
+        action="credit.end",
+        subject=f"credit {grant.id}",
+        actor=actor,
+        organisation=grant.organisation,
+        now=now,
+        detail=said,
+    )
+    return grant
+
+
 def grants_expire(*, now: datetime) -> int:
     """End what is left of grants whose time is over; how many ended."""
-    late = CreditGrant.objects.filter(expires_at__lte=now).select_related("organisation")
-    return sum(_expire(grant, now=now) for grant in late)
+    used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
+    over = CreditGrant.objects.filter(expires_at__lte=now).annotate(used=used)
+    return sum(_expire(grant, now=now) for grant in over.exclude(used=F("amount")).order_by("granted_at", "id"))
 
 
 @transaction.atomic
 def _expire(grant: CreditGrant, *, now: datetime) -> bool:
     chain_lock(grant.organisation_id)
-    left = next(one.left for one in credits_of(grant.organisation, currency=grant.currency) if one.grant == grant)
-    if left == 0:
+    left = _left(grant)
+    if left <= 0:
         return False
-    CreditUse.objects.create(grant=grant, amount=left, at=now)
-    _post(grant, left.copy_negate(), key=f"expire:{grant.uses.count()}", now=now)
+    _give_up(grant, left, key=f"expire:{grant.uses.count() + 1}", now=now)
     return True
+
+
+def _left(grant: CreditGrant) -> Decimal:
+    """What is left of a grant whose chain is locked."""
+    return subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
+
+
+def _give_up(grant: CreditGrant, left: Decimal, *, key: str, now: datetime) -> None:
+    CreditUse.objects.create(grant=grant, amount=left, at=now)
+    _post(grant, left.copy_negate(), key=key, now=now)
 
 
 def _post(grant: CreditGrant, amount: Decimal, *, key: str, now: datetime) -> None:

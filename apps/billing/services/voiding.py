@@ -18,9 +18,12 @@ from apps.billing.services.settling import invoice_lock, tell
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
     """Undo an unpaid invoice by a credit note over all of it, and free its usage: the next draft takes it.
 
-    To give the usage away instead, issue a credit note over everything. Raises Problem when something of it was settled.
+    To give the usage away instead, issue a credit note over everything. Raises Problem when something of it was settled,
+    or when it is void already.
     """
     invoice = invoice_lock(invoice_id)
+    if invoice.state == InvoiceState.VOID:
+        raise Problem(409, "Void already", f"Invoice {invoice.number} is void already.", kind="invoice-void")
     if not invoice.is_waiting or invoice.open != invoice.due:
         raise Problem(
             409,

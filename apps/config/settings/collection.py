@@ -14,3 +14,6 @@ STRIPE_METER = env.text("STRIPE_METER", "none").replace("none", "")
 
 # Days after the due date on which a customer is reminded.
 DUNNING_DAYS = env.days("DUNNING_DAYS", (3, 10, 20))
+
+# The most that one credit is granted, in smallest units of its currency: 10,000.00 EUR, 1,000,000 JPY.
+CREDIT_LIMIT = env.integer("CREDIT_LIMIT", 1_000_000, at_least=1)

@@ -1,0 +1,114 @@
+"""Compares what was metered, what its stored steps say, and what was posted; each currency by itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F, Q, Sum
+
+from apps.ledger.chain import chain_verify
+from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
+from apps.pricing.rating import Rating, decimal_text, exact_sum
+from apps.pricing.rating.decimals import subtract
+
+Amounts = dict[str, Decimal]  # by currency
+NOTHING = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """Metered, rated, posted: counts, and sums by currency that must be equal; every difference in a sentence."""
+
+    rows: int
+    metered: Amounts
+    rated: Amounts
+    posted: Amounts
+    held_open: Amounts
+    held_balance: Amounts
+    differences: list[str]
+
+
+def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, Decimal]) -> list[str]:
+    """A sentence for each currency in which two sums are not equal: "<words> is 0.01 EUR"."""
+    return [
+        f"{words} is {decimal_text(subtract(left.get(code, NOTHING), right.get(code, NOTHING)))} {code}"
+        for code in sorted(left.keys() | right.keys())
+        if left.get(code, NOTHING) != right.get(code, NOTHING)
+    ]
+
+
+def reconcile(organisation_id: UUID) -> Reconciliation:
+    """Compare what was metered, what its stored steps say, and what was posted. No difference, or an alarm."""
+    count, metered, rated, differences = _rows(organisation_id)
+    entries = Entry.objects.filter(transaction__organisation_id=organisation_id).order_by()
+    # Credit notes take income back by postings of their own; what usage posted stays what it was.
+    income = Q(transaction__kind="usage", account__kind__in=[AccountKind.REVENUE, AccountKind.BREAKAGE])
+    by_currency = entries.values_list("account__currency")
+    posted = {code: amount.copy_negate() for code, amount in by_currency.filter(income).annotate(sum=Sum("amount"))}
+    held_balance = dict(by_currency.filter(account__kind=AccountKind.HELD).annotate(sum=Sum("amount")))
+    holds = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING).order_by()
+    held_open = dict(holds.values_list("currency").annotate(sum=Sum(F("amount") - F("posted"))))
+    differences += amounts_differ("metered minus posted", metered, posted)
+    differences += amounts_differ("open holds minus the account held", held_open, held_balance)
+    differences += _kept_differences(organisation_id)
+    chain = chain_verify(organisation_id)
+    if not chain.intact:
+        differences.append(chain.reason)
+    return Reconciliation(count, metered, rated, posted, held_open, held_balance, differences)
+
+
+def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
+    """Every usage row beside what its own steps say: how many, the sums of both, and where they differ."""
+    count, differences = 0, []
+    metered: defaultdict[str, Decimal] = defaultdict(Decimal)
+    rated: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for row in UsageRow.objects.filter(organisation_id=organisation_id).iterator(chunk_size=500):
+        rating = Rating.from_json(row.rating)
+        result, name = rating.steps[-1].result, f"usage {row.idempotency_key}"
+        count += 1
+        metered[row.currency] = exact_sum([metered[row.currency], row.amount])
+        rated[rating.currency] = exact_sum([rated[rating.currency], result])
+        if result != row.amount:
+            differences.append(f"{name}: its steps say {decimal_text(result)}, not {decimal_text(row.amount)}")
+        if rating.currency != row.currency:
+            differences.append(f"{name}: it was rated in {rating.currency}, not {row.currency}")
+        if rating.executions != row.quantity or rating.counted_operations != row.operations:
+            differences.append(f"{name}: counted and rated quantities differ")
+    return count, dict(metered), dict(rated), differences
+
+
+_SPEND_DIFFERS = """
+SELECT coalesce(summed.month, kept.month)::text, coalesce(summed.currency, kept.currency) FROM (
+    SELECT ledger_month(used.created_at, hold.created_at, hold.expires_at) AS month, used.currency,
+        sum(used.amount) AS amount, count(*) AS rows
+    FROM ledger_usagerow AS used LEFT JOIN ledger_hold AS hold USING (contract_id)
+    WHERE used.organisation_id = %(organisation)s GROUP BY 1, 2
+) AS summed FULL JOIN (
+    SELECT month, currency, sum(amount) AS amount, sum(rows) AS rows
+    FROM ledger_spend WHERE organisation_id = %(organisation)s GROUP BY 1, 2
+) AS kept USING (month, currency)
+WHERE (summed.amount, summed.rows) IS DISTINCT FROM (kept.amount, kept.rows) ORDER BY 1, 2
+"""
+_HOLD_DIFFERS = """
+SELECT hold.contract_id::text FROM ledger_hold AS hold LEFT JOIN ledger_usagerow AS used USING (contract_id)
+WHERE hold.organisation_id = %(organisation)s
+GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.amount), 0) ORDER BY 1
+"""
+
+
+def _kept_differences(organisation_id: UUID) -> list[str]:
+    """Where what triggers and holds keep is not the sum of the rows that it was kept from."""
+    found = []
+    for sql, sentence in (
+        (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage in {}"),
+        (_HOLD_DIFFERS, "contract {}: its hold posted another sum than its usage rows say"),
+    ):
+        with connection.cursor() as cursor:
+            cursor.execute(sql, {"organisation": organisation_id})
+            found += [sentence.format(*names) for names in cursor.fetchall()]
+    return found
