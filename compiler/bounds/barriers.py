@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
+from operator import add
 
 import numpy as np
 
@@ -35,21 +37,45 @@ class Bodies:
 
     def least(self, spans: Mapping[str, tuple[int, int]]) -> int:
         """Cycles that operations take at least: by output, when each may begin, and how long something lasts behind it."""
-        known = [(self.number[name], head, tail) for name, (head, tail) in spans.items() if name in self.number]
+        known = sorted((head, tail, self.number[name]) for name, (head, tail) in spans.items() if name in self.number)
         if not known:
             return 0
-        places, heads, tails = (np.array(column, dtype=np.int64) for column in zip(*known, strict=True))
-        order = np.argsort(-tails, kind="stable")
-        places, heads, tails = places[order], heads[order], tails[order]
-        return max(
-            over_pairs(heads, tails, paid[places], capacity)
-            for paid, capacity in zip(self.paid, self.capacity, strict=True)
-        )
+        heads, tails = [head for head, _, _ in known], [tail for _, tail, _ in known]
+        best, outside = max(map(add, heads, tails)), heads[-1] + max(tails)
+        paid = self.paid[:, [place for _, _, place in known]]
+        for mixture in self._longest_first(paid):
+            works = paid[mixture].tolist()
+            if outside + sum(works) // self.capacity[mixture] > best:
+                best = max(best, one_machine(heads, tails, works, self.capacity[mixture]))
+        return best
+
+    def _longest_first(self, paid: Longs) -> list[int]:
+        """Mixtures in the order of what all operations together take."""
+        together = (paid.sum(axis=1) // np.array(self.capacity, dtype=np.int64)).tolist()
+        return sorted(range(len(together)), key=lambda mixture: -together[mixture])
 
 
-def over_pairs(heads: Longs, tails: Longs, paid: Longs, capacity: int) -> int:
-    """The largest of head + work / units + tail over all pairs of a head and a tail that occur; ``tails`` descend."""
-    first = np.unique(heads)[:, None]
-    inside = heads >= first
-    totals = first + np.cumsum(np.where(inside, paid, 0), axis=1) // capacity + tails
-    return int(totals[inside].max())
+def one_machine(heads: Sequence[int], tails: Sequence[int], works: Sequence[int], capacity: int) -> int:
+    """The largest of head + work / capacity + tail over all sets of jobs, with the least head and tail of each set.
+
+    ``heads`` ascend. It is what Jackson's preemptive schedule takes: always the job with the longest tail (Carlier 1982).
+    """
+    best = max(map(add, heads, tails), default=0) * capacity
+    jobs = [(head * capacity, -tail, work) for head, tail, work in zip(heads, tails, works, strict=True) if work]
+    waiting: list[tuple[int, int]] = []
+    now = 0
+    for at in range(len(jobs)):
+        head, tail, work = jobs[at]
+        now = max(now, head)
+        heappush(waiting, (tail, work))
+        until = jobs[at + 1][0] if at + 1 < len(jobs) else None
+        while waiting and (until is None or now < until):
+            tail, work = waiting[0]
+            if until is not None and now + work > until:
+                heapreplace(waiting, (tail, now + work - until))
+                now = until
+            else:
+                heappop(waiting)
+                now += work
+                best = max(best, now - tail * capacity)
+    return best // capacity

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.bounds.barriers import Bodies, over_pairs
+from compiler.bounds.barriers import Bodies, one_machine
 from compiler.bounds.demand import Demands
 from compiler.bounds.interval import PRICE, Prices, Table, best_prices, corner
 from compiler.bounds.recurrence import recurrence
-from compiler.bounds.shape import Box
 from compiler.bounds.times import Times
+from compiler.bounds.ways import Ways
 from compiler.bounds.work import SCHEDULED, Work, forms, sparse
 from compiler.ir.graph import Compute, Graph, Node
 from compiler.isa.machine import LinkUnit, Machine
@@ -42,10 +42,9 @@ class Problem:
 
     graph: Graph
     machine: Machine
-    demands: Demands
+    ways: Ways
     nodes: list[Node]
     work: list[list[Work]]
-    counted: dict[tuple[str, Box], list[Work]]  # of boxes
     planes: frozenset[str] = frozenset()
 
     def on_planes_beyond(self, cycles: int) -> Problem:
@@ -59,7 +58,7 @@ class Problem:
                 work.append(kept)
             else:
                 work.append(found)
-        return Problem(self.graph, self.machine, self.demands, self.nodes, work, self.counted, frozenset(planes))
+        return Problem(self.graph, self.machine, self.ways, self.nodes, work, frozenset(planes))
 
 
 def bounds(graph: Graph, machine: Machine) -> Bounds:
@@ -68,9 +67,9 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
     A contraction that would take T cycles on the vector units makes a program of T cycles at least, wherever it runs: so the
     smaller of T and of the bound of programs that have all of these on the planes is a bound too.
     """
-    demands = Demands(graph)
-    nodes = [n for n in graph.nodes if demands.share(n.output) > 0]
-    problem = Problem(graph, machine, demands, nodes, [_demanded(n, graph, machine, demands) for n in nodes], {})
+    ways = Ways(graph)
+    nodes = [n for n in graph.nodes if ways.demands.share(n.output) > 0]
+    problem = Problem(graph, machine, ways, nodes, [_demanded(n, graph, machine, ways.demands) for n in nodes])
     interval, latency = (_beyond(problem, which) for which in (_interval, _latency))
     if interval[0] > latency[0]:
         latency = interval
@@ -102,7 +101,7 @@ def _interval(problem: Problem) -> Found:
     ]
     steady.append((table.bound(prices), _limit(prices)))
     if graph.states:
-        times = Times(graph, machine, problem.planes, problem.counted, problem.demands)
+        times = Times(problem.ways, machine, problem.planes)
         steady.append((recurrence(graph, times), "a state that depends on itself"))
     return max(steady, key=lambda f: f[0])
 
@@ -154,13 +153,13 @@ def _latency(problem: Problem) -> Found:
     table = Table.of(problem.work, machine)
     best = best_prices(table) if nodes else corner("matrix")
     bodies = Bodies.of(nodes, table, [p for p in _mixtures(best) if not any(p[i] for i in EARLY)])
-    times = Times(graph, machine, problem.planes, problem.counted, problem.demands, bodies)
+    times = Times(problem.ways, machine, problem.planes, bodies)
     found = [(0, "nothing to do"), *_through_links(problem, times)]
     for name in graph.outputs:
         whole = times.ready(name, graph.types[name].shape)
         found.append((whole + 1 + machine.link_out.latency, "the longest chain of operations"))
     if nodes:
-        tails = np.array([times.tail[n.output] + times.latency(n) for n in nodes], dtype=np.int64)
+        tails = np.array([times.tail[n.output] + times.pace.latency(n) for n in nodes], dtype=np.int64)
         starts = np.array([times.start[n.output] for n in nodes], dtype=np.int64)
         early = np.array([_loads_early(n, graph) for n in nodes])
         for prices in _mixtures(best):
@@ -171,7 +170,7 @@ def _latency(problem: Problem) -> Found:
 
 def _through_links(problem: Problem, times: Times) -> list[Found]:
     """What comes in and what follows its last element; what goes out behind the first that can."""
-    graph, machine, demands = problem.graph, problem.machine, problem.demands
+    graph, machine, demands = problem.graph, problem.machine, problem.ways.demands
     shares = [demands.share(name) for name in graph.inputs]  # what nobody asks for may come in last
     came = [int(cycles * share) for cycles, share in zip(_in(graph, machine), shares, strict=True)]
     into = [times.tail[name] if share else 0 for name, share in zip(graph.inputs, shares, strict=True)]
@@ -197,9 +196,10 @@ def _mixtures(best: Prices) -> list[Prices]:
 
 
 def _heads_and_tails(heads: Longs, tails: Longs, table: Table, prices: Prices) -> int:
-    """The largest of head + work / units + tail over all pairs of a head and a tail that occur."""
-    order = np.argsort(-tails, kind="stable")
-    return over_pairs(heads[order], tails[order], table.paid(prices)[order], max(1, table.capacity(prices)))
+    """The largest of head + work / units + tail over all sets of operations."""
+    order = np.argsort(heads, kind="stable")
+    works = table.paid(prices)[order].tolist()
+    return one_machine(heads[order].tolist(), tails[order].tolist(), works, max(1, table.capacity(prices)))
 
 
 def _limit(prices: Prices) -> str:

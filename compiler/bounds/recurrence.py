@@ -39,9 +39,9 @@ def _paths(graph: Graph, times: Times, state: str) -> dict[str, int]:
             continue
         if isinstance(node, Scatter):
             continue  # an element may come from its data or from its update
-        before = [found[value] for value, always in times.always_read(node) if always and value in found]
+        before = [found[value] for value, always in times.ways.sure[node.output] if always and value in found]
         if before:
-            found[node.output] = max(before) + times.step(node)
+            found[node.output] = max(before) + times.pace.step(node)
     return found
 
 

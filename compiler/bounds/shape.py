@@ -115,10 +115,11 @@ def read_box(operand: Operand, graph: Graph, loops: tuple[int, ...], box: Box) -
     ``box``: points along every loop. Loops with gaps between their steps count as what is surely distinct.
     """
     shape = graph.types[operand.value].shape
-    return tuple(min(n, _distinct(row, box)) for n, row in zip(shape, operand.access.matrix, strict=True))
+    return tuple(min(n, distinct(row, box)) for n, row in zip(shape, operand.access.matrix, strict=True))
 
 
-def _distinct(row: tuple[int, ...], box: Box) -> int:
+def distinct(row: tuple[int, ...], box: Box) -> int:
+    """Places that a coordinate surely takes over that many points along each loop, wherever they are."""
     reach = 1
     for coefficient, n in sorted((abs(c), n) for c, n in zip(row, box, strict=True) if c and n > 1):
         if coefficient <= reach:  # steps no longer than what the finer loops cover: no gaps

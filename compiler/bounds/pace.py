@@ -1,0 +1,148 @@
+"""The least cycles of one operation: for one element, and for a box of them, on the quickest unit that may do it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, prod
+
+from compiler.bounds.shape import Box, read_operands, used
+from compiler.bounds.work import Work, forms, on_planes, passes, vector_lanes
+from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
+from compiler.isa.machine import Machine
+from compiler.isa.timing import ceil_div, tree_depth
+
+BEFOREHAND = ("weights", "external")  # what may be done before an operation's inputs exist
+
+
+class Pace:
+    """Least times of a graph's operations. ``planes``: outputs of contractions that surely run on the planes; ``counted``:
+    forms of boxes that have been counted before."""
+
+    def __init__(
+        self, graph: Graph, machine: Machine, planes: frozenset[str], counted: dict[tuple[str, Box], list[Work]]
+    ) -> None:
+        self.graph, self.machine, self.planes, self._counted = graph, machine, planes, counted
+        self._latencies: dict[str, int] = {}
+        self._kept: dict[str, tuple[tuple[bool, ...], int, tuple[int, int], int]] = {}
+        self._steps: dict[str, int] = {}
+
+    def is_name(self, node: Node) -> bool:
+        """Whether the output may be the same memory as an input: no unit needs to touch it."""
+        if isinstance(node, Compute):
+            return node.reducer is None and node.post is None and node.expr.is_identity
+        return not isinstance(node, Gather)
+
+    def latency(self, node: Node) -> int:
+        """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
+        found = self._latencies.get(node.output)
+        if found is None:
+            found = self._latencies[node.output] = self._least_latency(node)
+        return found
+
+    def _least_latency(self, node: Node) -> int:
+        if isinstance(node, Gather):
+            return self.machine.move.latency
+        if not isinstance(node, Compute) or self.is_name(node):
+            return 0
+        if node.output in self.planes:
+            return self.machine.matrix.latency
+        vector = self.machine.vector.latency + self._tree(node)
+        return min(vector, self.machine.matrix.latency) if on_planes(node, self.graph, self.machine) else vector
+
+    def _tree(self, node: Compute) -> int:
+        """Levels in which a vector unit reduces all that an element is made of; at a border it may be less."""
+        return 0 if node.reducer is None or _cut(node) else tree_depth(node.reduction)
+
+    def step(self, node: Node) -> int:
+        """Cycles from the moment that an operand can be read to the moment that a result can."""
+        found = self._steps.get(node.output)
+        if found is None:
+            found = self._steps[node.output] = self._least_step(node)
+        return found
+
+    def _least_step(self, node: Node) -> int:
+        if self.is_name(node) or isinstance(node, Scatter | Sort):
+            return 0
+        if not isinstance(node, Compute):
+            return 1 + self.latency(node)
+        ways = []
+        if node.output not in self.planes:
+            ways.append(self._alone(node) + self.machine.vector.latency + self._tree(node))
+        if on_planes(node, self.graph, self.machine):
+            ways += self._behind_planes(node)
+        return min(ways)
+
+    def _alone(self, node: Compute) -> int:
+        """Cycles in which a vector instruction takes one item: a map its steps; a reduction that is longer than the lanes
+        are many is an item by itself, shorter ones share."""
+        alus = self.machine.vector.alus
+        body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), alus))
+        post = ceil_div(passes(node.post, self.machine), alus)
+        if node.reducer is None:
+            return body + post
+        lanes = vector_lanes(node, self.graph, self.machine)
+        return 1 if _cut(node) or node.reduction < lanes else ceil_div(node.reduction * body + post, lanes)
+
+    def _behind_planes(self, node: Compute) -> list[int]:
+        """One row through a plane, with any part of the epilogue behind it and the rest on a vector unit."""
+        matrix, vector, post = self.machine.matrix, self.machine.vector, passes(node.post, self.machine)
+        ways = []
+        for behind in range(1, max(1, ceil_div(post, matrix.alus)) + 1):
+            rest = ceil_div(max(0, post - behind * matrix.alus), vector.alus)
+            ways.append(behind + matrix.latency + (rest + vector.latency if rest else 0))
+        return ways
+
+    def body(self, node: Node, box: Box, known: int) -> int:
+        """Cycles until ``box`` outputs are complete, with all units of one kind at work from now on; counted exactly only
+        where it may be more than what is ``known`` to be needed."""
+        if not isinstance(node, Compute):
+            return self._longest(forms(node, self.graph, self.machine, box)[0]) + self.latency(node)
+        if self._most(node, box) <= known:
+            return known
+        found = self._counted.get((node.output, box))
+        if found is None:
+            found = self._counted[node.output, box] = forms(node, self.graph, self.machine, box)
+        if node.output in self.planes:
+            found = [form for form in found if "matrix" in form]
+        return min(self._form(node, form) for form in found)
+
+    def _most(self, node: Compute, box: Box) -> int:
+        """Cycles that some form surely does not exceed: weights that stay in the planes, or what fills the lanes."""
+        kept = self._kept.get(node.output)
+        if kept is None:
+            kept = self._kept[node.output] = self._usual(node)
+        moving, factor, divisor, latency = kept
+        rows = prod(n for n, moves in zip(box, moving, strict=True) if moves)
+        columns = prod(n for n, moves in zip(box, moving, strict=True) if not moves)
+        return ceil_div(rows * ceil_div(columns, divisor[0]) * factor, divisor[1]) + latency
+
+    def _usual(self, node: Compute) -> tuple[tuple[bool, ...], int, tuple[int, int], int]:
+        """Which loops move rows past the weights; cycles of a row; columns that share it and units; latency."""
+        matrix, vector = self.machine.matrix, self.machine.vector
+        if on_planes(node, self.graph, self.machine):
+            depth, width = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
+            stages = max(1, ceil_div(passes(node.post, self.machine), matrix.alus))
+            uses = used(node.operands[0], len(node.loops))[: node.parallel]
+            return tuple(uses), ceil_div(node.reduction, depth) * stages, (width, matrix.instances), matrix.latency
+        body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), vector.alus))
+        factor = node.reduction * body + ceil_div(passes(node.post, self.machine), vector.alus)
+        lanes = vector_lanes(node, self.graph, self.machine) * vector.instances
+        return (True,) * node.parallel, factor, (1, max(1, lanes)), vector.latency + self._tree(node)
+
+    def _form(self, node: Compute, form: Work) -> int:
+        vector, matrix = self.machine.vector.latency, self.machine.matrix.latency
+        if "matrix" not in form:
+            return self._longest(form) + vector + self._tree(node)
+        rest = (
+            1 + vector if form.get("vector") else 0
+        )  # of the last sum at least, and no sooner than the first is there
+        return self._longest(form) + matrix + rest
+
+    def _longest(self, form: Work) -> int:
+        cycles = [w / self.machine.unit(u).instances for u, w in form.items() if u not in BEFOREHAND and w]
+        return ceil(max(cycles, default=Fraction(0)))
+
+
+def _cut(node: Compute) -> bool:
+    """Whether windows at a border may be shorter than the others."""
+    return any(o.fill is not None for o in read_operands(node))
