@@ -17,6 +17,7 @@ from compiler.passes.gathers import behind_gathers
 from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
+from compiler.passes.one_hot import one_hots
 from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
 from compiler.passes.split import split_reductions
@@ -40,6 +41,7 @@ __all__ = [
     "literals",
     "merge_equal",
     "multiply_add",
+    "one_hots",
     "optimise",
     "reach",
     "repeats",
@@ -60,8 +62,8 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, absorb, gates, reach,
-        fold_views, repeats, merge_equal, combine, fold_views, dead_code,
+        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, one_hots, absorb, gates,
+        reach, fold_views, repeats, merge_equal, combine, fold_views, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
