@@ -95,7 +95,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
     for share in range(1, target.matrix.instances + 1):
         part = -(-f.m // (rows * share))  # MATMULs of one plane for one weight tile
         longest = min(part, max(1, min(CHAIN_ROWS, target.matrix.accumulator_rows) // rows))
-        for run in [longest] if k_tiles * n_tiles * f.batch == 1 else sorted({1, longest}):
+        for run in sorted({1, longest}):
             chains = f.batch * n_tiles * share * -(-part // run)
             work = min(run * rows, f.m) / rows
             chain = (k_tiles - 1) * max(load, work * middle) + max(load, work * last)
