@@ -23,7 +23,7 @@ from apps.accounts.roles import MONEY, Scope
 from apps.billing import selectors, services
 from apps.billing.budgets.api import router as budgets_router
 from apps.billing.customers.api import router as customers_router
-from apps.billing.drafting import document_of_draft, invoice_draft
+from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.fields import Exact
@@ -49,7 +49,10 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class InvoiceIn(Schema):
+    """`currency`: of what is invoiced; without it the first one in which something waits."""
+
     until: Instant | None = None
+    currency: Code | None = None
 
 
 class InvoiceOut(Schema):
@@ -76,6 +79,7 @@ class InvoiceOut(Schema):
 
 class DraftOut(Schema):
     document: dict[str, Any] | None
+    open: list[str]
 
 
 class PaidIn(Schema):
@@ -153,18 +157,24 @@ def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
 )
 @idempotent
 def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoice]:
-    """Over everything used before `until` (default: now) that is on no invoice yet."""
+    """Over everything used in one currency before `until` (default: now) that is on no invoice yet."""
     organisation = organisation_get(request, roles=MONEY)
     return 201, services.invoice_issue(
-        organisation=organisation, until=payload.until, actor=principal_get(request).user, now=timezone.now()
-    )
+        organisation=organisation, until=payload.until, currency=payload.currency, actor=principal_get(request).user,
+        now=timezone.now(),
+    )  # fmt: skip
 
 
 @router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="What would be invoiced now")
-def draft(request: HttpRequest) -> dict[str, Any]:
-    """Null when nothing is open."""
-    found = invoice_draft(organisation=organisation_get(request), until=timezone.now())
-    return {"document": document_of_draft(found, identity={}) if found else None}
+def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
+    """In one currency, the first in which something waits unless it is asked for. Null when nothing is open; `open` names
+    every currency in which something is."""
+    organisation, now = organisation_get(request), timezone.now()
+    found = invoice_draft(organisation=organisation, until=now, currency=currency)
+    return {
+        "document": document_of_draft(found, identity={}) if found else None,
+        "open": currencies_open(organisation, until=now),
+    }
 
 
 @router.get("/invoices/{uuid:pk}", response=InvoiceOut, operation_id="invoice_get", summary="One invoice")

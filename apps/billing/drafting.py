@@ -80,6 +80,11 @@ class Draft:
         """What is to be paid, with tax."""
         return exact_sum([self.rounded.payable, self.tax])
 
+    @property
+    def unit(self) -> dict[str, Any]:
+        """The currency as the document has it, with the places that it is rounded to."""
+        return {"code": self.currency, "exponent": self.exponent}
+
 
 def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[UsageRow]:
     """Usage recorded before `until` that is on no invoice."""
@@ -87,16 +92,29 @@ def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[Usage
     return rows.order_by("contract_id", "program_digest", "occurred_from", "id")
 
 
-def invoice_draft(*, organisation: Organisation, until: datetime) -> Draft | None:
-    """The invoice over everything that was used before `until` and not invoiced, and what commitments lack; None when
-    there is nothing."""
-    rows = list(usage_open(organisation, until=until))
-    # One invoice has one currency; usage in another one is on the next.
-    rows = [row for row in rows if row.currency == rows[0].currency]
-    document = _book(organisation, rows, until)
+def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
+    """The currencies in which something waits for an invoice: usage, or what a commitment lacks. Each has one of its own."""
+    used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
+    promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
+    lacking = {
+        code
+        for code in promised.values_list("currency", flat=True).distinct()
+        if shortfalls_of(organisation, currency=code, until=until)
+    }
+    return sorted({*used, *lacking})
+
+
+def invoice_draft(*, organisation: Organisation, until: datetime, currency: str | None = None) -> Draft | None:
+    """The invoice in a currency over everything that was used before `until` and not invoiced, and what commitments lack;
+    without one in the first currency in which something waits. None when there is nothing."""
+    currency = currency or next(iter(currencies_open(organisation, until=until)), None)
+    if currency is None:
+        return None
+    rows = list(usage_open(organisation, until=until).filter(currency=currency))
+    document = _book(organisation, rows, currency, until)
     if document is None:
         return None
-    exponent, currency = document.currency.exponent, document.currency.code
+    exponent = document.currency.exponent
     invoices = Invoice.objects.filter(organisation=organisation).order_by("-sequence")
     previous, lines, carried_in = invoices.first(), _lines(rows), carried_open(organisation, currency)
     amounts = [line.rating.amount for line in lines]
@@ -148,14 +166,16 @@ def _period_start(organisation: Organisation, rows: Sequence[UsageRow]) -> datet
     return min(begins, default=organisation.created_at)
 
 
-def _book(organisation: Organisation, rows: Sequence[UsageRow], until: datetime) -> PriceBookDocument | None:
+def _book(
+    organisation: Organisation, rows: Sequence[UsageRow], currency: str, until: datetime
+) -> PriceBookDocument | None:
     """The book of the oldest open usage; without usage, of a commitment whose ended month lacks something."""
     if rows:
         return book_of_digest(rows[0].rating["book_digest"])
-    for commitment in Commitment.objects.filter(organisation=organisation, period__startswith__lt=until):
-        if shortfalls_of(organisation, currency=commitment.currency, until=until):
-            return book_of_digest(commitment.book_digest)
-    return None
+    if not shortfalls_of(organisation, currency=currency, until=until):
+        return None
+    promised = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
+    return book_of_digest(promised[0].book_digest)
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +185,7 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         **identity,
         "organisation": {"id": str(draft.organisation.id), "name": draft.organisation.name},
         "period": {"start": stamp(draft.period_start), "end": stamp(draft.period_end)},
-        "currency": {"code": draft.currency, "exponent": draft.exponent},
+        "currency": draft.unit,
         "lines": [
             line_json(line, share, number)
             for number, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1)

@@ -34,7 +34,8 @@ def invoice_csv(invoice: Invoice) -> str:
 
 def invoice_pdf(invoice: Invoice) -> bytes:
     """The invoice on paper."""
-    document, currency = invoice.document, invoice.currency
+    document = invoice.document
+    currency = document["currency"]  # with the places that it was rounded to
     paper = Paper(
         title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
     )
@@ -65,12 +66,12 @@ def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
     return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
 
 
-def _print_lines(paper: Paper, document: dict[str, Any], currency: str) -> None:
+def _print_lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """The table of lines and adjustments, and beneath it what needs a sentence."""
     adjustments = document.get("adjustments", [])
     paper.heading("Lines")
     paper.table(
-        ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency})"],
+        ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency['code']})"],
         [
             *(_row(line, currency) for line in document["lines"]),
             *(_adjustment_row(one, currency) for one in adjustments),
@@ -87,7 +88,7 @@ def _print_lines(paper: Paper, document: dict[str, Any], currency: str) -> None:
             paper.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
 
 
-def _print_comparison(paper: Paper, document: dict[str, Any], currency: str) -> None:
+def _print_comparison(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """Quoted against actual, every difference in a sentence."""
     paper.heading("Quoted against actual")
     for one in document["quoted_against_actual"]:
@@ -111,7 +112,7 @@ def _print_check(paper: Paper, invoice: Invoice) -> None:
         paper.code(f"line {line['number']}: program {line['program']['digest']}")
 
 
-def _row(line: dict[str, Any], currency: str) -> list[str]:
+def _row(line: dict[str, Any], currency: dict[str, Any]) -> list[str]:
     name = f"{line['program']['model']} on {line['program']['target']}, {line['rating']['terms']['klass']}"
     return [
         str(line["number"]),
@@ -123,7 +124,7 @@ def _row(line: dict[str, Any], currency: str) -> list[str]:
     ]
 
 
-def _adjustment_row(one: dict[str, Any], currency: str) -> list[str]:
+def _adjustment_row(one: dict[str, Any], currency: dict[str, Any]) -> list[str]:
     amount, share = money_exact_format(one["amount"], currency), money_format(one["share"], currency)
     return [str(one["number"]), one["title"], "", "", amount, share]
 
@@ -148,7 +149,8 @@ def credit_note_csv(note: CreditNote) -> str:
 
 def credit_note_pdf(note: CreditNote) -> bytes:
     """The credit note on paper."""
-    document, currency = note.document, note.currency
+    document = note.document
+    currency = note.invoice.document["currency"]
     title = f"Credit note {note.number}"
     paper = Paper(title=title, footer=f"{title} - digest {note.digest[:32]}...")
     paper.facts([
@@ -160,7 +162,7 @@ def credit_note_pdf(note: CreditNote) -> bytes:
     ])  # fmt: skip
     paper.heading("What is taken back")
     paper.table(
-        ["Line", "What", "Exact amount", f"Share ({currency})"],
+        ["Line", "What", "Exact amount", f"Share ({currency['code']})"],
         [
             [
                 str(line["number"]), line["title"], money_exact_format(line["amount"], currency),
@@ -184,7 +186,7 @@ def credit_note_pdf(note: CreditNote) -> bytes:
     return paper.print()
 
 
-def _totals(document: dict[str, Any], currency: str) -> list[tuple[str, str]]:
+def _totals(document: dict[str, Any], currency: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("Net, exact", money_exact_format(document["net"], currency))]
     if Decimal(document["carried_in"]):
         rows.append(("Carried from the last invoice", money_exact_format(document["carried_in"], currency)))

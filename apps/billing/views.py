@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -18,7 +19,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
 from apps.billing.api import invoice_file_response
-from apps.billing.drafting import document_of_draft, invoice_draft
+from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
@@ -36,8 +37,11 @@ def invoice_list(request: HttpRequest) -> HttpResponse:
     """Invoices, and what the next one would say now."""
     organisation, now = organisation_get(request), timezone.now()
     page = Paginator(selectors.invoices_of(organisation), PER_PAGE).get_page(request.GET.get("page"))
-    draft = invoice_draft(organisation=organisation, until=now)
-    return render(request, "billing/invoice_list.html", {"page": page, "draft": draft, "now": now})
+    drafts = [
+        invoice_draft(organisation=organisation, until=now, currency=code)
+        for code in currencies_open(organisation, until=now)
+    ]
+    return render(request, "billing/invoice_list.html", {"page": page, "drafts": drafts, "now": now})
 
 
 @require_POST
@@ -46,8 +50,9 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request, roles=MONEY)
     try:
         invoice = services.invoice_issue(
-            organisation=organisation, actor=principal_get(request).user, now=timezone.now()
-        )
+            organisation=organisation, currency=_currency(request.POST), actor=principal_get(request).user,
+            now=timezone.now(),
+        )  # fmt: skip
     except Problem as refusal:
         messages.error(request, refusal.detail)
         return redirect("billing:invoice_list")
@@ -55,11 +60,17 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
     return redirect("billing:invoice_detail", pk=invoice.pk)
 
 
+def _currency(told: QueryDict) -> str | None:
+    """The currency that a page's address or form names."""
+    code = told.get("currency", "")
+    return code if re.fullmatch(r"[A-Z]{3}", code) else None
+
+
 @require_GET
 def invoice_draft_page(request: HttpRequest) -> HttpResponse:
     """The draft of any day: what would be invoiced now, stored nowhere."""
     organisation, now = organisation_get(request), timezone.now()
-    draft = invoice_draft(organisation=organisation, until=now)
+    draft = invoice_draft(organisation=organisation, until=now, currency=_currency(request.GET))
     if draft is None:
         messages.info(request, "There is no usage that is not invoiced yet.")
         return redirect("billing:invoice_list")
@@ -86,7 +97,7 @@ def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _document_context(document: dict[str, Any]) -> dict[str, Any]:
     return {
         "document": document,
-        "currency": document["currency"]["code"],
+        "currency": document["currency"],
         "lines": [lined(line) for line in document["lines"]],
         "period_start": instant(document["period"]["start"]),
         "period_end": instant(document["period"]["end"]),
@@ -165,7 +176,7 @@ def payments(request: HttpRequest) -> HttpResponse:
             invoice = _waiting(request.POST.get("invoice"))
             form = PaymentForm(request.POST, currencies=[invoice.unit])
             if not form.is_valid():
-                said = " ".join(form.errors.get("amount", []))
+                said = " ".join(map(str, form.errors.get("amount", [])))
                 asked = "Enter the amount that arrived and the reference of the statement."
                 raise Problem(422, "Not recorded", f"{said} {asked}".strip())
             services.invoice_mark_paid(

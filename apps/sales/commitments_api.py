@@ -10,15 +10,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
-from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import MONEY, Scope
+from apps.pricing.amounts import Entered, amount_entered, currency_chosen
 from apps.pricing.rating import decimal_text
-from apps.pricing.rating.decimals import decimal_of
 from apps.sales import services
 from apps.sales.commitments import commitment_left, commitment_months, commitments_of
 from apps.sales.models import Commitment
@@ -28,8 +27,10 @@ ENTER = requires(Scope.BUY, roles=MONEY)
 
 
 class CommitmentIn(Schema):
+    """`minimum` is a month's, in the currency of the price book in force."""
+
     kind: Literal["month", "year", "three_years"]
-    minimum: str = Field(pattern=r"^[0-9]{1,12}(\.[0-9]{1,3})?$")
+    minimum: Entered
 
 
 class CommitmentOut(Schema):
@@ -105,7 +106,8 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
     """Begins at once; what is missing to `minimum` in a month is charged."""
+    organisation, now = organisation_get(request, roles=MONEY), timezone.now()
+    minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(
-        organisation=organisation_get(request, roles=MONEY), kind=payload.kind,
-        minimum=decimal_of(payload.minimum, places=3), actor=principal_get(request).user, now=timezone.now(),
-    )  # fmt: skip
+        organisation=organisation, kind=payload.kind, minimum=minimum, actor=principal_get(request).user, now=now
+    )

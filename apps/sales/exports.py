@@ -68,7 +68,8 @@ def text_cell(text: str) -> str:
 
 def quote_pdf(quote: Quote) -> bytes:
     """The quote on paper."""
-    document, currency = quote.document, quote.currency
+    document = quote.document
+    currency = document["currency"]  # with the places that it is rounded to
     paper = Paper(title="Quote", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
     paper.facts([
         ("For", document["organisation"]["name"]),
@@ -83,7 +84,7 @@ def quote_pdf(quote: Quote) -> bytes:
     ])  # fmt: skip
     paper.heading("Lines")
     paper.table(
-        ["", "Program", "Executions", "Billed operations", f"Amount ({currency})"],
+        ["", "Program", "Executions", "Billed operations", f"Amount ({currency['code']})"],
         [
             [
                 str(line["number"]),
@@ -116,7 +117,7 @@ def quote_pdf(quote: Quote) -> bytes:
     return paper.print()
 
 
-def _amendment(paper: Paper, document: dict[str, Any], currency: str) -> None:
+def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """What a quote that amends a contract ends, and the difference that it makes."""
     amended = document.get("amends")
     if amended is None:

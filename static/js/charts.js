@@ -44,7 +44,7 @@
     if (value === null || value === undefined) return "not known";
     if (unit === "bytes") return bytes(value);
     if (unit in seconds) return time(value * seconds[unit]);
-    if (unit in symbols) return symbols[unit] + "\u202f" + significant.format(value);
+    if (/^[A-Z]{3}$/.test(unit || "")) return (symbols[unit] || unit) + "\u202f" + significant.format(value);
     return short(value) + (unit ? "\u202f" + unit : "");
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import stripe
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from apps.billing.stripe import gateway
 from apps.billing.stripe.amounts import amount_of, minor_of
 from apps.billing.stripe.gateway import Broken, Uncertain, called, client_make
+from apps.billing.stripe.provider import Stripe
 from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
 from tests.stripe.double.description import version
 from tests.stripe.double.server import running
@@ -94,15 +96,28 @@ def test_what_is_sent_is_what_the_description_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "exponent", "minor"),
-    [("5.63", 2, 563), ("1200", 0, 1200), ("1.230", 3, 1230), ("-0.02", 2, -2), ("999999999999.99", 2, 99999999999999)],
-)
-def test_amounts_in_smallest_units_and_back(amount: str, exponent: int, minor: int) -> None:
-    assert minor_of(Decimal(amount), exponent=exponent) == minor
-    assert amount_of(minor, exponent=exponent) == Decimal(amount)
+    ("amount", "currency", "minor"),
+    [
+        ("5.63", "EUR", 563), ("1200", "JPY", 1200), ("1.230", "KWD", 1230), ("-0.02", "EUR", -2),
+        ("999999999999.99", "USD", 99999999999999),
+    ],
+)  # fmt: skip
+def test_amounts_in_smallest_units_and_back(amount: str, currency: str, minor: int) -> None:
+    assert minor_of(Decimal(amount), currency=currency) == minor
+    assert amount_of(minor, currency=currency) == Decimal(amount)
 
 
-@pytest.mark.parametrize(("amount", "exponent"), [("5.631", 2), ("0.5", 0), ("1.234", 3)])
-def test_what_cannot_be_sent_exactly_is_refused(amount: str, exponent: int) -> None:
+@pytest.mark.parametrize(("amount", "currency"), [("5.631", "EUR"), ("0.5", "JPY"), ("1.234", "KWD")])
+def test_what_cannot_be_sent_exactly_is_refused(amount: str, currency: str) -> None:
     with pytest.raises(ValueError, match="places"):
-        minor_of(Decimal(amount), exponent=exponent)
+        minor_of(Decimal(amount), currency=currency)
+
+
+@pytest.mark.parametrize(
+    ("due", "currency", "collects"),
+    [("5.63", "EUR", True), ("5.631", "EUR", False), ("563", "JPY", True), ("563.5", "JPY", False), ("5.63", "KWD", False)],
+)
+def test_what_stripe_cannot_take_is_paid_by_transfer(settings: Any, due: str, currency: str, collects: bool) -> None:
+    """A book that was published with more places than its currency has makes such amounts."""
+    settings.STRIPE_API_KEY = "sk_test_x"
+    assert Stripe().collects(due=Decimal(due), currency=currency) is collects

@@ -122,7 +122,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
     except Problem as refusal:
         (note_form if form == "note" else end_form).add_error(None, refusal.detail)
     context = {
-        "invoice": invoice, "currency": invoice.currency, "note_form": note_form, "end_form": end_form,
+        "invoice": invoice, "currency": invoice.document["currency"], "note_form": note_form, "end_form": end_form,
         "rows": [(line, note_form[f"line_{line.number}"] if line.left > 0 else None) for line in lines],
         "is_left": any(line.left > 0 for line in lines),
         "credit_notes": invoice.credit_notes.all(),

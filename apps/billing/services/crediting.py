@@ -147,7 +147,7 @@ def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
     if exact_sum([before, *(part.share for part in found)]) > invoice.payable:
         raise Problem(
             409, "More than was asked", f"Credits reduced invoice {invoice.number}; no more than its payable "
-            f"{decimal_text(invoice.payable)} {invoice.currency} can be taken back.", kind="credit-note",
+            f"{money_format(invoice.payable, invoice.document['currency'])} can be taken back.", kind="credit-note",
         )  # fmt: skip
     if not found or exact_sum(part.share for part in found) <= 0:
         raise Problem(

@@ -14,6 +14,7 @@ from apps.accounts.services import audit_record
 from apps.billing.models import DisputeState, Invoice
 from apps.billing.outbox import outbox_write
 from apps.billing.services.settling import balance_of, invoice_lock
+from apps.figures import money_exact_format
 from apps.ledger.models import AccountKind, Transaction
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.pricing.rating import decimal_text
@@ -52,8 +53,8 @@ def balance_refund(
     left = balance_of(organisation.id, currency)
     if not known and not 0 < amount <= left:
         raise Problem(
-            409, "Not given back", f"The balance is {decimal_text(left)} {currency}; give back more than 0 and at most that.",
-            kind="balance",
+            409, "Not given back", f"The balance is {money_exact_format(left, currency)}; give back more than 0 and at most "
+            "that.", kind="balance",
         )  # fmt: skip
     posted, is_new = transaction_post(
         organisation_id=organisation.id, kind="refund", idempotency_key=key, subject=f"refund {reference}",

@@ -13,7 +13,7 @@ from apps.accounts.failpoints import failpoint
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.billing.drafting import Draft, document_of_draft, invoice_draft
+from apps.billing.drafting import Draft, currencies_open, document_of_draft, invoice_draft
 from apps.billing.models import (
     BillingProfile,
     Invoice,
@@ -25,6 +25,7 @@ from apps.billing.models import (
 from apps.billing.payments import provider_default
 from apps.billing.services.granting import grants_use
 from apps.billing.services.settling import balance_use, tell
+from apps.figures import money_exact_format
 from apps.ledger.identity import identity as identity_of
 from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
@@ -38,9 +39,16 @@ from apps.sales.models import Commitment
 
 @transaction.atomic
 def invoice_issue(
-    *, organisation: Organisation, until: datetime | None = None, actor: User | None, now: datetime, carry: bool = False
+    *,
+    organisation: Organisation,
+    until: datetime | None = None,
+    currency: str | None = None,
+    actor: User | None,
+    now: datetime,
+    carry: bool = False,
 ) -> Invoice:
-    """Issue the invoice over everything used before `until` (default: now) that is on none yet.
+    """Issue the invoice in a currency over everything used before `until` (default: now) that is on none yet; without a
+    currency in the first one in which something waits.
 
     Raises Problem when there is nothing to invoice. With `carry` also when all of it is less than one minor unit: nobody
     asked for that invoice, and what was used stays open, in sight in the portal, until it is worth one.
@@ -48,15 +56,16 @@ def invoice_issue(
     # Two invoices of one organisation are issued one after the other; usage waits for the chain, so none slips between.
     chain_lock(organisation.id)
     until = min(until or now, now)
-    draft = invoice_draft(organisation=organisation, until=until)
+    draft = invoice_draft(organisation=organisation, until=until, currency=currency)
     if draft is None:
+        of = f"usage in {currency}" if currency else "usage"
         raise Problem(
-            409, "Nothing to invoice", f"There is no usage before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
+            409, "Nothing to invoice", f"There is no {of} before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
             kind="nothing-to-invoice",
         )  # fmt: skip
     if carry and not draft.adjustments and draft.rounded.payable == 0:
         raise Problem(
-            409, "Less than one minor unit", f"{decimal_text(draft.net)} {draft.currency} is carried: it is invoiced with "
+            409, "Less than one minor unit", f"{money_exact_format(draft.net, draft.currency)} is carried: it is invoiced with "
             "what follows.", kind="carried",
         )  # fmt: skip
     invoice = _store(draft, actor=actor, now=now)
@@ -74,14 +83,18 @@ def invoice_issue(
 
 
 def invoices_issue_month(*, now: datetime) -> int:
-    """Issue last month's invoices, one transaction for each organisation that used something; returns how many."""
+    """Issue last month's invoices, one transaction for each organisation that used something and each currency in which it
+    did; returns how many."""
     month_start, _ = month_of(now)
     waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")
     promised = Commitment.objects.filter(period__startswith__lt=month_start).values("organisation")
     issued = 0
-    for organisation in Organisation.objects.filter(Q(pk__in=waiting) | Q(pk__in=promised)):
+    buyers = Organisation.objects.filter(Q(pk__in=waiting) | Q(pk__in=promised))
+    for organisation, currency in ((one, code) for one in buyers for code in currencies_open(one, until=month_start)):
         try:
-            invoice_issue(organisation=organisation, until=month_start, actor=None, now=now, carry=True)
+            invoice_issue(
+                organisation=organisation, until=month_start, currency=currency, actor=None, now=now, carry=True
+            )
         except Problem as refusal:  # too little, nothing of a commitment is missing, or somebody issued it in between
             if refusal.kind not in {"nothing-to-invoice", "carried"}:
                 raise
@@ -101,8 +114,8 @@ def cap_change(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set the monthly spend cap of the organisation, of one project or of one API token of it, or remove it with None.
-    What is accepted already stays."""
+    """Set the monthly spend cap in one currency of the organisation, of one project or of one API token of it, or remove it
+    with None. What is accepted already stays."""
     cap = cap_set(
         organisation=organisation, amount=amount, currency=currency, now=now, project_id=project_id, token_id=token_id
     )

@@ -17,6 +17,7 @@ from apps.billing.models import Invoice, InvoiceState, Payment, SettlementKind
 from apps.billing.outbox import outbox_write
 from apps.billing.payments import provider_of
 from apps.billing.services.settling import invoice_lock, settle, tell
+from apps.figures import money_exact_format
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.pricing.rating import decimal_text, exact_sum
@@ -86,7 +87,7 @@ def payment_record(
     known = Payment.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
         if (known.amount, known.currency) != (amount, currency):
-            detail = f"The reference {reference!r} already stands for {decimal_text(known.amount)} {known.currency}."
+            detail = f"The reference {reference!r} already stands for {money_exact_format(known.amount, known.currency)}."
             raise Problem(409, "Recorded already", detail, kind="payment-conflict")
         return known
     is_given_up = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF

@@ -1,20 +1,25 @@
-"""Amounts as Stripe's API writes them: whole numbers of the smallest unit that it takes."""
+"""Amounts as Stripe's API writes them: whole numbers of the smallest unit that it takes.
+
+That unit is the currency's by ISO 4217, whatever the price book of an invoice says.
+"""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
+from apps.currencies import places_of
 from apps.pricing.rating.decimals import multiply
 
 # Stripe takes these with three places, of which the last must be 0 (its documents on currencies).
 THREE_PLACES_STEP = 10
 
 
-def minor_of(amount: Decimal, *, exponent: int) -> int:
-    """An amount of a currency with that many places, in its smallest unit: 5.63 with 2 places is 563.
+def minor_of(amount: Decimal, *, currency: str) -> int:
+    """An amount of a currency in its smallest unit: 5.63 euros are 563.
 
     Raises ValueError where it is no whole number of them, or where Stripe cannot take it exactly.
     """
+    exponent = places_of(currency)
     units = multiply(amount, Decimal(10) ** exponent)
     if units != int(units):
         raise ValueError(f"{amount} has more than {exponent} places")
@@ -26,6 +31,6 @@ def minor_of(amount: Decimal, *, exponent: int) -> int:
     return minor
 
 
-def amount_of(minor: int, *, exponent: int) -> Decimal:
+def amount_of(minor: int, *, currency: str) -> Decimal:
     """The way back."""
-    return Decimal(minor).scaleb(-exponent)
+    return Decimal(minor).scaleb(-places_of(currency))

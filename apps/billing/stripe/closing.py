@@ -59,7 +59,7 @@ def closings_tend(*, client: stripe.StripeClient, now: datetime) -> int:
 
 
 def _minor(invoice: Invoice, amount: Any) -> int:
-    return minor_of(amount, exponent=invoice.exponent)
+    return minor_of(amount, currency=invoice.currency)
 
 
 def _options(step: str, now: datetime) -> Any:

@@ -99,7 +99,6 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
     Stripe takes no day that has passed: an invoice that is due at once, or was brought late, is due there in an hour.
     """
     invoice, document = push.invoice, push.invoice.document
-    exponent = document["currency"]["exponent"]
     named = [(_title(line), Decimal(line["share"])) for line in document["lines"]]
     named += [(one["title"], Decimal(one["share"])) for one in document.get("adjustments", [])]
     named += [
@@ -107,7 +106,7 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
         ("Tax", invoice.tax),
         ("Settled already", subtract(invoice.open, invoice.due)),
     ]
-    items = [Item(title, minor_of(amount, exponent=exponent)) for title, amount in named if amount]
+    items = [Item(title, minor_of(amount, currency=invoice.currency)) for title, amount in named if amount]
     if len(items) > ITEMS_MAX:
         rest = items[ITEMS_MAX - 1 :]
         items = [
@@ -116,7 +115,7 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
         ]
     return Order(
         invoice_id=str(invoice.id), number=invoice.number, customer=customer.customer_id, currency=invoice.currency,
-        due_at=max(invoice.due_at, now + timedelta(hours=1)), total=minor_of(invoice.open, exponent=exponent),
+        due_at=max(invoice.due_at, now + timedelta(hours=1)), total=minor_of(invoice.open, currency=invoice.currency),
         items=tuple(items), version=push.version, is_automatic=bool(customer.payment_method),
     )  # fmt: skip
 

@@ -10,6 +10,8 @@ from apps.accounts.problems import Problem
 from apps.billing.models import Invoice, StripePush
 from apps.billing.payments import Instructions
 from apps.billing.stripe.cards import is_test
+from apps.currencies import places_of
+from apps.pricing.rating import CONTEXT
 
 # Less than this cannot be collected by card: Stripe would put it on the customer's balance there.
 SMALLEST = {
@@ -25,7 +27,9 @@ class Stripe:
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
         """True when there is a key, and the amount is one that Stripe takes."""
-        return bool(settings.STRIPE_API_KEY) and currency in SMALLEST and due >= Decimal(SMALLEST[currency])
+        if not settings.STRIPE_API_KEY or currency not in SMALLEST or due < Decimal(SMALLEST[currency]):
+            return False
+        return not CONTEXT.remainder(due, Decimal(1).scaleb(-places_of(currency)))
 
     def instructions(self, invoice: Invoice) -> Instructions:
         push = StripePush.objects.filter(invoice=invoice).first()

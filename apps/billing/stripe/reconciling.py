@@ -83,7 +83,7 @@ def _payments(client: stripe.StripeClient, brought: dict[str, StripePush]) -> Am
     return {
         str(one.payment.payment_intent): (
             invoice := brought[str(one.invoice)].invoice,
-            amount_of(int(one.amount_paid or 0), exponent=invoice.exponent),
+            amount_of(int(one.amount_paid or 0), currency=invoice.currency),
         )
         for one in listed
         if one.payment.payment_intent and str(one.invoice) in brought
@@ -96,7 +96,7 @@ def _returned(listed: Iterable[Any], payments: Amounts, states: set[str]) -> Amo
     for one in listed:
         known = payments.get(str(one.payment_intent))
         if known is not None and one.status in states:
-            found[one.id] = known[0], amount_of(one.amount, exponent=known[0].exponent)
+            found[one.id] = known[0], amount_of(one.amount, currency=known[0].currency)
     return found
 
 
@@ -113,7 +113,7 @@ def _open_here(brought: dict[str, StripePush]) -> Amounts:
 
 def _open_there(there: dict[str, Any], brought: dict[str, StripePush]) -> Amounts:
     return {
-        name: (invoice := brought[name].invoice, amount_of(one.amount_remaining, exponent=invoice.exponent))
+        name: (invoice := brought[name].invoice, amount_of(one.amount_remaining, currency=invoice.currency))
         for name, one in there.items()
         if one.status == "open" and one.amount_remaining
     }

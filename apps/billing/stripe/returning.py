@@ -37,7 +37,7 @@ def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
     """Record that money moved, and post it; False when it is known."""
-    amount = amount_of(minor, exponent=invoice.exponent)
+    amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
         return False
     transaction_post(
@@ -81,7 +81,7 @@ def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
     """Out of the customer's balance where the refund says so and that suffices, else at our cost."""
     purpose: Any = refund.metadata[PURPOSE] if refund.metadata and PURPOSE in refund.metadata else ""
     if purpose == BALANCE and not StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund.id).exists():
-        amount = amount_of(refund.amount, exponent=invoice.exponent)
+        amount = amount_of(refund.amount, currency=invoice.currency)
         try:
             with transaction.atomic():
                 balance_refund(

@@ -78,7 +78,7 @@ def fact_record(invoice: Invoice, kind: FactKind, reference: str, amount: Decima
 
 
 def _paid(invoice: Invoice, intent: str, minor: int, *, now: datetime) -> None:
-    amount = amount_of(minor, exponent=invoice.exponent)
+    amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, FactKind.PAID, intent, amount, now):
         return
     try:

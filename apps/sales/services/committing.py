@@ -11,6 +11,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
+from apps.pricing.amounts import amount_check
 from apps.pricing.rating import PriceBookDocument, RatingError, commitment_factor, decimal_text
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales.commitments import MONTHS, commitment_at, commitment_ends, whole_second
@@ -71,12 +72,12 @@ def _factor(book: PriceBookDocument, kind: str) -> Decimal:
 
 
 def _check_minimum(book: PriceBookDocument, minimum: Decimal) -> None:
-    exponent = book.currency.exponent
-    unit = Decimal(1).scaleb(-exponent)
-    if not minimum.is_finite() or not unit <= minimum <= MOST_MINIMUM or -int(minimum.as_tuple().exponent) > exponent:
+    amount_check(minimum, currency=book.currency)
+    unit = Decimal(1).scaleb(-book.currency.exponent)
+    if not unit <= minimum <= MOST_MINIMUM:
         raise Problem(
             422,
             "Impossible amount",
-            f"Promise from {unit} to {MOST_MINIMUM:,} {book.currency.code} a month, with at most {exponent} places.",
+            f"Promise from {unit} to {MOST_MINIMUM:,} {book.currency.code} a month.",
             kind="commitment-minimum",
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from django import template
 
-from apps.figures import count_format, money_exact_format, money_format, short_format
+from apps.figures import Currency, count_format, money_exact_format, money_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
@@ -54,7 +54,7 @@ def decimal_of(amount: Decimal | str) -> Decimal:
 
 
 @register.filter
-def signed_money(amount: Decimal | str, currency: str) -> str:
+def signed_money(amount: Decimal | str, currency: Currency) -> str:
     """A difference with its sign, every digit: "+€ 5.632"."""
     value = Decimal(amount)
     return f"{'+' if value > 0 else ''}{money_exact_format(value, currency)}"
@@ -85,8 +85,8 @@ def usage_rows(lines: Sequence[Any]) -> int:
 
 
 @register.filter
-def fraction_money(amount: Fraction, currency: str) -> str:
-    """An estimate, to the cent; less than a cent with three significant digits."""
+def fraction_money(amount: Fraction, currency: Currency) -> str:
+    """An estimate, to the smallest unit; less than one with three significant digits."""
     return money_format(Decimal(round(amount * 10**12)).scaleb(-12), currency)
 
 

@@ -15,8 +15,9 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.access import organisation_get, principal_get
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ANY_ROLE, MONEY
+from apps.pricing.amounts import amount_typed, currency_chosen
 from apps.pricing.rating import PriceBookDocument, exact_sum
-from apps.pricing.rating.decimals import decimal_of, subtract
+from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales import services
 from apps.sales.commitments import (
@@ -41,7 +42,7 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
         if request.method == "POST":
             services.commitment_enter(
                 organisation=organisation, kind=request.POST.get("kind", ""), actor=principal_get(request).user,
-                minimum=minimum_read(request.POST.get("minimum", "")), now=now,
+                minimum=amount_typed(request.POST.get("minimum", ""), currency=currency_chosen(None, now=now)), now=now,
             )  # fmt: skip
             messages.success(request, "Entered. Quotes that it covers carry its factor from now on.")
             return redirect("sales:commitment_list")
@@ -68,18 +69,6 @@ def kinds_of(book: PriceBookDocument) -> list[dict[str, Any]]:
         for name, months in MONTHS.items()
         if book.commitments.get(name, Decimal(1)) < 1
     ]  # fmt: skip
-
-
-def minimum_read(text: str) -> Decimal:
-    """A monthly amount as it was typed. Raises Problem."""
-    try:
-        if not text.isascii():
-            raise ValueError(text)
-        return decimal_of(text.replace(",", "").strip(), places=12)
-    except ValueError as error:
-        raise Problem(
-            422, "Impossible amount", "Enter what you promise for a month, such as 250.00.", kind="commitment-minimum"
-        ) from error
 
 
 def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
