@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from apps.ledger.chain import chain_verify, day_roots
-from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, UsageRow
+from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, HoldState, Spend, UsageRow
 from apps.pricing.rating import exact_sum
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "hold_of",
     "month_of",
     "spending",
+    "spending_of_all",
     "usage_of",
 ]
 
@@ -83,6 +84,15 @@ def spending(
         cursor.execute(_SPENT, values)
         used, held = cursor.fetchone()
     return Spending(used=used, held=held, currency=currency)
+
+
+def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list[Spending]:
+    """The same for the `first` currency, and for every other in which something is used or held this month."""
+    spent = Spend.objects.filter(organisation_id=organisation_id, month__gte=month_of(now)[0].date())
+    held = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
+    others = {*spent.values_list("currency", flat=True).distinct(), *held.values_list("currency", flat=True).distinct()}
+    codes = [first, *sorted(others - {first})]
+    return [spending(organisation_id=organisation_id, currency=code, now=now) for code in codes]
 
 
 def cap_of(

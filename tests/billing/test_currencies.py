@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core import mail
@@ -24,7 +25,7 @@ from apps.billing.outbox import outbox_deliver
 from apps.billing.services import invoice_issue, invoices_issue_month
 from apps.figures import NARROW_SPACE
 from apps.ledger.models import Cap, OutboxRow
-from apps.ledger.services import CapMissing
+from apps.ledger.services import CapMissing, hold_place
 from apps.pricing.services import pricebook_publish
 from apps.sales.models import Contract
 from apps.sales.services import quote_accept, quote_create
@@ -182,6 +183,14 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
         text = _text(browser, path)
         assert "€ 100.50" in text
         assert "JPY 564" in text
+    older = uuid4()
+    hold_place(
+        organisation_id=cast.organisation.id, contract_id=older, amount=Decimal("2.5"), currency="EUR",
+        idempotency_key=f"contract:{older}", now=datetime.now(UTC),
+    )  # fmt: skip
+    overview = _text(browser, "/")
+    assert "JPY 563" in overview
+    assert "€ 2.50" in overview
     assert sent(api, "put", "/api/v1/spend-cap", amount=None)[1] | {"held": ""} == {
         "cap": None, "used": "0", "held": "", "currency": "JPY", "refuses": True,
     }  # fmt: skip

@@ -14,8 +14,8 @@ from apps.billing.models import Invoice
 from apps.compilation.models import CompileJob, Program
 from apps.dispatch.models import FINAL, JobState
 from apps.dispatch.selectors import jobs_of
-from apps.ledger.selectors import spending
-from apps.pricing.selectors import book_in_force, document_of
+from apps.ledger.selectors import Spending, spending_of_all
+from apps.pricing.selectors import book_in_force
 from apps.registry.models import Model
 from apps.registry.selectors import models_list
 from apps.sales.selectors import contracts_of, contracts_open, quotes_of
@@ -55,14 +55,13 @@ def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _spending(organisation: Organisation, now: datetime) -> dict[str, Any] | None:
-    """Used and held this month, in the currency of the price book in force; None while nothing is priced."""
+def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
+    """Used and held this month, first in the currency of the price book in force; nothing while nothing is priced."""
     try:
-        book = document_of(book_in_force(at=now))
+        book = book_in_force(at=now)
     except Problem:
-        return None
-    found = spending(organisation_id=organisation.pk, currency=book.currency.code, now=now)
-    return {"used": found.used, "held": found.held, "currency": found.currency}
+        return []
+    return spending_of_all(organisation_id=organisation.pk, first=book.currency, now=now)
 
 
 def _recent_models(organisation: Organisation) -> list[Model]:
