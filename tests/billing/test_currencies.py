@@ -13,11 +13,14 @@ from uuid import uuid4
 import pytest
 from django.core import mail
 from django.test import Client
+from hypothesis import given
+from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
 from apps.billing.budgets.services import budget_create
+from apps.billing.customers.forms import GrantForm
 from apps.billing.drafting import currencies_open
 from apps.billing.mails import invoice_mail
 from apps.billing.models import Invoice
@@ -26,6 +29,7 @@ from apps.billing.services import invoice_issue, invoices_issue_month
 from apps.figures import NARROW_SPACE
 from apps.ledger.models import Cap, OutboxRow
 from apps.ledger.services import CapMissing, hold_place
+from apps.pricing.rating import Currency
 from apps.pricing.services import pricebook_publish
 from apps.sales.models import Contract
 from apps.sales.services import quote_accept, quote_create
@@ -61,7 +65,12 @@ def priced(code: str, exponent: int, price: str, version: int = 1) -> Callable[[
 def bought(cast: Cast, market: Market, executions: int, now: datetime) -> Contract:
     program = market.program(cast.organisation, cast.engineer)
     quote = quote_create(
-        organisation=cast.organisation, lines=[(program, executions)], klass="standard", pool=market.lpu, actor=None, now=now
+        organisation=cast.organisation,
+        lines=[(program, executions)],
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
+        now=now,
     )
     return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=now)
 
@@ -162,7 +171,9 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
     assert sent(api, "put", "/api/v1/spend-cap", amount="100.50", currency="EUR")[1]["currency"] == "EUR"
     answer = api.get("/api/v1/spend-cap").json()
     assert answer == {"cap": None, "used": "0", "held": "0", "currency": "JPY", "refuses": True}
-    with pytest.raises(CapMissing, match=r"priced in JPY\. Let an owner or a billing person set a cap in JPY at /portal/caps"):
+    with pytest.raises(
+        CapMissing, match=r"priced in JPY\. Let an owner or a billing person set a cap in JPY at /portal/caps"
+    ):
         bought(cast, market, MILLION, SUMMER)
     quote = quote_create(
         organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), MILLION)], klass="standard",
@@ -172,7 +183,9 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
     for page in (browser.get(f"/quotes/{quote.pk}/accept"), browser.post(f"/quotes/{quote.pk}/accept")):
         assert "/portal/caps?currency=JPY" in page.content.decode()
     assert Contract.objects.count() == 0
-    assert browser.post("/portal/caps", {"scope": "organisation", "amount": "563", "currency": "JPY"}).status_code == 302
+    assert (
+        browser.post("/portal/caps", {"scope": "organisation", "amount": "563", "currency": "JPY"}).status_code == 302
+    )
     page = browser.post(f"/quotes/{quote.pk}/accept").content.decode()
     assert "of this month&#x27;s cap of JPY\u202f563 only JPY\u202f563 is left" in page
     assert sent(api, "put", "/api/v1/spend-cap", amount="564")[1]["cap"] == "564"
@@ -235,3 +248,22 @@ def test_a_budget_in_yen_is_told_of_in_yen(cast: Cast) -> None:
     assert letters
     assert all(f"Of the budget of JPY{NARROW_SPACE}564 for" in one for one in letters)
     assert all(f"Used so far: JPY{NARROW_SPACE}563.2." in one for one in letters)
+
+
+@given(st.sampled_from(["JPY", "EUR", "KWD", None]), st.integers(0, 10**9), st.integers(0, 4))
+def test_a_form_reads_its_amounts_in_the_currency_that_is_chosen(chosen: str | None, digits: int, places: int) -> None:
+    """Without a choice in the first that is offered."""
+    known = {"KWD": 3, "JPY": 0, "EUR": 2}
+    amount = Decimal(digits).scaleb(-places)
+    told = {"amount": f"{amount:,f}", "reason": "a try", "key": str(uuid4()), "currency": chosen or ""}
+    form = GrantForm(told, currencies=[Currency(code, exponent) for code, exponent in known.items()])
+    if places <= known[chosen or "KWD"]:
+        assert form.is_valid(), form.errors
+        assert (form.cleaned_data["amount"], form.chosen.code) == (amount, chosen or "KWD")
+    else:
+        assert f"{chosen or 'KWD'} has" in form.errors["amount"][0]
+
+
+def test_a_form_refuses_a_currency_that_is_not_offered() -> None:
+    told = {"amount": "1", "reason": "a try", "key": str(uuid4()), "currency": "USD"}
+    assert "currency" in GrantForm(told, currencies=[Currency("EUR", 2)]).errors
