@@ -14,8 +14,9 @@ from math import prod
 from compiler.ir.access import Access
 from compiler.ir.expr import FREE, Expr, Step
 from compiler.ir.graph import Compute, Graph, Node, Operand, readers_of
-from compiler.ir.terms import arg, expression, term_of
+from compiler.ir.terms import Term, arg, expression, term_of
 from compiler.ir.types import TensorType
+from compiler.numerics.scalar import may_widen
 from compiler.passes.clean import dead_code
 from compiler.passes.fuse import MAX_EXTRA, MAX_STREAMS, deduplicated, into
 
@@ -94,7 +95,7 @@ def _apart(node: Compute) -> list[Compute] | None:
         return None
     *before, last = node.post.steps
     added = [at for at in last.args if before[at].op == "arg" and int(before[at].imm or 0) >= 0] if before else []
-    if last.op != "add" or len(added) != 1 or before[added[0]].dtype != last.dtype:
+    if last.op != "add" or len(added) != 1 or not may_widen(before[added[0]].dtype.numpy, last.dtype.numpy):
         return None
     position = int(before[added[0]].imm or 0)
     rest = next(at for at in last.args if at != added[0])
@@ -115,7 +116,8 @@ def _apart(node: Compute) -> list[Compute] | None:
         Operand(residual.value, Access(residual.access.offset, matrix), residual.fill),
     )
     kinds = (before[rest].dtype, before[added[0]].dtype)
-    total = arg(0, kinds[0]) + arg(1, kinds[1]) if last.args[0] == rest else arg(1, kinds[1]) + arg(0, kinds[0])
+    pair = (arg(0, kinds[0]), arg(1, kinds[1]))
+    total = Term("add", pair if last.args[0] == rest else pair[::-1], last.dtype)
     return [
         first,
         Compute(

@@ -26,6 +26,7 @@ from compiler.precision.plan import (
     integer_plan,
     is_float_contraction,
 )
+from compiler.precision.reciprocals import of_rows
 from compiler.precision.rewrite import Rewriter
 
 SELDOM = 256  # products of an element, for which finding its row's scale and rounding it is not worth it
@@ -48,7 +49,7 @@ def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
     made = Rewriter(graph, plan).run()
     metadata = {**made.metadata, "wire": wire(graph, plan)}
-    for step in (dead_code, fold_views, merge_equal, again):
+    for step in (dead_code, fold_views, merge_equal, again, of_rows):
         made = step(made)
     counts = Counter(plan.modes.get(n.output, FLOAT) for n in graph.nodes if is_float_contraction(n))
     return Converted(replace(made, metadata=metadata), dict(sorted(counts.items())))

@@ -2,14 +2,20 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
+import compiler
+from compiler.ir.graph import Compute
+from compiler.ir.interpreter import run
 from compiler.ir.terms import arg, const, expression
 from compiler.ir.types import DType
+from compiler.ir.verifier import verify
 from compiler.numerics.scalar import evaluate
+from compiler.passes import optimise
 from compiler.precision.encoding import steps
-from compiler.precision.reciprocals import without_divisions
+from compiler.precision.reciprocals import of_rows, without_divisions
 
 X = arg(-1, DType.F32)
 
@@ -61,3 +67,53 @@ def test_values_stay_within_rounding(x, divisor):
 )
 def test_what_decides_and_what_has_no_ordinary_reciprocal_is_divided(term):
     assert without_divisions(term) is term
+
+
+def softmax(rows, columns, also=()):
+    """A softmax of an input, as the frontend makes it; ``also``: operators that read the sums or the exponentials too."""
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["largest"], axes=[1], keepdims=1),
+        helper.make_node("Sub", ["x", "largest"], ["below"]),
+        helper.make_node("Exp", ["below"], ["exp"]),
+        helper.make_node("ReduceSum", ["exp", "axis"], ["sum"], keepdims=1),
+        helper.make_node("Div", ["exp", "sum"], ["y"]),
+        *also,
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, columns])
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", *(o.output[0] for o in also))]
+    axis = numpy_helper.from_array(np.array([1], np.int64), "axis")
+    graph = helper.make_graph(nodes, "softmax", [x], outputs, [axis])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return optimise(compiler.load(made.SerializeToString()))
+
+
+def divisions(graph):
+    """Elements that are divided."""
+    return sum(
+        n.points for n in graph.nodes if isinstance(n, Compute)
+        for e in (n.expr, n.post) if e for s in e.steps if s.op == "div"
+    )  # fmt: skip
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.integers(8, 40), st.integers(0, 1 << 20))
+def test_softmax_divides_once_a_row(rows, columns, seed):
+    graph = softmax(rows, columns)
+    made = verify(of_rows(graph))
+    assert (divisions(graph), divisions(made)) == (rows * columns, rows)
+    fed = {"x": np.random.default_rng(seed).uniform(-30, 30, (rows, columns)).astype(np.float32)}
+    want, got = run(graph, fed, {})["y"], run(made, fed, {})["y"]
+    assert np.allclose(got, want, rtol=3e-7, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    "also", [helper.make_node("Add", ["exp", "sum"], ["z"]), helper.make_node("Div", ["sum", "exp"], ["z"])]
+)
+def test_sums_that_are_read_otherwise_stay_sums(also):
+    graph = softmax(3, 9, [also])
+    assert of_rows(graph) == graph
+
+
+def test_few_elements_of_a_row_are_divided():
+    graph = softmax(3, 4)
+    assert of_rows(graph) == graph
