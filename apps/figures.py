@@ -157,7 +157,7 @@ def decimal(value: Decimal | int | str | None) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def money_format(amount: Decimal | int | str | None, currency: Currency = "EUR") -> str:
+def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
     """An amount rounded to its currency's smallest unit, for reading: € 1,234.50, JPY 1,234, KWD 1.500.
 
     An unknown price is "not priced", never nought. A positive amount that would round to nought is shown with its first
@@ -173,7 +173,7 @@ def money_format(amount: Decimal | int | str | None, currency: Currency = "EUR")
     return _with_currency(f"{rounded:,f}", code)
 
 
-def price_format(amount: Decimal | int | str | None, currency: Currency = "EUR") -> str:
+def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
     """A price of one thing: the currency's places, and as many more as three significant digits need (€ 0.0142)."""
     number = decimal(amount)
     if number is None:
@@ -182,7 +182,7 @@ def price_format(amount: Decimal | int | str | None, currency: Currency = "EUR")
     return _with_currency(f"{_rounded(number, max(places, 2 - number.adjusted()) if number else places):,f}", code)
 
 
-def money_exact_format(amount: Decimal | int | str | None, currency: Currency = "EUR") -> str:
+def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -> str:
     """Every digit of an amount, without trailing noughts beyond its currency's places."""
     number = decimal(amount)
     if number is None:

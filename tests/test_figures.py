@@ -53,7 +53,7 @@ def test_a_duration_takes_the_unit_that_fits(seconds: figures.Number | timedelta
     ],
 )
 def test_an_amount_is_rounded_for_reading_but_never_to_nought(amount: Decimal | str, text: str) -> None:
-    assert figures.money_format(amount).replace(SPACE, " ") == text
+    assert figures.money_format(amount, "EUR").replace(SPACE, " ") == text
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_amount_is_rounded_for_reading_but_never_to_nought(amount: Decimal | 
     [("0.014237", "€ 0.0142"), ("12.345", "€ 12.34"), ("0", "€ 0.00"), ("0.5", "€ 0.500"), (None, "not priced")],
 )
 def test_a_price_keeps_three_significant_digits(amount: str | None, text: str) -> None:
-    assert figures.price_format(amount).replace(SPACE, " ") == text
+    assert figures.price_format(amount, "EUR").replace(SPACE, " ") == text
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_currencies_are_those_of_iso_4217() -> None:
 
 
 def test_an_unknown_price_is_not_nought() -> None:
-    assert figures.money_format(None) == "not priced"
-    assert figures.money_exact_format(None) == "not priced"
+    assert figures.money_format(None, "EUR") == "not priced"
+    assert figures.money_exact_format(None, "EUR") == "not priced"
 
 
 def test_a_float_is_no_amount() -> None:
@@ -113,7 +113,7 @@ def test_a_float_is_no_amount() -> None:
 
 @given(st.decimals(min_value=Decimal("-1e20"), max_value=Decimal("1e20"), allow_nan=False, allow_infinity=False, places=25))
 def test_the_exact_amount_reads_back_equal(amount: Decimal) -> None:
-    written = figures.money_exact_format(amount).replace(SPACE, "").replace("€", "").replace(",", "")
+    written = figures.money_exact_format(amount, "EUR").replace(SPACE, "").replace("€", "").replace(",", "")
     assert Decimal(written) == amount
 
 

@@ -47,22 +47,22 @@ def percent(share: figures.Number | None, places: int = 1) -> str:
 
 
 @register.filter
-def money(amount: Decimal | int | str | None, currency: figures.Currency = "EUR") -> SafeString:
+def money(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
     """{{ quote.net|money:quote.currency }}: to the currency's smallest unit, the exact amount as the title."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.money_format(amount, currency))
 
 
 @register.filter
-def price(amount: Decimal | int | str | None, currency: figures.Currency = "EUR") -> SafeString:
+def price(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
     """{{ price|price:currency }}: the price of one thing, with three significant digits and the exact one as title."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
 
 
 @register.filter
-def money_exact(amount: Decimal | int | str | None, currency: figures.Currency = "EUR") -> SafeString:
-    """{{ line.amount|money_exact }}: every digit."""
+def money_exact(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
+    """{{ line.amount|money_exact:currency }}: every digit."""
     return format_html('<span class="money">{}</span>', figures.money_exact_format(amount, currency))
 
 
