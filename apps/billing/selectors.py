@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -34,6 +35,11 @@ class Month:
     updated_at: datetime | None
 
     @property
+    def is_empty(self) -> bool:
+        """Nothing was used lately, nothing is set aside, nothing waits for an invoice."""
+        return not any((self.used, self.held, self.last_month, self.uninvoiced))
+
+    @property
     def committed(self) -> Decimal:
         """Used and set aside: what counts against the cap."""
         return exact_sum([self.used, self.held])
@@ -47,7 +53,7 @@ class Month:
 
 
 def month_so_far(*, organisation: Organisation, currency: str, now: datetime) -> Month:
-    """The headline of the portal."""
+    """The headline of the portal in one currency."""
     start, end = month_of(now)
     spent = spending(organisation_id=organisation.id, currency=currency, now=now)
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency)
@@ -67,6 +73,12 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
         uninvoiced=uninvoiced or Decimal(0),
         updated_at=rows.aggregate(at=Max("created_at"))["at"],
     )
+
+
+def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
+    """The first currency's, then those of the others in which there is something: never a sum across currencies."""
+    found = [month_so_far(organisation=organisation, currency=code, now=now) for code in currencies]
+    return [*found[:1], *(month for month in found[1:] if not month.is_empty)]
 
 
 def _microseconds(span: timedelta) -> int:

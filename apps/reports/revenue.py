@@ -94,6 +94,15 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
     return Revenue(start, end, until, currency, parts, _whole(parts["pool"], time))
 
 
+def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
+    """The report of every currency in which something was used in the month, after that in `first`: money of two
+    currencies is never added. Device time is the same in each; its cost is what is stated in that currency."""
+    start, end = month_of(month)
+    rows = UsageRow.objects.filter(created_at__gte=start, created_at__lt=end).order_by()
+    others = set(rows.values_list("currency", flat=True).distinct()) - {first}
+    return [revenue(month=month, currency=code, now=now) for code in (first, *sorted(others))]
+
+
 _Income = dict[str, tuple[int, Decimal]]
 
 

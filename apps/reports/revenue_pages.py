@@ -6,6 +6,7 @@ import csv
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -17,11 +18,12 @@ from ninja import Router, Schema
 from apps.accounts.access import platform_admin_required
 from apps.accounts.auth import requires
 from apps.accounts.roles import Scope
+from apps.pricing.amounts import Code, currency_chosen
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force
 from apps.reports.costs import MICROSECOND, rounded
-from apps.reports.revenue import GROUPS, Part, Revenue, revenue
+from apps.reports.revenue import GROUPS, Part, Revenue, revenue, revenues
 
 router = Router(tags=["capacity"])
 
@@ -41,7 +43,15 @@ class PartOut(Schema):
     unknown: str
 
 
+class InCurrencyOut(PartOut):
+    """The whole of the month in one currency."""
+
+    currency: str
+
+
 class RevenueOut(Schema):
+    """In `currency` but for `by_currency`, which has the whole of the month in each; none is ever added to another."""
+
     month: date
     until: datetime
     currency: str
@@ -49,29 +59,36 @@ class RevenueOut(Schema):
     by_pool: list[PartOut]
     by_class: list[PartOut]
     by_customer: list[PartOut]
+    by_currency: list[InCurrencyOut]
 
 
 @router.get(
     "/revenue", auth=requires(Scope.ADMIN), response=RevenueOut, operation_id="revenue",
     summary="Revenue and margin of a month",
 )  # fmt: skip
-def revenue_get(request: HttpRequest, month: date | None = None) -> dict[str, Any]:
-    """Any day of the month (UTC), this month unless stated. Device time counts up to `until`: the month's end, or now."""
-    report = report_of(month)
+def revenue_get(request: HttpRequest, month: date | None = None, currency: Code | None = None) -> dict[str, Any]:
+    """Any day of the month (UTC), this month unless stated; the currency of the price book in force unless stated. Device
+    time counts up to `until`: the month's end, or now."""
+    chosen = currency_chosen(currency, now=timezone.now()).code
+    reports = reports_of(month)
+    report = next((one for one in reports if one.currency == chosen), None) or report_in(chosen, month)
     by = {f"by_{group}": [_part(part) for part in report.parts[group]] for group in GROUPS}
     start = {"month": report.start.date(), "until": report.until, "currency": report.currency}
-    return {**start, "whole": _part(report.whole), **by}
+    every = [{"currency": one.currency, **_part(one.whole)} for one in reports]
+    return {**start, "whole": _part(report.whole), **by, "by_currency": every}
 
 
 @require_GET
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
-    """`?month=2026-11`, this one unless stated; `&format=csv` is the file."""
-    report = report_of(month_read(request.GET.get("month", "")))
+    """`?month=2026-11`, this one unless stated; `&currency=KWD`; `&format=csv` is the file, in every currency."""
+    reports = reports_of(month_read(request.GET.get("month", "")))
     if request.GET.get("format") == "csv":
-        return _file(report)
+        return _file(reports)
+    report = next((one for one in reports if one.currency == request.GET.get("currency")), reports[0])
     context = {
         "report": report,
+        "reports": reports,
         "groups": [(group, report.parts[group]) for group in GROUPS[1:]],
         "books": PriceBook.objects.order_by("version"),
         "idle": report.whole.idle,
@@ -80,10 +97,17 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
     return render(request, "reports/revenue.html", context)
 
 
-def report_of(month: date | None) -> Revenue:
-    """The report of the month of a day, of this month without one."""
+def reports_of(month: date | None) -> list[Revenue]:
+    """The reports of the month of a day, of this month without one: in the currency of the price book in force, then in
+    every other one in which something was used."""
     now = timezone.now()
-    return revenue(month=month_instant(month, now), currency=book_in_force(at=now).currency, now=now)
+    return revenues(month=month_instant(month, now), first=book_in_force(at=now).currency, now=now)
+
+
+def report_in(currency: str, month: date | None) -> Revenue:
+    """The report in one currency, whether anything was used in it or not."""
+    now = timezone.now()
+    return revenue(month=month_instant(month, now), currency=currency, now=now)
 
 
 def month_instant(month: date | None, now: datetime) -> datetime:
@@ -135,12 +159,13 @@ def _text(amount: Fraction | Decimal | None) -> str | None:
     return None if exact is None else decimal_text(exact)
 
 
-def _file(report: Revenue) -> HttpResponse:
+def _file(reports: list[Revenue]) -> HttpResponse:
+    """Every part in every currency; each row says which."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="takt-revenue-{report.start:%Y-%m}.csv"'
+    response["Content-Disposition"] = f'attachment; filename="takt-revenue-{reports[0].start:%Y-%m}.csv"'
     writer = csv.writer(response)
-    writer.writerow(["by", *_part(report.whole), "currency"])
-    for group in GROUPS:
+    writer.writerow(["by", *_part(reports[0].whole), "currency"])
+    for report, group in product(reports, GROUPS):
         for part in report.parts[group]:
             name = f"'{part.name}" if part.name[:1] in "=+-@\t\r" else part.name
             writer.writerow([group, name, *list(_part(part).values())[1:], report.currency])

@@ -35,7 +35,7 @@ def test_a_credit_is_granted_once_however_often_the_form_is_sent(cast: Cast, mar
     for _ in range(2):
         assert client.post(place, sent).status_code == 302
     assert CreditGrant.objects.get().amount == Decimal("12.5")
-    assert "How the credits are used up" in _text(client, place)
+    assert "How the credits in EUR are used up" in _text(client, place)
     for wrong in (
         {"amount": "0"}, {"amount": "1.234"}, {"amount": "1e9"}, {"reason": " "}, {"expires": "2020-01-01"},
         {"expires": "9999-12-31"}, {"key": "x"}, {"amount": "13.00"},
@@ -115,7 +115,7 @@ def test_a_balance_is_given_back_by_page_and_api_once_each(cast: Cast, as_user: 
         )
         assert (answer.status_code, answer.json()["balance"]) == (201, "0.25")
     refused = client.post("/api/v1/refunds", {**body, "amount": "0.26"}, content_type="application/json")
-    assert (refused.status_code, refused.json()["detail"][:23]) == (409, "The balance is 0.25 EUR")
+    assert (refused.status_code, refused.json()["detail"][:22]) == (409, "The balance is €\u202f0.25;")
     assert reconcile_all(cast.organisation).differences == []
 
 

@@ -154,7 +154,7 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
     assert [step.left for step in steps] == [Decimal(10), Decimal("4.368")]
     page = _text(client, "/portal")
     for said in (
-        "100 % of the budget for the whole organisation is used", "How the credits are used up", f"invoice {invoice.number}",
+        "100 % of the budget for the whole organisation is used", "credits in EUR are used up", f"invoice {invoice.number}",
         "Granted: Welcome", "Measured, billable, excluded", "used up in full", "audit log", "As of",
     ):  # fmt: skip
         assert said in page, said

@@ -223,7 +223,7 @@ def credit_customer(visit: Watched, name: str, *, amount: str) -> tuple[str, str
     page.get_by_label("Credit", exact=True).fill(amount)
     page.get_by_label("Why").fill("A month to try it")
     page.get_by_role("button", name="Grant the credit").dblclick()
-    expect(page.get_by_text("How the credits are used up").first).to_be_visible()
+    expect(page.get_by_text("How the credits in EUR are used up").first).to_be_visible()
     page.locator("a[href*='/customers/invoices/']").first.click()
     page.wait_for_url(re.compile(r"/customers/invoices/"))
     return customer, path_of(page)

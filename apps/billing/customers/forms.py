@@ -64,6 +64,13 @@ class GrantForm(OnceForm):
         return day
 
 
+class CreditEndForm(forms.Form):
+    """That a credit was a mistake."""
+
+    credit = forms.UUIDField(widget=forms.HiddenInput)
+    reason = ReasonField(help_text="Shown to the customer.")
+
+
 class RefundForm(OnceForm):
     """Money of the balance that goes back."""
 

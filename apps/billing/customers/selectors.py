@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
 
 from apps.accounts.models import Organisation
 from apps.billing.models import WAITING, CreditGrant, CreditUse, Invoice
+from apps.ledger.models import AccountKind
+from apps.ledger.selectors import balances
 from apps.pricing.rating.decimals import subtract
+
+
+class Money(NamedTuple):
+    """What a customer has to do with one currency: invoices, what of them is open, what is left of credits."""
+
+    currency: str
+    invoices: int
+    open: Decimal
+    credit: Decimal
 
 
 @dataclass(frozen=True)
 class Customer:
-    """An organisation, what it still has to pay, and what is left of its credits."""
+    """An organisation, and its money in each currency that it was invoiced or credited in."""
 
     organisation: Organisation
-    invoices: int
-    open: Decimal
-    credit: Decimal
+    money: list[Money] = field(default_factory=list)
 
 
 def organisations_found(words: str) -> QuerySet[Organisation]:
@@ -27,23 +39,31 @@ def organisations_found(words: str) -> QuerySet[Organisation]:
     return Organisation.objects.filter(name__icontains=words.strip()).order_by("name", "pk")
 
 
-def customers_of(organisations: list[Organisation], *, currency: str) -> list[Customer]:
-    """Those organisations with their sums, in a fixed number of queries."""
-    invoices = Invoice.objects.filter(organisation__in=organisations, currency=currency).order_by()
-    waiting = invoices.filter(state__in=WAITING)
-    count = {row["organisation"]: row["n"] for row in invoices.values("organisation").annotate(n=Count("pk"))}
-    open_sums = {row["organisation"]: row["s"] for row in waiting.values("organisation").annotate(s=Sum("open"))}
-    grants = CreditGrant.objects.filter(organisation__in=organisations, currency=currency).order_by()
-    granted = {row["organisation"]: row["s"] for row in grants.values("organisation").annotate(s=Sum("amount"))}
+_Sums = dict[tuple[UUID, str], Any]
+
+
+def customers_of(organisations: list[Organisation]) -> list[Customer]:
+    """Those organisations with their sums, each currency by itself, in a fixed number of queries."""
+    invoices = Invoice.objects.filter(organisation__in=organisations).order_by()
+    grants = CreditGrant.objects.filter(organisation__in=organisations).order_by()
     uses = CreditUse.objects.filter(grant__in=grants).order_by()
-    used = {
-        row["grant__organisation"]: row["s"] for row in uses.values("grant__organisation").annotate(s=Sum("amount"))
-    }
-    nothing = Decimal(0)
-    return [
-        Customer(
-            one, count.get(one.pk, 0), open_sums.get(one.pk, nothing),
-            subtract(granted.get(one.pk, nothing), used.get(one.pk, nothing)),
-        )
-        for one in organisations
-    ]  # fmt: skip
+    by = ("organisation", "currency")
+    count = _sums(invoices.values_list(*by).annotate(n=Count("pk")))
+    still = _sums(invoices.filter(state__in=WAITING).values_list(*by).annotate(s=Sum("open")))
+    granted = _sums(grants.values_list(*by).annotate(s=Sum("amount")))
+    used = _sums(uses.values_list("grant__organisation", "grant__currency").annotate(s=Sum("amount")))
+    nothing, found = Decimal(0), {one.pk: Customer(one) for one in organisations}
+    for key in sorted(count.keys() | granted.keys(), key=str):
+        left = subtract(granted.get(key, nothing), used.get(key, nothing))
+        found[key[0]].money.append(Money(key[1], count.get(key, 0), still.get(key, nothing), left))
+    return list(found.values())
+
+
+def _sums(rows: Iterable[tuple[UUID, str, Any]]) -> _Sums:
+    return {(organisation, currency): value for organisation, currency, value in rows}
+
+
+def balances_prepaid(organisation: Organisation) -> list[tuple[str, Decimal]]:
+    """What the customer paid, or was credited, beyond what was due, in every currency in which that is something."""
+    found = sorted(balances(organisation.id).items())
+    return [(code, -amount) for (kind, code), amount in found if kind == AccountKind.PREPAID.value and amount]

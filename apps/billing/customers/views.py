@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -16,31 +17,25 @@ from apps.accounts.access import platform_admin_check
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.billing import services
-from apps.billing.adjusting import credits_of
-from apps.billing.customers.forms import CreditNoteForm, EndForm, GrantForm, RefundForm, TaxForm
-from apps.billing.customers.selectors import customers_of, organisations_found
+from apps.billing.adjusting import credits_left
+from apps.billing.customers.forms import CreditEndForm, CreditNoteForm, EndForm, GrantForm, RefundForm, TaxForm
+from apps.billing.customers.selectors import balances_prepaid, customers_of, organisations_found
 from apps.billing.customers.services import tax_set
-from apps.billing.models import BillingProfile, Invoice
-from apps.billing.portal.selectors import burn_down
-from apps.billing.portal.views import burn_chart
+from apps.billing.models import BillingProfile, CreditGrant, Invoice
+from apps.billing.portal.views import burn_charts
 from apps.billing.services.crediting import credit_lines
-from apps.billing.services.settling import balance_of
 from apps.pricing.amounts import currencies_offered
-from apps.pricing.selectors import book_in_force
 
 PER_PAGE = 25
 
 
 @require_GET
 def customer_list(request: HttpRequest) -> HttpResponse:
-    """Every organisation with what is open and what is left of its credits; `?q=` finds by name."""
+    """Every organisation with what is open and what is left of its credits, in each currency; `?q=` finds by name."""
     platform_admin_check(request)
-    words, currency = request.GET.get("q", "")[:200].replace("\x00", ""), book_in_force(at=timezone.now()).currency
+    words = request.GET.get("q", "")[:200].replace("\x00", "")
     page = Paginator(organisations_found(words), PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "page": page, "customers": customers_of(list(page.object_list), currency=currency), "currency": currency,
-        "words": words,
-    }  # fmt: skip
+    context = {"page": page, "customers": customers_of(list(page.object_list)), "words": words}
     return render(request, "billing/customers/list.html", context)
 
 
@@ -54,50 +49,69 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
         organisation=organisation
     )
-    currency, form = book_in_force(at=now).currency, request.POST.get("form", "")
-    offered = currencies_offered(now=now)
-    grant_form = GrantForm(request.POST if form == "grant" else None, currencies=offered)
-    tax_form = TaxForm(request.POST) if form == "tax" else TaxForm.of(profile)
-    refund_form = RefundForm(request.POST if form == "refund" else None, currencies=offered)
-    given: dict[str, Any] = {"organisation": organisation, "actor": principal.user, "now": now}
-    try:
-        if form == "grant" and grant_form.is_valid():
-            services.grant_create(
-                amount=grant_form.cleaned_data["amount"], currency=grant_form.chosen.code,
-                reason=grant_form.cleaned_data["reason"],
-                expires_at=grant_form.expires_at(), idempotency_key=f"page:{grant_form.cleaned_data['key']}", **given,
-            )  # fmt: skip
-            messages.success(request, "The credit is granted; the next invoices are less by it.")
+    sent, offered = request.POST.get("form", ""), currencies_offered(now=now)
+    data = {name: request.POST if sent == name else None for name in ACTS}
+    shown: dict[str, Any] = {
+        "grant": GrantForm(data["grant"], currencies=offered, auto_id="grant_%s"),
+        "end": CreditEndForm(data["end"]),
+        "tax": TaxForm(data["tax"]) if data["tax"] else TaxForm.of(profile),
+        "refund": RefundForm(data["refund"], currencies=offered, auto_id="refund_%s"),
+    }
+    if sent in shown and shown[sent].is_valid():
+        try:
+            messages.success(
+                request, ACTS[sent](shown[sent], {"organisation": organisation, "actor": principal.user, "now": now})
+            )
             return redirect("billing:customer", pk=pk)
-        if form == "tax" and tax_form.is_valid():
-            told = tax_form.cleaned_data
-            tax_set(scheme=told["tax_scheme"], rate=told["tax_percent"], payment_days=told["payment_days"], **given)
-            messages.success(request, "The next invoice is taxed so.")
-            return redirect("billing:customer", pk=pk)
-        if form == "refund" and refund_form.is_valid():
-            _refund(refund_form, given)
-            messages.success(request, "It is posted: the balance is less by what went back.")
-            return redirect("billing:customer", pk=pk)
-    except Problem as refusal:
-        {"grant": grant_form, "refund": refund_form}.get(form, tax_form).add_error(None, refusal.detail)
-    burn = burn_down(organisation, currency=currency)
+        except Problem as refusal:
+            shown[sent].add_error(None, refusal.detail)
     context = {
-        "customer": organisation, "profile": profile, "currency": currency, "now": now, "grant_form": grant_form,
-        "tax_form": tax_form, "refund_form": refund_form, "credits": credits_of(organisation, currency=currency), "burn": burn,
-        "burn_chart": burn_chart(burn, currency, now), "balance": balance_of(organisation.id, currency),
+        "customer": organisation, "profile": profile, "now": now, "credits": credits_left(organisation),
+        "burns": burn_charts(organisation, now), "balances": balances_prepaid(organisation),
         "page": Paginator(Invoice.objects.filter(organisation=organisation), PER_PAGE).get_page(request.GET.get("page")),
-        "grant_body": {"organisation": str(pk), "amount": "10.00", "reason": "..."},
+        "grant_body": {"organisation": str(pk), "amount": "10", "reason": "..."},
+        **{f"{name}_form": form for name, form in shown.items()},
     }  # fmt: skip
-    failed = grant_form.errors or tax_form.errors or refund_form.errors
+    failed = any(form.errors for form in shown.values())
     return render(request, "billing/customers/detail.html", context, status=422 if failed else 200)
 
 
-def _refund(form: RefundForm, given: dict[str, Any]) -> None:
+def _grant(form: GrantForm, given: dict[str, Any]) -> str:
+    told = form.cleaned_data
+    services.grant_create(
+        amount=told["amount"], currency=form.chosen.code, reason=told["reason"], expires_at=form.expires_at(),
+        idempotency_key=f"page:{told['key']}", **given,
+    )  # fmt: skip
+    return "The credit is granted; the next invoices are less by it."
+
+
+def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
+    grant = CreditGrant.objects.filter(organisation=given["organisation"], pk=form.cleaned_data["credit"]).first()
+    if grant is None:
+        raise Problem(422, "No such credit", "This customer has no such credit.", kind="credit")
+    services.grant_end(grant_id=grant.pk, reason=form.cleaned_data["reason"], actor=given["actor"], now=given["now"])
+    return "What was left of the credit is ended; what invoices used of it stays used."
+
+
+def _tax(form: TaxForm, given: dict[str, Any]) -> str:
+    told = form.cleaned_data
+    tax_set(scheme=told["tax_scheme"], rate=told["tax_percent"], payment_days=told["payment_days"], **given)
+    return "The next invoice is taxed so."
+
+
+def _refund(form: RefundForm, given: dict[str, Any]) -> str:
     told = form.cleaned_data
     services.balance_refund(
         amount=told["amount"], currency=form.chosen.code, reference=told["reference"], idempotency_key=f"page:{told['key']}",
         **given,
     )  # fmt: skip
+    return "It is posted: the balance is less by what went back."
+
+
+# What each form of the page does; it answers with what to tell.
+ACTS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
+    "grant": _grant, "end": _credit_end, "tax": _tax, "refund": _refund,
+}  # fmt: skip
 
 
 @require_http_methods(["GET", "POST"])

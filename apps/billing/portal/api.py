@@ -42,10 +42,13 @@ class ExcludedOut(Schema):
 
 
 class UsageSummaryOut(Schema):
+    """In `currency`; `currencies` are all in which there may be something, each to be asked for by itself."""
+
     first: date
     last: date
     group: str
     currency: str
+    currencies: list[str]
     whole: UsagePartOut
     parts: list[UsagePartOut]
     days: list[DayOut]
@@ -67,9 +70,11 @@ def usage_summary(
     model: str = "",
     klass: str = "",
     key: str = "",
+    currency: str = "",
 ) -> dict[str, Any]:
     """Days are those of the organisation's time zone, the last thirty unless stated, at most 366; `key` is the id of an
-    API token, or `none` for what people submitted. Days without usage are left out."""
+    API token, or `none` for what people submitted; `currency` that of the price book in force unless stated. Days
+    without usage are left out."""
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
     form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
@@ -91,7 +96,8 @@ def usage_summary(
         if parts
     ]  # fmt: skip
     return {
-        "first": ask.first, "last": ask.last, "group": ask.group, "currency": ask.currency, "whole": _part(report.whole),
+        "first": ask.first, "last": ask.last, "group": ask.group, "currency": ask.currency,
+        "currencies": form.currencies, "whole": _part(report.whole),
         "parts": [_part(part) for part in report.parts], "days": days, "excluded": [one._asdict() for one in left_out],
     }  # fmt: skip
 

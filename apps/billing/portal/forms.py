@@ -12,6 +12,7 @@ from django.http import QueryDict
 
 from apps.accounts.models import ApiToken, Organisation
 from apps.billing.forms import AmountField, MoneyForm
+from apps.billing.portal.selectors import currencies_of
 from apps.billing.portal.usage import COLUMNS, NO_KEY, Ask
 from apps.ledger.models import UsageRow
 from apps.registry.models import Project
@@ -32,11 +33,12 @@ class UsageForm(forms.Form):
     model = forms.ChoiceField(label="Model", required=False)
     klass = forms.ChoiceField(label="Class", required=False)
     key = forms.ChoiceField(label="API token", required=False)
+    currency = forms.ChoiceField(label="Currency", required=False)
 
     def __init__(self, query: QueryDict, *, organisation: Organisation, currency: str, now: datetime) -> None:
         today = now.astimezone(ZoneInfo(organisation.time_zone)).date()
         self.default = Ask(first=today - timedelta(days=29), last=today, currency=currency)
-        told = {"first": str(self.default.first), "last": str(today), "group": "model"}
+        told = {"first": str(self.default.first), "last": str(today), "group": "model", "currency": currency}
         super().__init__({**told, **{name: query[name] for name in self.base_fields if query.get(name)}})
         used = UsageRow.objects.filter(organisation=organisation).order_by()
         projects = Project.objects.filter(organisation=organisation).order_by("name")
@@ -46,6 +48,8 @@ class UsageForm(forms.Form):
             "model", ((name, name) for name in sorted(set(used.values_list("model_name", flat=True).distinct())))
         )
         self._choose("klass", ((name, name) for name in sorted(set(used.values_list("klass", flat=True).distinct()))))
+        self.currencies = currencies_of(organisation, first=currency)
+        self.fields["currency"].choices = [(code, code) for code in self.currencies]  # type: ignore[attr-defined]
         self._choose("key", [("none", NO_KEY), *((str(one.pk), f"{one.name} ({one.prefix})") for one in keys)])
 
     def _choose(self, name: str, choices: Any) -> None:
@@ -69,7 +73,7 @@ class UsageForm(forms.Form):
         values = self.cleaned_data
         key = values["key"]
         return Ask(
-            first=values["first"], last=values["last"], currency=self.default.currency, group=values["group"],
+            first=values["first"], last=values["last"], currency=values["currency"], group=values["group"],
             project=UUID(values["project"]) if values["project"] else None, model=values["model"],
             klass=values["klass"], key=UUID(key) if key not in {"", "none"} else None, without_key=key == "none",
         )  # fmt: skip

@@ -15,7 +15,7 @@ from apps.accounts.models import Organisation
 from apps.billing.budgets.services import used_and_forecast
 from apps.billing.models import Budget, BudgetAlert, CreditGrant, CreditUse
 from apps.dispatch.models import Lease, LeaseState
-from apps.ledger.models import Cap
+from apps.ledger.models import Cap, Hold, Spend
 from apps.ledger.selectors import Spending, caps_of, month_of, spending
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
@@ -85,12 +85,30 @@ class BurnStep:
     left: Decimal
 
 
+class Burn(NamedTuple):
+    """How the credits of one currency are used up."""
+
+    currency: str
+    steps: list[BurnStep]
+
+    @property
+    def id(self) -> str:
+        """Of its chart in a page."""
+        return f"burn-{self.currency.lower()}"
+
+    @property
+    def data_id(self) -> str:
+        """Of what the chart draws."""
+        return f"{self.id}-data"
+
+
 class Promise(NamedTuple):
     """A commitment in force: its month around now, and what may still be bought at its factor."""
 
     month: Month
     promised: Decimal
     left: Decimal
+    currency: str
 
     @property
     def share(self) -> Fraction:
@@ -104,7 +122,20 @@ def promise_of(organisation: Organisation, *, now: datetime) -> Promise | None:
     if commitment is None:
         return None
     month = commitment_months(commitment, until=now + timedelta(microseconds=1))[-1]
-    return Promise(month, promised(commitment), commitment_left(commitment))
+    return Promise(month, promised(commitment), commitment_left(commitment), commitment.currency)
+
+
+def currencies_of(organisation: Organisation, *, first: str) -> list[str]:
+    """`first`, then every other currency in which the organisation used, set aside or was credited something."""
+    known = {
+        code
+        for model in (Spend, Hold, CreditGrant)
+        for code in model.objects.filter(organisation=organisation)
+        .order_by()
+        .values_list("currency", flat=True)
+        .distinct()
+    }
+    return [first, *sorted(known - {first})]
 
 
 def budget_rows(organisation: Organisation, *, now: datetime) -> list[BudgetRow]:
@@ -131,7 +162,11 @@ def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
 
 def _counted(organisation: Organisation, cap: Cap, now: datetime) -> Spending:
     spent = spending(
-        organisation_id=organisation.pk, currency=cap.currency, now=now, project_id=cap.project_id, token_id=cap.token_id
+        organisation_id=organisation.pk,
+        currency=cap.currency,
+        now=now,
+        project_id=cap.project_id,
+        token_id=cap.token_id,
     )
     if cap.project_id is None:
         return spent
@@ -167,13 +202,22 @@ def burn_down(organisation: Organisation, *, currency: str) -> list[BurnStep]:
         for one in CreditGrant.objects.filter(organisation=organisation, currency=currency)
     ]
     uses = CreditUse.objects.filter(grant__organisation=organisation, grant__currency=currency)
-    events += [(use.at, _use_words(use), use.amount.copy_negate()) for use in uses.select_related("grant__end", "invoice")]
+    events += [
+        (use.at, _use_words(use), use.amount.copy_negate()) for use in uses.select_related("grant__end", "invoice")
+    ]
     steps: list[BurnStep] = []
     left = Decimal(0)
     for at, what, change in sorted(events, key=lambda event: (event[0], event[1])):
         left = exact_sum([left, change])
         steps.append(BurnStep(at, what, change, left))
     return steps
+
+
+def burns(organisation: Organisation) -> list[Burn]:
+    """One for each currency in which there are credits."""
+    rows = CreditGrant.objects.filter(organisation=organisation).order_by("currency")
+    codes = rows.values_list("currency", flat=True).distinct()
+    return [Burn(code, burn_down(organisation, currency=code)) for code in codes]
 
 
 def _use_words(use: CreditUse) -> str:

@@ -101,7 +101,8 @@ class Report:
 def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocument) -> Report:
     """Every day asked for and every part of it; `book` tells which hours are which."""
     column = COLUMNS[ask.group]
-    rows = narrowed(organisation, ask).annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
+    rows = narrowed(organisation, ask).filter(currency=ask.currency)
+    rows = rows.annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
     if ask.group == "hours":
         rows = rows.annotate(hour=TruncHour("occurred_from", tzinfo=book.tariff.tzinfo))
     summed = rows.order_by().values("day", part=F(column)).annotate(
@@ -126,11 +127,9 @@ def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocumen
 
 
 def narrowed(organisation: Organisation, ask: Ask) -> QuerySet[UsageRow]:
-    """The usage rows asked for."""
+    """The usage rows asked for, in every currency."""
     start, end = ask.instants(organisation.time_zone)
-    rows = UsageRow.objects.filter(
-        organisation=organisation, created_at__gte=start, created_at__lt=end, currency=ask.currency
-    )
+    rows = UsageRow.objects.filter(organisation=organisation, created_at__gte=start, created_at__lt=end)
     chosen = {"project_id": ask.project, "model_name": ask.model, "klass": ask.klass, "token_id": ask.key}
     rows = rows.filter(**{name: value for name, value in chosen.items() if value})
     return rows.filter(token_id=None) if ask.without_key else rows

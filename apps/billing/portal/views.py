@@ -20,12 +20,12 @@ from apps.accounts.access import organisation_get, principal_get
 from apps.accounts.models import Organisation
 from apps.accounts.roles import MONEY
 from apps.billing import selectors
-from apps.billing.adjusting import credits_of
+from apps.billing.adjusting import credits_left
+from apps.billing.customers.selectors import balances_prepaid
 from apps.billing.portal import selectors as portal_selectors
 from apps.billing.portal.forms import GROUPS, ScopedCapForm, UsageForm
 from apps.billing.portal.usage import Ask, Report, names_of, narrowed, usage_report
 from apps.billing.services import cap_change
-from apps.billing.services.settling import balance_of
 from apps.ledger.selectors import day_roots
 from apps.pricing.amounts import currencies_offered
 from apps.pricing.models import PriceBook
@@ -53,31 +53,33 @@ def portal(request: HttpRequest) -> HttpResponse:
     """The month against budget and forecast, usage, quoted against actual, credits, invoices, prices in force."""
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
-    ask = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now).ask()
+    form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
+    ask = form.ask()
     report = usage_report(organisation=organisation, ask=ask, book=document_of(book))
     start, end = ask.instants(organisation.time_zone)
-    burn = portal_selectors.burn_down(organisation, currency=book.currency)
+    months = selectors.months_so_far(organisation=organisation, currencies=form.currencies, now=now)
     context = {
         "now": now,
-        "currency": book.currency,
-        "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
+        "currency": ask.currency,
+        "months": months,
+        "updated_at": newest(months),
+        "currencies": _links(request, "currency", {code: code for code in form.currencies}),
         "method": portal_selectors.FORECAST_METHOD,
         "alert": portal_selectors.alert_highest(organisation, now=now),
         "budgets": portal_selectors.budget_rows(organisation, now=now),
         "caps": portal_selectors.cap_rows(organisation, now=now),
         "report": report,
         "chart": chart_of(report),
-        "groups": _group_links(request, ask),
+        "groups": _links(request, "group", GROUPS),
         "group_shown": GROUPS[ask.group],
         "excluded": portal_selectors.excluded(organisation=organisation, start=start, end=end),
         "compared": _compared(organisation),
         "invoices": selectors.invoices_of(organisation)[:5],
         "roots": day_roots(organisation.id, now=now)[:3],
-        "credits": credits_of(organisation, currency=book.currency),
+        "credits": credits_left(organisation),
         "promise": portal_selectors.promise_of(organisation, now=now),
-        "burn": burn,
-        "burn_chart": burn_chart(burn, book.currency, now),
-        "balance": balance_of(organisation.id, book.currency),
+        "burns": burn_charts(organisation, now),
+        "balances": balances_prepaid(organisation),
         **_books(book, book_next(at=now)),
     }
     return render(request, "billing/portal.html", context)
@@ -94,13 +96,19 @@ def _books(book: PriceBook, following: PriceBook | None) -> dict[str, Any]:
     return {"book": book, "book_next": following, "differences": len(differences)}
 
 
-def _group_links(request: HttpRequest, ask: Ask) -> list[tuple[str, str]]:
+def _links(request: HttpRequest, name: str, choices: dict[str, str]) -> list[tuple[str, str]]:
+    """(address, label) of this page with each choice of one filter, the others as they are."""
     query = request.GET.copy()
     links = []
-    for name, label in GROUPS.items():
-        query["group"] = name
+    for value, label in choices.items():
+        query[name] = value
         links.append((f"?{query.urlencode()}", label))
     return links
+
+
+def newest(months: list[selectors.Month]) -> datetime | None:
+    """When usage was last recorded, in any currency."""
+    return max((month.updated_at for month in months if month.updated_at), default=None)
 
 
 def chart_of(report: Report) -> dict[str, Any]:
@@ -121,6 +129,11 @@ def burn_chart(steps: list[portal_selectors.BurnStep], currency: str, now: datet
     return {"unit": currency, "times": [at.isoformat() for at, _ in points], "series": series, "days": True}
 
 
+def burn_charts(organisation: Organisation, now: datetime) -> list[tuple[portal_selectors.Burn, dict[str, Any]]]:
+    """How the credits of each currency are used up, and what its chart draws."""
+    return [(one, burn_chart(one.steps, one.currency, now)) for one in portal_selectors.burns(organisation)]
+
+
 @require_GET
 def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """Usage by day and by what it was for; every filter stands in the address, `format=csv` is the file."""
@@ -129,15 +142,16 @@ def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
     ask = form.ask()
     if request.GET.get("format") == "csv" and form.is_valid():
-        return _file(organisation, ask, now_day=f"{ask.first}-{ask.last}")
+        return _file(organisation, ask, request.GET.get("currency", ""))
     report = usage_report(organisation=organisation, ask=ask, book=document_of(book))
     start, end = ask.instants(organisation.time_zone)
     query = request.GET.copy()
     query["format"] = "csv"
     context = {
-        "form": form, "report": report, "chart": chart_of(report), "group": GROUPS[ask.group], "currency": book.currency,
+        "form": form, "report": report, "chart": chart_of(report), "group": GROUPS[ask.group], "currency": ask.currency,
         "csv": query.urlencode(), "api_path": api_path(request), "zone": organisation.time_zone, "now": now,
-        "month": selectors.month_so_far(organisation=organisation, currency=book.currency, now=now),
+        "updated_at": newest(selectors.months_so_far(organisation=organisation, currencies=form.currencies, now=now)),
+        "others": [code for code in form.currencies if code != ask.currency],
         "excluded": portal_selectors.excluded(organisation=organisation, start=start, end=end),
     }  # fmt: skip
     return render(request, "billing/portal/usage.html", context)
@@ -150,27 +164,29 @@ def api_path(request: HttpRequest) -> str:
     return f"/api/v1/usage/summary?{query.urlencode()}".rstrip("?")
 
 
-def _file(organisation: Organisation, ask: Ask, *, now_day: str) -> StreamingHttpResponse:
+def _file(organisation: Organisation, ask: Ask, currency: str) -> StreamingHttpResponse:
+    """Every currency, or the one that was asked for; each row says which."""
     rows = csv.writer(Echo())
-    lines = (rows.writerow(row) for row in _file_rows(organisation, ask))
+    lines = (rows.writerow(row) for row in _file_rows(organisation, ask, currency))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="takt-usage-{now_day}.csv"'
+    response["Content-Disposition"] = f'attachment; filename="takt-usage-{ask.first}-{ask.last}.csv"'
     return response
 
 
-def _file_rows(organisation: Organisation, ask: Ask) -> Iterator[tuple[Any, ...]]:
-    """One row for each day, project, model, class and key; amounts exact."""
+def _file_rows(organisation: Organisation, ask: Ask, currency: str) -> Iterator[tuple[Any, ...]]:
+    """One row for each day, project, model, class, key and currency; amounts exact."""
     yield FILE_COLUMNS
     book = document_of(book_in_force(at=timezone.now()))
     project, key = (names_of(organisation, group, book) for group in ("project", "key"))
-    parts = ("day", "project_id", "model_name", "klass", "token_id")
-    rows = narrowed(organisation, ask).annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
+    parts = ("day", "project_id", "model_name", "klass", "token_id", "currency")
+    chosen = narrowed(organisation, ask).filter(**({"currency": currency} if currency else {}))
+    rows = chosen.annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
     summed = rows.order_by().values(*parts).annotate(
         q=Sum("quantity"), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
     ).order_by(*parts)  # fmt: skip
     for row in summed.iterator():
         names = (project(row["project_id"]), row["model_name"], row["klass"], key(row["token_id"]))
-        told = (row["q"], row["o"], row["b"], decimal_text(row["a"]), ask.currency)
+        told = (row["q"], row["o"], row["b"], decimal_text(row["a"]), row["currency"])
         yield (row["day"], *(text_cell(name) for name in names), *told)
 
 

@@ -53,10 +53,9 @@ def grant_create(
         raise Problem(422, "Not granted", "A credit has an amount, a reason and an end in the future.", kind="credit")
     most = Decimal(settings.CREDIT_LIMIT).scaleb(-places_of(currency))
     if kind == GrantKind.CREDIT and amount > most:
-        said = (
-            f"One credit is at most {money_format(most, currency)} (the setting CREDIT_LIMIT); grant less, or several."
-        )
-        raise Problem(422, "Too much for one credit", said, kind="credit")
+        limit = money_format(most, currency)
+        detail = f"One credit is at most {limit} (the setting CREDIT_LIMIT); grant less, or several."
+        raise Problem(422, "Too much for one credit", detail, kind="credit")
     chain_lock(organisation.id)
     known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
