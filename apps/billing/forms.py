@@ -44,10 +44,19 @@ class PriceField(AmountField):
         return price_typed(text)
 
 
+class CurrencyField(forms.ChoiceField):
+    """One of the currencies that are offered; the first where none is named."""
+
+    def clean(self, value: object) -> str:
+        """Its code."""
+        first = next(iter(self.choices), ("", ""))[0]
+        return str(super().clean(value or first))
+
+
 class MoneyForm(forms.Form):
     """A form with amounts in one of some currencies, the first unless another is chosen."""
 
-    currency = forms.ChoiceField(required=False, label="Currency")
+    currency = CurrencyField(label="Currency")
 
     def __init__(self, *values: Any, currencies: Sequence[Currency], **options: Any) -> None:
         super().__init__(*values, **options)
