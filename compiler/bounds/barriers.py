@@ -41,7 +41,8 @@ class Bodies:
         if not known:
             return 0
         heads, tails = [head for head, _, _ in known], [tail for _, tail, _ in known]
-        best, outside = max(map(add, heads, tails)), heads[-1] + max(tails)
+        best: int = max(map(add, heads, tails))
+        outside = heads[-1] + max(tails)
         paid = self.paid[:, [place for _, _, place in known]]
         for mixture in self._longest_first(paid):
             works = paid[mixture].tolist()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
 
 import numpy as np
 
 from compiler.bounds.barriers import Bodies, one_machine
 from compiler.bounds.demand import Demands
-from compiler.bounds.interval import PRICE, Prices, Table, best_prices, corner
+from compiler.bounds.interval import PRICE, SCALE, Prices, Table, best_prices, corner
 from compiler.bounds.recurrence import recurrence
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
@@ -21,6 +23,8 @@ from compiler.isa.timing import ceil_div
 WEIGHTS = SCHEDULED.index("weights")
 EARLY = (WEIGHTS, SCHEDULED.index("external"))  # what may be done before an operation's inputs exist
 ROUNDS = 5  # of doubling what a contraction would have to take elsewhere than on the planes
+CASES = 300  # operations of all the cases that are looked at, if they promise more than one part in WORTH
+WORTH = 50
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 Found = tuple[int, str]  # cycles, and in a few words what forces them
@@ -46,26 +50,48 @@ class Problem:
     nodes: list[Node]
     work: list[list[Work]]
     planes: frozenset[str] = frozenset()
+    elsewhere: frozenset[str] = frozenset()  # contractions that surely are on the vector units
 
     def on_planes_beyond(self, cycles: int) -> Problem:
         """The same for programs of fewer than ``cycles``: what would keep the vector units for as long runs on the planes."""
         most = cycles * self.machine.vector.instances
-        work, planes = [], set()
+        slow = [n.output for n, found in zip(self.nodes, self.work, strict=True) if _least_elsewhere(found) >= most]
+        return self.on(frozenset(slow))
+
+    def on(self, planes: frozenset[str], elsewhere: frozenset[str] = frozenset()) -> Problem:
+        """The same for programs that have these, too, on the planes, and those on the vector units."""
+        work = []
         for node, found in zip(self.nodes, self.work, strict=True):
-            kept = [form for form in found if "matrix" in form]
-            if kept and all("matrix" in form or form["vector"] >= most for form in found):
-                planes.add(node.output)
-                work.append(kept)
-            else:
-                work.append(found)
-        return Problem(self.graph, self.machine, self.ways, self.nodes, work, frozenset(planes))
+            kept = found
+            if node.output in planes:
+                kept = [form for form in found if "matrix" in form]
+            elif node.output in elsewhere:
+                kept = [form for form in found if "matrix" not in form]
+            work.append(kept)
+        return replace(self, work=work, planes=self.planes | planes, elsewhere=self.elsewhere | elsewhere)
+
+    def either(self, least: int) -> list[str]:
+        """Contractions that may be on either kind of unit and keep a vector unit for so many cycles: the longest first."""
+        both = [
+            (_least_elsewhere(found), n.output)
+            for n, found in zip(self.nodes, self.work, strict=True)
+            if n.output not in self.planes and any("matrix" in form for form in found)
+        ]
+        return [name for cycles, name in sorted(both, reverse=True) if least <= cycles < inf]
+
+
+def _least_elsewhere(found: Sequence[Work]) -> Fraction | float:
+    """Cycles of a vector unit for a contraction; without end where only planes can do it; none where planes cannot."""
+    if not any("matrix" in form for form in found):
+        return -1
+    return min((form["vector"] for form in found if "matrix" not in form), default=inf)
 
 
 def bounds(graph: Graph, machine: Machine) -> Bounds:
     """Bounds for a graph after the passes. Source: the one-machine head and tail bound, over unit classes.
 
-    A contraction that would take T cycles on the vector units makes a program of T cycles at least, wherever it runs: so the
-    smaller of T and of the bound of programs that have all of these on the planes is a bound too.
+    Where contractions may be on the planes or on the vector units, the least over both cases is a bound of all programs
+    that have each on one kind.
     """
     ways = Ways(graph)
     nodes = [n for n in graph.nodes if ways.demands.share(n.output) > 0]
@@ -78,18 +104,55 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
 
 def _beyond(problem: Problem, which: Callable[[Problem], Found]) -> Found:
     """A bound of all programs, and what it becomes when contractions that take too long elsewhere are on the planes."""
-    best = which(problem)
-    beyond = best[0]
+    best, narrow = which(problem), problem
+    beyond, limit = 0, inf
     for _ in range(ROUNDS):
-        beyond = max(2 * beyond, 1)
+        beyond = max(2 * max(beyond, best[0]), 1)
         narrower = problem.on_planes_beyond(beyond)
         if not narrower.planes:
             break
-        found = which(narrower)
-        best = max(best, (min(beyond, found[0]), found[1]), key=lambda f: f[0])
+        found, narrow, limit = which(narrower), narrower, beyond
+        best = max(best, (min(beyond, found[0]), found[1]), key=_cycles)
         if found[0] < beyond:
             break
-    return best
+    if which is not _latency:
+        return best
+    found = _case_by_case(narrow, best)
+    return max(best, (int(min(limit, found[0])), found[1]), key=_cycles)
+
+
+def _case_by_case(problem: Problem, best: Found) -> Found:
+    """Of contractions that may be anywhere either all are on the planes or some one is not: the least of these."""
+    some = problem.either(problem.machine.matrix.latency)
+    together = _latency(problem.on(frozenset(some))) if some else best
+    if together[0] < best[0] + best[0] // WORTH:
+        return best
+    doubtful = [name for name, cycles in _forced(problem, some).items() if cycles < together[0]]
+    looked_at = doubtful[: CASES // max(1, len(problem.nodes))]
+    alone = {name: _latency(problem.on(frozenset(), frozenset([name]))) for name in looked_at}
+    left = {name for name in doubtful if 2 * alone.get(name, best)[0] <= best[0] + together[0]}  # where they may be
+    if left:
+        together = _latency(problem.on(frozenset(some) - left))
+    return min([together, *(alone[name] for name in looked_at if name not in left)], key=_cycles)
+
+
+def _forced(problem: Problem, names: Sequence[str]) -> dict[str, int]:
+    """The interval's bound if one of these is on the vector units."""
+    table = Table.of(problem.work, problem.machine)
+    place = {node.output: i for i, node in enumerate(problem.nodes)}
+    found = dict.fromkeys(names, 0)
+    for prices in _mixtures(best_prices(table)):
+        paid, capacity = table.paid(prices), max(1, table.capacity(prices))
+        total, vector = int(paid.sum()), prices[SCHEDULED.index("vector")]
+        for name in names:
+            i = place[name]
+            own = int(SCALE * _least_elsewhere(problem.work[i])) * vector
+            found[name] = max(found[name], (total - int(paid[i]) + own) // capacity)
+    return found
+
+
+def _cycles(found: Found) -> int:
+    return found[0]
 
 
 def _interval(problem: Problem) -> Found:
@@ -103,7 +166,7 @@ def _interval(problem: Problem) -> Found:
     if graph.states:
         times = Times(problem.ways, machine, problem.planes)
         steady.append((recurrence(graph, times), "a state that depends on itself"))
-    return max(steady, key=lambda f: f[0])
+    return max(steady, key=_cycles)
 
 
 def _demanded(node: Node, graph: Graph, machine: Machine, demands: Demands) -> list[Work]:
@@ -153,7 +216,7 @@ def _latency(problem: Problem) -> Found:
     table = Table.of(problem.work, machine)
     best = best_prices(table) if nodes else corner("matrix")
     bodies = Bodies.of(nodes, table, [p for p in _mixtures(best) if not any(p[i] for i in EARLY)])
-    times = Times(problem.ways, machine, problem.planes, bodies)
+    times = Times(problem.ways, machine, problem.planes, problem.elsewhere, bodies)
     found = [(0, "nothing to do"), *_through_links(problem, times)]
     for name in graph.outputs:
         whole = times.ready(name, graph.types[name].shape)
@@ -165,7 +228,7 @@ def _latency(problem: Problem) -> Found:
         for prices in _mixtures(best):
             heads = np.where(early, 0, starts) if prices[WEIGHTS] else starts
             found.append((_heads_and_tails(heads, tails, table, prices), _limit(prices)))
-    return max(found, key=lambda f: f[0])
+    return max(found, key=_cycles)
 
 
 def _through_links(problem: Problem, times: Times) -> list[Found]:

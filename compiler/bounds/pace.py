@@ -15,13 +15,19 @@ BEFOREHAND = ("weights", "external")  # what may be done before an operation's i
 
 
 class Pace:
-    """Least times of a graph's operations. ``planes``: outputs of contractions that surely run on the planes; ``counted``:
-    forms of boxes that have been counted before."""
+    """Least times of a graph's operations. ``planes``, ``elsewhere``: outputs of contractions that surely run on the planes,
+    or surely do not; ``counted``: forms of boxes that have been counted before."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, planes: frozenset[str], counted: dict[tuple[str, Box], list[Work]]
+        self,
+        graph: Graph,
+        machine: Machine,
+        planes: frozenset[str],
+        elsewhere: frozenset[str],
+        counted: dict[tuple[str, Box], list[Work]],
     ) -> None:
-        self.graph, self.machine, self.planes, self._counted = graph, machine, planes, counted
+        self.graph, self.machine, self.planes, self.elsewhere = graph, machine, planes, elsewhere
+        self._counted = counted
         self._latencies: dict[str, int] = {}
         self._kept: dict[str, tuple[tuple[bool, ...], int, tuple[int, int], int]] = {}
         self._steps: dict[str, int] = {}
@@ -31,6 +37,9 @@ class Pace:
         if isinstance(node, Compute):
             return node.reducer is None and node.post is None and node.expr.is_identity
         return not isinstance(node, Gather)
+
+    def may_be_on_planes(self, node: Compute) -> bool:
+        return node.output not in self.elsewhere and on_planes(node, self.graph, self.machine)
 
     def latency(self, node: Node) -> int:
         """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
@@ -47,7 +56,7 @@ class Pace:
         if node.output in self.planes:
             return self.machine.matrix.latency
         vector = self.machine.vector.latency + self._tree(node)
-        return min(vector, self.machine.matrix.latency) if on_planes(node, self.graph, self.machine) else vector
+        return min(vector, self.machine.matrix.latency) if self.may_be_on_planes(node) else vector
 
     def _tree(self, node: Compute) -> int:
         """Levels in which a vector unit reduces all that an element is made of; at a border it may be less."""
@@ -68,7 +77,7 @@ class Pace:
         ways = []
         if node.output not in self.planes:
             ways.append(self._alone(node) + self.machine.vector.latency + self._tree(node))
-        if on_planes(node, self.graph, self.machine):
+        if self.may_be_on_planes(node):
             ways += self._behind_planes(node)
         return min(ways)
 
@@ -97,13 +106,17 @@ class Pace:
         where it may be more than what is ``known`` to be needed."""
         if not isinstance(node, Compute):
             return self._longest(forms(node, self.graph, self.machine, box)[0]) + self.latency(node)
-        if self._most(node, box) <= known:
+        whole = box == node.loops[: node.parallel]
+        if not whole and self._most(node, box) <= known:
             return known
         found = self._counted.get((node.output, box))
         if found is None:
-            found = self._counted[node.output, box] = forms(node, self.graph, self.machine, box)
+            found = forms(node, self.graph, self.machine, None if whole else box)
+            self._counted[node.output, box] = found
         if node.output in self.planes:
             found = [form for form in found if "matrix" in form]
+        elif node.output in self.elsewhere:
+            found = [form for form in found if "matrix" not in form]
         return min(self._form(node, form) for form in found)
 
     def _most(self, node: Compute, box: Box) -> int:
@@ -119,7 +132,7 @@ class Pace:
     def _usual(self, node: Compute) -> tuple[tuple[bool, ...], int, tuple[int, int], int]:
         """Which loops move rows past the weights; cycles of a row; columns that share it and units; latency."""
         matrix, vector = self.machine.matrix, self.machine.vector
-        if on_planes(node, self.graph, self.machine):
+        if self.may_be_on_planes(node):
             depth, width = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
             stages = max(1, ceil_div(passes(node.post, self.machine), matrix.alus))
             uses = used(node.operands[0], len(node.loops))[: node.parallel]

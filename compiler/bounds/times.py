@@ -16,7 +16,6 @@ from compiler.bounds.pace import Pace
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box
 from compiler.bounds.ways import Ways
-from compiler.bounds.work import on_planes
 from compiler.ir.graph import Compute, Join, Node, Reshape, Scatter, Sort, View
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
@@ -29,15 +28,20 @@ DEEP = 128  # operations behind each other that are followed for one box; the fi
 class Times:
     """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning.
 
-    ``planes``: outputs of contractions of which it is known that they run on the planes.
+    ``planes``, ``elsewhere``: outputs of contractions of which it is known that they run on the planes, or do not.
     """
 
     def __init__(
-        self, ways: Ways, machine: Machine, planes: frozenset[str] = frozenset(), bodies: Bodies | None = None
+        self,
+        ways: Ways,
+        machine: Machine,
+        planes: frozenset[str] = frozenset(),
+        elsewhere: frozenset[str] = frozenset(),
+        bodies: Bodies | None = None,
     ) -> None:
         self.ways, self.machine, self.planes, self._bodies = ways, machine, planes, bodies
         self.graph = graph = ways.graph
-        self.pace = Pace(graph, machine, planes, ways.counted)
+        self.pace = Pace(graph, machine, planes, elsewhere, ways.counted)
         self._far = max(DEEP, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
@@ -66,7 +70,7 @@ class Times:
         start = max((self.first[v] for v, always in self.ways.sure[node.output] if always), default=0)
         if isinstance(node, Compute) and node.output in self.planes:
             start = max(start, self._loaded(node))
-        if isinstance(node, Compute) and node.reducer and not on_planes(node, self.graph, self.machine):
+        if isinstance(node, Compute) and node.reducer and not self.pace.may_be_on_planes(node):
             before = (self._read_ready(r, (1,) * node.parallel) for r in self.ways.readings[node.output] if r.before)
             start = max(start, *before, 0)
         self.start[node.output] = start
