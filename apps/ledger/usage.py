@@ -39,21 +39,15 @@ class Usage:
     token_id: UUID | None = None
 
     @cached_property
-    def period(self) -> tuple[str, str]:
-        """From when to when, as the ledger writes instants."""
-        return stamp(self.occurred_from), stamp(self.occurred_to)
-
-    @cached_property
     def digest(self) -> str:
         """SHA-256 over everything that it says: `digest_of(payload_of(its columns))`, put together around the text that
         the rating has already, since a batch may have thousands of rows with one rating."""
         token = "" if self.token_id is None else f',"token":"{self.token_id}"'
-        began, ended = self.period
         text = (
-            f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{began}",'
+            f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{stamp(self.occurred_from)}",'
             f'"lease":"{self.lease_id}","model":{_quoted(self.model_name)},'
             f'"operations":{self.operations},"program":"{self.program_digest}","project":"{self.project_id}",'
-            f'"quantity":{self.rating.executions},"rating":{self.rating.text},"to":"{ended}"{token}}}'
+            f'"quantity":{self.rating.executions},"rating":{self.rating.text},"to":"{stamp(self.occurred_to)}"{token}}}'
         )
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -98,8 +92,7 @@ def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
 
 def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
     """SHA-256 over the lines "<key> <payload digest>", sorted: what a transaction of many rows commits to."""
-    lines = "".join(f"{key} {digest}\n" for key, digest in sorted(rows))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return hashlib.sha256(b"".join(_lines(rows))).hexdigest()
 
 
 def leaf_of(key: str, digest: str) -> str:
@@ -107,14 +100,20 @@ def leaf_of(key: str, digest: str) -> str:
     return rows_digest([(key, digest)])
 
 
-def leaves_text(rows: Iterable[tuple[str, str]]) -> str:
-    """The rows' leaves in the order of their keys, 32 bytes each, as base64: what names the one row of a batch that was
-    rewritten together with its own digest."""
-    return base64.b64encode(bytes.fromhex("".join([leaf_of(*row) for row in sorted(rows)]))).decode()
+def digest_and_leaves(rows: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64: what names the one row of
+    a batch that was rewritten together with its own digest."""
+    lines = _lines(rows)
+    leaves = b"".join([hashlib.sha256(line).digest() for line in lines])
+    return hashlib.sha256(b"".join(lines)).hexdigest(), base64.b64encode(leaves).decode()
+
+
+def _lines(rows: Iterable[tuple[str, str]]) -> list[bytes]:
+    return [f"{key} {digest}\n".encode() for key, digest in sorted(rows)]
 
 
 def leaves_of(text: str) -> list[str]:
-    """The leaves of `leaves_text`, in hexadecimal."""
+    """The leaves of `digest_and_leaves`, in hexadecimal."""
     packed = base64.b64decode(text).hex()
     return [packed[at : at + 64] for at in range(0, len(packed), 64)]
 

@@ -26,7 +26,7 @@ from apps.ledger.services import (
     transaction_reverse,
     usage_post_batch,
 )
-from apps.ledger.usage import leaf_of, leaves_of, leaves_text, payload_of, rows_digest
+from apps.ledger.usage import digest_and_leaves, leaf_of, leaves_of, payload_of, rows_digest
 from apps.pricing.rating import digest_of, exact_sum
 from apps.registry.models import Project
 from tests.cast import Cast
@@ -45,7 +45,7 @@ def test_many_rows_are_one_transaction_that_carries_their_digest(cast: Cast) -> 
     assert posted.transaction is not None
     assert posted.transaction.detail == {
         "rows": rows_digest((one.idempotency_key, one.digest) for one in rows), "count": 9,
-        "leaves": leaves_text((one.idempotency_key, one.digest) for one in rows),
+        "leaves": digest_and_leaves((one.idempotency_key, one.digest) for one in rows)[1],
     }  # fmt: skip
     leaves = [leaf_of(one.idempotency_key, one.digest) for one in rows]  # in the order of their keys
     assert leaves_of(posted.transaction.detail["leaves"]) == leaves

@@ -17,7 +17,7 @@ from apps.accounts.problems import Problem
 from apps.ledger.models import AccountKind, HoldShare, HoldState, Transaction, UsageRow
 from apps.ledger.posting import chain_lock, transaction_new
 from apps.ledger.services.rows import rows_write
-from apps.ledger.usage import Usage, leaves_text, rows_digest, stamp
+from apps.ledger.usage import Usage, digest_and_leaves, stamp
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 
@@ -87,8 +87,8 @@ def _post(usages: Sequence[Usage], now: datetime) -> Posted:
     first = fresh[0]
     digests = [(one.idempotency_key, one.digest) for one in fresh]
     is_alone = len(fresh) == 1
-    told = {"hold": str(holds[first.contract_id].id)} if is_alone else {"leaves": leaves_text(digests)}
-    digest = rows_digest(digests)
+    digest, leaves = digest_and_leaves(digests)
+    told = {"hold": str(holds[first.contract_id].id)} if is_alone else {"leaves": leaves}
     posted = transaction_new(
         organisation_id=organisation_id,
         kind="usage",
@@ -108,7 +108,9 @@ def _by_key(usages: Iterable[Usage]) -> dict[str, Usage]:
     """Each key once. Raises Problem(409) when a key stands for two contents."""
     asked: dict[str, Usage] = {}
     for usage in usages:
-        if asked.setdefault(usage.idempotency_key, usage).digest != usage.digest:
+        first = asked.setdefault(usage.idempotency_key, usage)
+        # What is equal has one digest; most repetitions are, and need none computed.
+        if first is not usage and first != usage and first.digest != usage.digest:
             raise _conflict(usage)
     return asked
 
@@ -221,10 +223,10 @@ def _subject(fresh: Sequence[Usage]) -> str:
 
 
 def _usage_entries(fresh: Iterable[Usage]) -> dict[AccountKind, Decimal]:
-    income: defaultdict[AccountKind, Decimal] = defaultdict(Decimal)
+    parts: defaultdict[AccountKind, list[Decimal]] = defaultdict(list)
     for usage in fresh:
-        kind = AccountKind.BREAKAGE if usage.rating.unused else AccountKind.REVENUE
-        income[kind] = exact_sum([income[kind], usage.rating.amount])
+        parts[AccountKind.BREAKAGE if usage.rating.unused else AccountKind.REVENUE].append(usage.rating.amount)
+    income = {kind: exact_sum(amounts) for kind, amounts in parts.items()}
     amount = exact_sum(income.values())
     return {
         AccountKind.WALLET: amount,
