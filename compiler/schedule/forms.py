@@ -53,6 +53,9 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     """Streams of a contraction; ``moving``: another place of the moving operand's value."""
     node = walk.node
     r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
+    if walk.apart in r.columns:
+        r.columns.remove(walk.apart)
+        r.batch.append(walk.apart)
     strides = _strides(walk, tiler)
     batch, rows, columns = (
         sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)

@@ -92,6 +92,8 @@ def _contract(node: Compute, tiler: Tiler) -> None:
     ways = [(f, contraction.choose(f, tiler))]
     for together in [
         walks.blocked(walks.plain(node), stationary, f.tile),
+        walks.parted(node, stationary, tiler.target),
+        walks.rested(node, stationary, f.tile),
         *_rowed(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
     ]:

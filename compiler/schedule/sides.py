@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, reads_of
 from compiler.isa.meaning import accumulator
 from compiler.isa.stream import points
 from compiler.schedule.place import Place, ordered_strides
@@ -28,6 +28,7 @@ Pitch = tuple[int, int] | None  # innermost dimensions whose extent is padded, a
 LONG_ROWS = 320  # rows of one product where lines are fetched along the rows
 SHORT_ROWS = 64
 FEW = 8  # rows of which whole lines may be made up without padding
+EARLIER = 2  # operations by which one factor is there before the other
 BLOCKS = 255  # diagonal blocks of weights: the most that an instruction names
 
 
@@ -97,6 +98,9 @@ class Chooser:
         self.readers = Readers(graph, machine, places)
         self.chosen: dict[str, Order] = {}
         self.stream = stream
+        self.depth: dict[str, int] = {}  # operations on the longest way to a value
+        for node in graph.nodes:
+            self.depth[node.output] = 1 + max((self.depth.get(v, 0) for v in reads_of(node)), default=0)
 
     def choose(self, node: Compute) -> Side:
         """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
@@ -118,11 +122,17 @@ class Chooser:
         """Whether a constant stays in the planes."""
         return node.operands[side.stationary].value in self.graph.constants
 
+    def _early(self, node: Compute, stationary: int) -> bool:
+        """Whether what stays in the planes comes at run time, and well before what moves: loading it keeps nobody waiting."""
+        fixed, moving = (node.operands[n].value for n in (stationary, 1 - stationary))
+        return fixed in self.depth and self.depth[fixed] + EARLIER <= self.depth.get(moving, 0)
+
     def _priced(self, node: Compute, side: Side) -> int:
         """Cycles of a contraction and of those who read its result."""
         place = self._place(node.output, side)
-        cost = self._cost(node, side.stationary, {node.output: place})
-        if not self._fixed(node, side):  # its weights cannot be loaded ahead
+        early = self._early(node, side.stationary)
+        cost = self._cost(node, side.stationary, {node.output: place}, ahead=early)
+        if not early and not self._fixed(node, side):  # its weights cannot be loaded ahead
             cost += cost // 8 + self.machine.weights.latency
         return cost + self.readers.cost(node.output, place, self._contraction)
 
@@ -185,8 +195,8 @@ class Chooser:
             return None
         return loop_strides(place, node, operand)
 
-    def _cost(self, node: Compute, stationary: int, override: Mapping[str, Place]) -> int:
-        """About how many cycles the planes, or their weight ports, are busy per plane."""
+    def _cost(self, node: Compute, stationary: int, override: Mapping[str, Place], ahead: bool = False) -> int:
+        """About how many cycles the planes, or their weight ports, are busy per plane; ``ahead``: its first load is hidden."""
         r = roles(node, stationary)
         matrix, weights = self.machine.matrix, self.machine.weights
         types = factor_types(node)
@@ -223,7 +233,7 @@ class Chooser:
         constant = node.operands[stationary].value in self.graph.constants
         again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)
         busy = batch * nt * max(work, kt * load * again)
-        return busy // min(matrix.instances, batch * nt * max(1, m // short)) + load
+        return busy // min(matrix.instances, batch * nt * max(1, m // short)) + (0 if ahead else load)
 
     def _block(self, node: Compute, r: Roles, k: int, n: int, tile: tuple[int, int]) -> tuple[list[int], int]:
         """The batch loop of which several products share a pass, and how many."""

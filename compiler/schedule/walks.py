@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.expr import Expr
-from compiler.schedule.sides import BLOCKS, group, roles
+from compiler.schedule.readers import passes
+from compiler.schedule.sides import BLOCKS, factor_types, group, roles
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute
+    from compiler.isa.machine import Machine
 
 
 @dataclass(frozen=True)
 class Walk:
     """``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks
     of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells
-    that a guard of that factor excludes are off."""
+    that a guard of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own."""
 
     node: Compute
     out: Access
     block: int = -1
     stationary: int = -1
     band: bool = False
+    apart: int = -1
 
 
 def plain(node: Compute) -> Walk:
@@ -43,7 +46,7 @@ def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     for i in r.inner:
         depth *= node.loops[i]
     for i in r.columns:
-        columns *= node.loops[i]
+        columns *= 1 if i == walk.apart else node.loops[i]
     size = group(node.loops[loop], depth, columns, tile)
     if size < 2:
         return []
@@ -53,6 +56,54 @@ def blocked(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     if rest:
         walks.append(_block(walk, loop, whole, rest, rest))
     return walks
+
+
+def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
+    """Walks in which a part of the columns is a product of its own, so that more products of a batch share a pass: where all
+    columns of one product leave much of a plane empty. The part with the fewest cycles; none where no part fits twice."""
+    r = roles(node, stationary)
+    loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
+    if loop < 0 or not r.batch:
+        return []
+    batch = max(node.loops[i] for i in r.batch)
+    depth, columns, rows = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.rows))
+    tile = machine.matrix.tiles[factor_types(node)[1 - stationary].value]
+    extent = node.loops[loop]
+    beats = rows * max(1, -(-passes(node.post, machine) // machine.matrix.alus))
+    found = []
+    for size in (n for n in range(2, extent) if extent % n == 0):
+        together = group(batch, depth, columns // extent * size, tile)
+        loads = -(-together * depth // machine.weights.ports["a"])  # a line for every row of the weights
+        if together > 1:
+            found.append((-(-batch // together) * (extent // size) * max(beats, loads), -size))
+    if not found:
+        return []
+    size = -min(found)[1]
+    return blocked(replace(split(plain(node), loop, size), stationary=stationary, apart=loop), stationary, tile)
+
+
+def rested(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+    """The columns that fill planes, and those left over with neighbouring rows as blocks of one pass; none where nothing is
+    left over, or too much for two rows to share a pass."""
+    r = roles(node, stationary)
+    depth, columns, batch = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.batch))
+    loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
+    if batch > 1 or columns <= tile[1] or columns % tile[1] == 0 or loop < 0 or _counts(node, loop):
+        return []
+    extent = node.loops[loop]
+    each = columns // extent
+    whole = extent * each // tile[1] * tile[1] // each
+    most = min(tile[0] // max(1, depth), tile[1] // max(1, each * (extent - whole)), BLOCKS) if whole else 0
+    sizes = {i: max((d for d in range(1, most + 1) if node.loops[i] % d == 0), default=1) for i in r.rows}
+    along = max(sizes, key=lambda i: sizes[i], default=-1)
+    if along < 0 or sizes[along] < 2 or _counts(node, along):
+        return []
+    first, rest = (
+        replace(_cut(plain(node), loop, start, count, count), stationary=stationary)
+        for start, count in ((0, whole), (whole, extent - whole))
+    )
+    at = along + (along > loop)
+    return [first, replace(split(rest, at, sizes[along]), block=at + 1)]
 
 
 def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
@@ -128,4 +179,4 @@ def _cut(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
     loops = (*node.loops[:loop], count // size, size, *node.loops[loop + 1 :])
     operands = tuple(replace(o, access=access(o.access)) for o in node.operands)
     new = replace(node, loops=loops, parallel=node.parallel + 1, operands=operands, post=expr(node.post))
-    return replace(walk, node=new, out=access(walk.out))
+    return replace(walk, node=new, out=access(walk.out), apart=walk.apart + (walk.apart > loop))
