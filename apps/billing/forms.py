@@ -47,10 +47,11 @@ class PriceField(AmountField):
 class CurrencyField(forms.ChoiceField):
     """One of the currencies that are offered; the first where none is named."""
 
+    first = ""
+
     def clean(self, value: object) -> str:
         """Its code."""
-        first = next(iter(self.choices), ("", ""))[0]
-        return str(super().clean(value or first))
+        return str(super().clean(value or self.first))
 
 
 class MoneyForm(forms.Form):
@@ -60,7 +61,9 @@ class MoneyForm(forms.Form):
 
     def __init__(self, *values: Any, currencies: Sequence[Currency], **options: Any) -> None:
         super().__init__(*values, **options)
-        self.fields["currency"].choices = [(one.code, one.code) for one in currencies]  # type: ignore[attr-defined]
+        choice = self.fields["currency"]
+        assert isinstance(choice, CurrencyField)
+        choice.choices, choice.first = [(one.code, one.code) for one in currencies], currencies[0].code
         self.several = len(currencies) > 1
         asked = self.data.get("currency") or self.initial.get("currency")
         self.chosen = next((one for one in currencies if one.code == asked), currencies[0])

@@ -61,10 +61,9 @@ def test_whatever_is_capped_and_bought_no_cap_is_exceeded_or_ignored(
                 project_id=project.pk if of_project else None,
             )
             assert spent.committed == committed.get((of_project, code), 0)
-            assert (
-                cap_of(cast.organisation.id, currency=code, project_id=project.pk if of_project else None).amount
-                == most
-            )  # type: ignore[union-attr]
+            cap = cap_of(cast.organisation.id, currency=code, project_id=project.pk if of_project else None)
+            assert cap is not None
+            assert cap.amount == most
         transaction.set_rollback(True)
 
 
