@@ -13,12 +13,22 @@ from django.db import IntegrityError, connection, transaction
 
 from apps.accounts.problems import Problem
 from apps.billing.mails import invoice_mail
-from apps.billing.models import BillingProfile, CreditNote, DunningStep, Invoice, Payment, Settlement
+from apps.billing.models import (
+    BillingProfile,
+    CreditNote,
+    DisputeState,
+    DunningStep,
+    FactKind,
+    Invoice,
+    Payment,
+    Settlement,
+)
 from apps.billing.reconciling import reconcile_all
 from apps.billing.services import (
     credit_note_issue,
     dunning_run,
     invoice_collect,
+    invoice_dispute,
     invoice_issue,
     invoice_mark_paid,
     invoice_void,
@@ -26,7 +36,8 @@ from apps.billing.services import (
     payment_failed,
     payment_record,
 )
-from apps.ledger.models import OutboxRow
+from apps.billing.stripe.returning import _move
+from apps.ledger.models import AccountKind, OutboxRow
 from apps.ledger.selectors import balances, chain_verify
 from apps.pricing.rating import digest_of, exact_sum
 from tests.cast import Cast
@@ -221,3 +232,29 @@ def test_whatever_is_paid_and_credited_in_any_order_the_books_agree(cast: Cast, 
     _books_agree(cast)
     assert [_kind(cast, kind) for kind in ("revenue", "rounding", "tax", "receivable")] == [0, 0, 0, 0]
     assert _kind(cast, "prepaid") == exact_sum(Payment.objects.values_list("amount", flat=True)).copy_negate()
+
+
+def test_what_a_lost_dispute_gave_back_is_not_credited_again(cast: Cast, market: Market) -> None:
+    invoice = _pay(cast, _invoice(cast, market, tax="0.19"), "6.70", "pi_1")
+    bank, disputed = AccountKind.BANK, AccountKind.DISPUTED
+
+    def moved(kind: FactKind, to: AccountKind, source: AccountKind, outcome: DisputeState) -> None:
+        with transaction.atomic():
+            _move(invoice, kind, "du_1", 500, to, source, LATER)
+        invoice_dispute(invoice_id=invoice.id, outcome=outcome, now=LATER)
+
+    def credited(parts: dict[int, Decimal] | None) -> CreditNote:
+        return credit_note_issue(invoice_id=invoice.id, parts=parts, reason="wrong", actor=None, now=LATER)
+
+    moved(FactKind.DISPUTED, disputed, bank, DisputeState.OPEN)
+    with pytest.raises(Problem, match="is disputed; credit it when that is decided"):
+        credited(None)
+    moved(FactKind.DISPUTE_LOST, AccountKind.BAD_DEBT, disputed, DisputeState.LOST)
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (5, 0)
+    assert credited({1: Decimal("2.00")}).total == Decimal("2.38")
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (Decimal("2.62"), 0)
+    assert credited(None).total == Decimal("4.32")
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (0, Decimal("-1.70"))
+    assert [_kind(cast, kind) for kind in ("revenue", "tax", "rounding")] == [0, 0, 0]
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []

@@ -108,7 +108,7 @@ def _account_differences(organisation: Organisation, waiting: Amounts) -> list[s
         kept.get(AccountKind.ACCRUED, {}), _added(waiting, _sums(dict(carried))),
     )  # fmt: skip
     return differences + amounts_differ(
-        "the account credit and what is left of grants", kept.get(AccountKind.CREDIT, {}), left
+        "the account credit minus what is left of grants", kept.get(AccountKind.CREDIT, {}), left
     )
 
 

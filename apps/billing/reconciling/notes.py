@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Sum
 
-from apps.billing.models import CreditNote, InvoiceState, Settlement
+from apps.billing.models import CreditNote, FactKind, Invoice, InvoiceState, Settlement, StripeFact
 from apps.billing.reconciling.postings import (
     NOTHING,
     Postings,
@@ -17,6 +17,7 @@ from apps.billing.reconciling.postings import (
 )
 from apps.billing.services.crediting import Part, note_amounts
 from apps.ledger.models import AccountKind
+from apps.pricing.rating import exact_sum
 
 
 def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
@@ -27,7 +28,21 @@ def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     found = []
     for note in notes.select_related("invoice").prefetch_related("lines__line"):
         found += _note(note, settled.get(note.id, NOTHING), postings)
-    return found
+    return found + _bad_debt(organisation_id, postings)
+
+
+def _bad_debt(organisation_id: UUID, postings: Postings) -> list[str]:
+    """Credit notes take back no more bad debt than disputes of their invoice had made."""
+    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.DISPUTE_LOST).order_by()
+    lost: dict[UUID, Decimal] = dict(rows.values_list("invoice").annotate(sum=Sum("amount")))
+    for pk, invoice, currency in CreditNote.objects.filter(organisation_id=organisation_id).values_list(
+        "pk", "invoice", "currency"
+    ):
+        posting = postings.by_key.get(f"credit-note:{pk}")
+        taken = posting.amount(AccountKind.BAD_DEBT, currency) if posting else NOTHING
+        lost[invoice] = exact_sum([lost.get(invoice, NOTHING), taken])
+    over = Invoice.objects.filter(pk__in=[pk for pk, left in lost.items() if left < 0]).order_by("sequence")
+    return [f"invoice {one.number}: its credit notes take back more bad debt than its disputes made" for one in over]
 
 
 def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
@@ -53,5 +68,6 @@ def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
         }
         expected = undone | {AccountKind.RECEIVABLE: settled.copy_negate()}
     else:
-        expected = note_amounts(note, note.invoice, parts, settled)
+        lost = posting.amount(AccountKind.BAD_DEBT, note.currency).copy_negate() if posting else NOTHING
+        expected = note_amounts(note, note.invoice, parts, settled, lost)
     return moved_differences(name, posting, expected, note.currency, whole=True)

@@ -20,10 +20,13 @@ from apps.billing.models import (
     CreditNoteCounter,
     CreditNoteLine,
     CreditUse,
+    DisputeState,
+    FactKind,
     Invoice,
     InvoiceLine,
     InvoiceState,
     SettlementKind,
+    StripeFact,
 )
 from apps.billing.outbox import outbox_write
 from apps.billing.services.settling import invoice_lock, settle
@@ -116,7 +119,8 @@ def note_write(
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
     is_void = final == InvoiceState.VOID
-    amounts = issue_reversed(invoice) if is_void else note_amounts(note, invoice, parts, settled)
+    lost = _lost(invoice, subtract(note.total, settled))
+    amounts = issue_reversed(invoice) if is_void else note_amounts(note, invoice, parts, settled, lost)
     _post(note, amounts, now)
     _credits_return(invoice, parts, now)
     if settled:
@@ -266,13 +270,38 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
     return note
 
 
-def note_amounts(note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal) -> dict[AccountKind, Decimal]:
-    """What a credit note posts: income comes back exactly, what rounding had moved of it too; `settled` was open."""
+def _lost(invoice: Invoice, beyond: Decimal) -> Decimal:
+    """How much of what is credited beyond what was open the customer has back already, by a dispute that was lost.
+
+    Raises Problem while a dispute is not decided: who has the money is not known.
+    """
+    if beyond and invoice.dispute == DisputeState.OPEN:
+        raise Problem(
+            409, "Disputed", f"The payment of invoice {invoice.number} is disputed; credit it when that is decided.",
+            kind="invoice-disputed",
+        )  # fmt: skip
+    facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST)
+    lost = facts.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
+    keys = [f"credit-note:{pk}" for pk in invoice.credit_notes.values_list("pk", flat=True)]
+    entries = Entry.objects.filter(
+        transaction__organisation_id=invoice.organisation_id, transaction__idempotency_key__in=keys,
+        account__kind=AccountKind.BAD_DEBT,
+    )  # fmt: skip
+    taken = entries.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
+    return min(beyond, exact_sum([lost, taken]))
+
+
+def note_amounts(
+    note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, lost: Decimal
+) -> dict[AccountKind, Decimal]:
+    """What a credit note posts: income comes back exactly, what rounding had moved of it too. `settled` was open, `lost` is
+    bad debt of a dispute, whose money the customer has; the rest is the customer's balance."""
     amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
         AccountKind.TAX: note.tax,
         AccountKind.RECEIVABLE: settled.copy_negate(),
-        AccountKind.PREPAID: subtract(settled, note.total),
+        AccountKind.BAD_DEBT: lost.copy_negate(),
+        AccountKind.PREPAID: subtract(exact_sum([settled, lost]), note.total),
     }
     for part in parts:
         account = _account(invoice, part)
