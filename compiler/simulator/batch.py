@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compiler.simulator.forms import Array, Form
 from compiler.simulator.pieces import BITS
 from compiler.simulator.placing import Unclear
+
+if TYPE_CHECKING:
+    from compiler.simulator.memory import Memory
 
 _SMALL = 1 << 9  # elements of pieces that are taken one by one through their index
 _KEPT = 1 << 12  # and of those whose index is kept
@@ -61,11 +64,13 @@ class Shape:
         return found
 
     def _views(self, at: Array, data: Array, dtype: np.dtype[Any]) -> list[Array] | None:
-        """Each piece as a part of memory; None when they are not, or small and many."""
+        """Each piece as a part of memory (or of its shadow); None when they are not, or small and many."""
         if self.place is None or (len(at) > 1 and self.size <= _SMALL):
             return None
+        grain = self.dtype.itemsize // dtype.itemsize
         _, extents, strides = self.place
-        return [np.ndarray(extents, dtype, data, start, strides) for start in at.tolist()]
+        strides = tuple(stride // grain for stride in strides)
+        return [np.ndarray(extents, dtype, data, start // grain, strides) for start in at.tolist()]
 
     def _places(self, at: Array) -> Array:
         return (at // self.dtype.itemsize)[:, None, None] + self.index
@@ -99,16 +104,17 @@ class Shape:
         for value, view in zip(values, views, strict=True):
             view[...] = value.reshape(view.shape)
 
-    def require(self, at: Array, shadow: Array) -> None:
-        """``Unclear`` unless every byte of the pieces has been written: 255 in ``shadow``."""
-        unsigned, all_ones = BITS[self.dtype.itemsize]
+    def require(self, at: Array, memory: Memory) -> None:
+        """``Unclear`` unless every byte of the pieces has been written: 255 in the memory's shadow."""
+        shadow = memory.shadow
+        unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
         if self._empty:
             return
         for view in self._views(at, shadow, unsigned) or [shadow.view(unsigned)[self._places(at)]]:
             if int(view.min()) != all_ones:  # what is outside stands for the first element
                 raise Unclear
 
-    def mark(self, at: Array, shadow: Array) -> None:
+    def mark(self, at: Array, memory: Memory) -> None:
         """Note that every byte of the pieces has been written."""
-        unsigned, all_ones = BITS[self.dtype.itemsize]
-        self._store(at, shadow, unsigned, np.broadcast_to(np.array(all_ones, unsigned), (len(at), *self.shape)))
+        unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
+        self._store(at, memory.shadow, unsigned, np.broadcast_to(np.array(all_ones, unsigned), (len(at), *self.shape)))

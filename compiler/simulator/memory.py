@@ -33,7 +33,7 @@ class Window:
         self.constant_lines = memory.constant_lines
         line = number * memory.arena_lines
         at = line * memory.line_bytes
-        self.data, self.shadow = memory.data[at:], memory.shadow[at:]
+        self.data, self.shadow = memory.data[at:], memory.shadow[at // memory.grain :]
         self.ready, self.read_end = memory.ready[line:], memory.read_end[line:]
 
     def check_defined(self, piece: Piece) -> None:
@@ -81,20 +81,23 @@ class Window:
 
 
 class Memory:
-    """Bytes of one program's regions; ``windows``: by number of the copy, how an inference in it sees them."""
+    """Bytes of one program's regions; ``windows``: by number of the copy, how an inference in it sees them.
 
-    def __init__(self, binary: Binary, line_bytes: int) -> None:
+    ``grain``: bytes that one element of ``shadow`` stands for; elements of a program that are all as large come and go whole.
+    """
+
+    def __init__(self, binary: Binary, line_bytes: int, grain: int = 1) -> None:
         regions = binary.memory
-        self.line_bytes = line_bytes
+        self.line_bytes, self.grain = line_bytes, grain
         self.data: np.ndarray[Any, Any] = np.empty(regions.total, np.uint8)
         self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
         self.data[regions.constants :] = _UNWRITTEN
-        self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total, np.uint8)
-        self.shadow[: regions.constants] = 255
+        self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total // grain, np.uint8)
+        self.shadow[: regions.constants // grain] = 255
         for state in binary.states:
             place = slice(state.base, state.base + len(state.initial))
             self.data[place] = np.frombuffer(state.initial, np.uint8)
-            self.shadow[place] = 255
+            self.shadow[place.start // grain : place.stop // grain] = 255
         self.constant_lines = regions.constants // line_bytes
         lines = regions.total // line_bytes
         persistent = (regions.constants + regions.state) // line_bytes

@@ -168,12 +168,12 @@ class Work:
             if result is not None:
                 place, out = self._at["out"][some], team.shapes["out"]
                 out.write(place, self.memory.data, result)
-                out.mark(place, self.memory.shadow)
+                out.mark(place, self.memory)
 
     def _read(self, team: Team, role: str, members: Array) -> Array:
         shape, at = team.shapes[role], self._at[role][members]
         if not self._fixed[role][members].all():
-            shape.require(at, self.memory.shadow)
+            shape.require(at, self.memory)
         return shape.read(at, self.memory.data)
 
     def _operands(self, team: Team, members: Array) -> dict[str, Array]:

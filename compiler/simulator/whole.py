@@ -53,7 +53,8 @@ class Whole:
         self.end = int((self.cycle + self.latency + self.beats).max())
         if self.end != binary.latency:
             raise Unclear
-        self.memory = Memory(binary, target.line_bytes)
+        grain = min((stream.size for stream in binary.streams), default=1)
+        self.memory = Memory(binary, target.line_bytes, grain)
         for crowd in self.crowds:
             for operand in crowd.reads:
                 self._check_lines(crowd, operand)
