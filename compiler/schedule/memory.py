@@ -6,6 +6,7 @@ a circle. Two buffers whose lifetimes meet never share a byte. The bound is the 
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass
 from math import gcd
 
@@ -13,7 +14,11 @@ import numpy as np
 
 from compiler.schedule.offsets import Mask, Vector, search
 
+Rows = list[bytes]  # by buffer, for every other one whether their lives meet
+
 SEARCH_STEPS = 120  # improvement steps after the greedy orders; a count, never a time
+SEARCH_WORK = 1 << 24  # and of hundreds of buffers fewer: each step looks at pairs of them
+NEVER = 1 << 62
 EXACT_WORK = 200_000_000  # of the exact search for each size of arena: its steps times buffers times sections
 EXACT_STEPS = 2_000  # and never more steps than that
 FURTHER_STEPS = 500  # of the sizes tried when the bound itself was not reached: what is found is found soon
@@ -85,15 +90,22 @@ def _pieces(b: Lifetime, period: int | None) -> list[tuple[int, int]]:
     return [(start, end)] if end <= period else [(start, period), (0, end - period)]
 
 
-def _meeting(buffers: list[Lifetime], period: int | None) -> np.ndarray:
-    """``[i, j]``: the lifetimes of i and j have a cycle in common."""
-    meets = np.zeros((len(buffers), len(buffers)), bool)
-    for i, a in enumerate(buffers):
-        for j in range(i):
-            b = buffers[j]
-            hit = any(s < t and u < e for s, e in _pieces(a, period) for u, t in _pieces(b, period))
-            meets[i, j] = meets[j, i] = hit
-    return meets
+def _meeting(buffers: list[Lifetime], period: int | None) -> Rows:
+    """``[i][j]``: the lifetimes of i and j have a cycle in common, for i other than j. One row after the other: as bytes."""
+    pieces = np.full((len(buffers), 2, 2), NEVER, np.int64)
+    pieces[:, :, 1] = -1  # a life in one piece meets nothing with the other
+    for number, b in enumerate(buffers):
+        found = _pieces(b, period)
+        pieces[number, : len(found)] = found
+    start, end = pieces[:, :, 0], pieces[:, :, 1]
+    rows = []
+    for number in range(len(buffers)):
+        hit = np.zeros(len(buffers), np.bool_)
+        for low, high in pieces[number].tolist():
+            hit |= ((start < high) & (low < end)).any(axis=1)
+        hit[number] = False
+        rows.append(hit.tobytes())
+    return rows
 
 
 def _orders(buffers: list[Lifetime]) -> list[list[int]]:
@@ -110,30 +122,30 @@ def _orders(buffers: list[Lifetime]) -> list[list[int]]:
     ]
 
 
-def _place(buffers: list[Lifetime], order: list[int], meets: np.ndarray) -> tuple[list[int], int]:
+def _place(buffers: list[Lifetime], order: list[int], meets: Rows) -> tuple[list[int], int]:
     """First fit in the given order: every buffer at the lowest offset where no placed neighbour lies."""
     offsets = [-1] * len(buffers)
-    placed: list[int] = []
+    placed: list[tuple[int, int, int]] = []  # by offset: first byte, end, number
     top = 0
     for i in order:
-        row = meets[i]
-        spans = sorted((offsets[j], offsets[j] + buffers[j].size) for j in placed if row[j])
+        row, size = meets[i], buffers[i].size
         at = 0
-        for low, high in spans:
-            if at + buffers[i].size <= low:
+        for low, high, j in placed:
+            if at + size <= low:
                 break
-            at = max(at, high)
+            if high > at and row[j]:
+                at = high
         offsets[i] = at
-        placed.append(i)
-        top = max(top, at + buffers[i].size)
+        insort(placed, (at, at + size, i))
+        top = max(top, at + size)
     return offsets, top
 
 
 def _improve(
-    buffers: list[Lifetime], meets: np.ndarray, best: tuple[int, list[int], list[int]], bound: int
+    buffers: list[Lifetime], meets: Rows, best: tuple[int, list[int], list[int]], bound: int
 ) -> tuple[int, list[int], list[int]]:
-    """Move the buffers that reach the top to earlier places in the order, a fixed number of times."""
-    for step in range(SEARCH_STEPS):
+    """Move the buffers that reach the top to earlier places in the order, a counted number of times."""
+    for step in range(min(SEARCH_STEPS, SEARCH_WORK // len(buffers) ** 2)):
         top, offsets, order = best
         if top == bound:
             break
