@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     from compiler.isa.machine import Machine
 
 
+def coming(graph: Graph, machine: Machine) -> int:
+    """Cycles for which the inputs come in over the link."""
+    rate = machine.link_in.bytes_per_cycle if machine.link_in.instances else 0
+    return sum(graph.types[name].bytes for name in graph.inputs) // rate if rate else 0
+
+
 class Stream:
     """``cycles`` for which the inputs come in, and how many of them are left to spend on planes (``spare``)."""
 
     def __init__(self, graph: Graph, machine: Machine) -> None:
         self.graph, self.machine = graph, machine
-        rate = machine.link_in.bytes_per_cycle if machine.link_in.instances else 0
-        size = sum(graph.types[name].bytes for name in graph.inputs)
-        self.cycles = size // rate if rate else 0
+        self.cycles = coming(graph, machine)
         self.spare = self.cycles - sum(self._work(node) for node in graph.nodes if isinstance(node, Compute))
 
     def _work(self, node: Compute) -> int:

@@ -12,7 +12,7 @@ from compiler.ir.access import Access
 from compiler.isa.instruction import Instruction, Op
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
-from compiler.schedule import walks
+from compiler.schedule import streams, walks
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
 from compiler.schedule.readers import fetches, loop_strides, nest
 from compiler.schedule.tile import make
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from compiler.ir.graph import Compute, Operand
 
 PIECES = 12  # pieces that a large map is cut into, so that layers overlap
+FOLLOWING = 48  # and one that is worked on while an image comes in: its readers stay close behind it
 SLOWER = 1.05  # a walk in another order than memory's may take so many times longer
 FIELDS = ("a", "b", "c", "d")
 
@@ -130,7 +131,8 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     target = tiler.target
     most = max(1, target.vector.tile // max(1, depth))
     least = -(-target.vector.lanes * 16 // max(1, depth))
-    wanted = max(least, -(-points // PIECES))
+    follows = points * depth // target.vector.lanes < streams.coming(tiler.graph, target)
+    wanted = max(least, -(-points // (FOLLOWING if follows else PIECES)))
     size = tiler.graph.types[node.output].dtype.size
     if not _reduces_along_lines(node, tiler):
         wanted = aligned(wanted, size, target.line_bytes)
