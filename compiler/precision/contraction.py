@@ -235,4 +235,10 @@ def _constant(term: Term, operands: list[Operand], work: Rewriter) -> tuple[Arra
         return None
     operand = operands[term.imm]
     array = work.constants.get(operand.value)
-    return None if array is None or array.dtype != np.float32 or operand.fill is not None else (array, operand)
+    if array is None or array.dtype != np.float32 or operand.fill is not None:
+        return None
+    access = operand.access  # without dimensions of which one place is read, however many a model writes down
+    moved = [j for j, row in enumerate(access.matrix) if any(row)]
+    at = tuple(slice(None) if j in moved else offset for j, offset in enumerate(access.offset))
+    short = Access(tuple(access.offset[j] for j in moved), tuple(access.matrix[j] for j in moved))
+    return array[at], replace(operand, access=short)

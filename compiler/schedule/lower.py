@@ -106,8 +106,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
         copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
         home, least = (home, copied) if copied < least else (None, least)
-    beside = vector.cycles(node, tiler, least)
-    if beside is not None and beside < least:
+    if vector.quicker(node, tiler, least):
         vector.emit(node, tiler)
         return
     if home is not None:

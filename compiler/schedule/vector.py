@@ -10,6 +10,7 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.ir.access import Access
 from compiler.isa.instruction import Instruction, Op
+from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
 from compiler.schedule import streams, walks
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 PIECES = 12  # pieces that a large map is cut into, so that layers overlap
 FOLLOWING = 48  # and one that is worked on while an image comes in: its readers stay close behind it
 SLOWER = 1.05  # a walk in another order than memory's may take so many times longer
+FEW = 12  # cycles of the vector unit that are no burden to it
+CHAIN = REDUCER_CODES["chain"]
 FIELDS = ("a", "b", "c", "d")
 
 
@@ -86,12 +89,27 @@ def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
     )  # fmt: skip
 
 
+def quicker(node: Compute, tiler: Tiler, planes: int) -> bool:
+    """Whether the vector unit takes less time for a contraction than so many cycles of ``planes``. Where it is a few cycles of
+    work, what counts is how soon the result is there: planes take longer from their first row to their first result."""
+    target = tiler.target
+    later = target.matrix.latency - (tree_depth(node.reduction) if _reducer(node) != CHAIN else 0)
+    taken = cycles(node, tiler, planes + max(0, later))
+    if taken is None:
+        return False
+    few = taken <= target.vector.latency + FEW
+    return taken < planes + (later if few else 0)
+
+
 def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
     """How long the vector unit takes for a contraction; None when it cannot take it, or takes more than ``enough``."""
     target = tiler.target
     if len(node.operands) > VECTOR_OPERANDS or node.reduction > target.vector.tile:
         return None
-    least = -(-node.points // target.vector.lanes) * node.reduction
+    rows = -(-node.points // target.vector.lanes)
+    least = (
+        rows * node.reduction if _reducer(node) == CHAIN else -(-node.points * node.reduction // target.vector.lanes)
+    )
     if least // target.vector.instances > enough:
         return None
     whole = _whole(walks.plain(node), tiler.storage_order(node.output, list(range(node.parallel))), tiler)
