@@ -12,6 +12,7 @@ from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, tree_depth
 
 BEFOREHAND = ("weights", "external")  # what may be done before an operation's inputs exist
+SAME = 3  # terms that a tree adds in the same order as a chain
 
 
 class Pace:
@@ -55,12 +56,26 @@ class Pace:
             return 0
         if node.output in self.planes:
             return self.machine.matrix.latency
-        vector = self.machine.vector.latency + self._tree(node)
+        vector = self.machine.vector.latency + (0 if self._may_chain(node) else self._tree(node))
         return min(vector, self.machine.matrix.latency) if self.may_be_on_planes(node) else vector
 
     def _tree(self, node: Compute) -> int:
         """Levels in which a vector unit reduces all that an element is made of; at a border it may be less."""
         return 0 if node.reducer is None or _cut(node) else tree_depth(node.reduction)
+
+    def _may_chain(self, node: Compute) -> bool:
+        """Whether sums may be made one term after the other, with a lane for each, instead of in a tree: where that is what
+        a contraction means, where the order does not matter, and where both have one order."""
+        kind = self.graph.types[node.output].dtype
+        steps = (*node.expr.steps, *(node.post.steps if node.post else ()))
+        exact = not (kind.is_float or any(step.dtype.is_float for step in steps))
+        return node.reducer == "sum" and (node.is_contraction or exact or node.reduction <= SAME)
+
+    def _chained(self, node: Compute) -> int:
+        """Cycles of a vector instruction that makes sums one term after the other."""
+        alus = self.machine.vector.alus
+        body = max(1, ceil_div(passes(node.expr, self.machine) + 1, alus))
+        return node.reduction * body + ceil_div(passes(node.post, self.machine), alus)
 
     def step(self, node: Node) -> int:
         """Cycles from the moment that an operand can be read to the moment that a result can."""
@@ -77,6 +92,8 @@ class Pace:
         ways = []
         if node.output not in self.planes:
             ways.append(self._alone(node) + self.machine.vector.latency + self._tree(node))
+            if self._may_chain(node) and not _cut(node):
+                ways.append(self._chained(node) + self.machine.vector.latency)
         if self.may_be_on_planes(node):
             ways += self._behind_planes(node)
         return min(ways)
@@ -145,7 +162,11 @@ class Pace:
     def _form(self, node: Compute, form: Work) -> int:
         vector, matrix = self.machine.vector.latency, self.machine.matrix.latency
         if "matrix" not in form:
-            return self._longest(form) + vector + self._tree(node)
+            cycles = self._longest(form)
+            tree = cycles + self._tree(node)
+            return vector + (
+                min(tree, max(cycles, self._chained(node))) if self._may_chain(node) and not _cut(node) else tree
+            )
         rest = (
             1 + vector if form.get("vector") else 0
         )  # of the last sum at least, and no sooner than the first is there

@@ -21,7 +21,7 @@ from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
 NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
-MOST = 1 << 20  # operations that are looked at in search of bodies, over all values
+MOST, FEW = 1 << 18, 32  # operations that are looked at in search of bodies: over all values, and for each at least
 DEEP = 128  # operations behind each other that are followed for one box; the first element says something, too
 
 
@@ -42,7 +42,7 @@ class Times:
         self.ways, self.machine, self.planes, self._bodies = ways, machine, planes, bodies
         self.graph = graph = ways.graph
         self.pace = Pace(graph, machine, planes, elsewhere, ways.counted)
-        self._far = max(DEEP, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
+        self._far = max(FEW, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
         self._depth = 0

@@ -14,6 +14,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg, const
 from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
+from tests.compiler.contractions import small
 from tests.compiler.graphs import graphs
 
 F32 = DType.F32
@@ -123,3 +124,16 @@ def test_what_is_read_only_through_padding_does_not_follow_its_input():
     graph = b.finish({"y": beside, "z": b.view(x, (2,), Access.identity(1))}, {}, {})
     machine = targets.load("lpu2")
     assert bounds(graph, machine).latency <= build(graph, machine, quiet).latency
+
+
+@pytest.mark.parametrize("rows", [3, 4, 6])
+@pytest.mark.parametrize("terms", [2, 3, 4, 8])
+def test_sums_that_vector_lanes_make_one_term_after_the_other_wait_for_no_tree(rows, terms):
+    b = Builder("terms")
+    x = b.input("x", TensorType(F32, (rows, 1, terms)))
+    term = Operand(x, Access((0, 0, 0), ((1, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 1))))
+    post = (arg(-1, F32) * 0.5).op("sigmoid")
+    loops = (rows, 1, 1, terms)
+    y = b.compute(loops, [term, term], arg(0, F32) * arg(1, F32), parallel=3, reducer="sum", post=post)
+    graph, machine = b.finish({"y": y}, {}, {}), small(6, 10, lanes=6, alus=1)
+    assert bounds(graph, machine).latency <= build(graph, machine, quiet, objective="latency").latency
