@@ -111,7 +111,8 @@ def expression(root: Term) -> Expr:
             continue
         stack.pop()
         step = Step(term.name, tuple(places[id(a)] for a in term.args), term.dtype, term.imm)
-        key = (step.op, step.args, step.dtype, repr(step.imm))  # 0.0 and -0.0 are equal numbers and different literals
+        literal = None if step.imm is None else repr(step.imm)  # 0.0 and -0.0 are equal numbers and different literals
+        key = (step.op, step.args, step.dtype.value, literal)
         if key not in distinct:
             distinct[key] = len(steps)
             steps.append(step)
