@@ -14,7 +14,7 @@ from apps.cli.main import RIGHT, UNUSABLE, WRONG, main
 from apps.ledger.chain import chain_json
 from apps.ledger.models import Transaction, UsageRow
 from apps.ledger.services import hold_release, usage_post_batch
-from apps.ledger.usage import leaves_text
+from apps.ledger.usage import digest_and_leaves
 from apps.pricing.rating import decimal_text
 from tests.cast import Cast
 from tests.ledger.money import NOW, held, usage, used
@@ -132,7 +132,7 @@ def test_a_leaf_cannot_be_altered_together_with_its_row(
 ) -> None:
     row = _rows(batch)[3]
     row[1] = "0" * 64
-    batch["transactions"][1]["detail"]["leaves"] = leaves_text((key, digest) for key, digest in _rows(batch))
+    batch["transactions"][1]["detail"]["leaves"] = digest_and_leaves((key, digest) for key, digest in _rows(batch))[1]
     assert _run(tmp_path, batch) == WRONG
     assert "transaction 2" in (said := capsys.readouterr().out)
     assert ", hash" in said
