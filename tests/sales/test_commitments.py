@@ -138,7 +138,8 @@ def test_what_is_missing_in_a_month_that_has_ended_is_named_once(cast: Cast, mar
     ("kind", "minimum", "said"),
     [
         ("none", "10", "There is no commitment"), ("decade", "10", "There is no commitment"), ("year", "0", "Promise from"),
-        ("year", "-5", "Promise from"), ("year", "0.001", "EUR has 2 decimal places; write 0.01"), ("year", "1E+10", "Promise from"),
+        ("year", "-5", "Promise from"), ("year", "1E+10", "Promise from"),
+        ("year", "0.001", "EUR has 2 decimal places; write 0.01"),
         ("year", "NaN", "EUR has 2 decimal places"),
     ],
 )  # fmt: skip
