@@ -52,6 +52,11 @@ def test_results_keep_their_bits(shape, reducer, dtype, step, data):
     assert dtype == DType.I8 or np.array_equal(np.signbit(got), np.signbit(want))
 
 
+def test_two_negative_zeros_stay_negative():
+    graph = reduced((9, 2), 1, "sum", DType.F32, None)
+    assert np.signbit(run(folds(graph, least=1), {"x": np.zeros((9, 2), np.float32)})["y"]).all()
+
+
 def mean_of_image():
     """Products of 64 by 1,024 filters over an image, and the mean of each channel."""
     b = Builder("mean")

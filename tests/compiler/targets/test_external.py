@@ -96,7 +96,7 @@ def test_what_fits_nowhere_is_refused_with_the_gap(pebble):
 
 def test_planes_that_take_their_weights_from_outside_refuse_constants():
     target = targets.load("systolic")
-    graph = product(4, 20, 20)
+    graph = product(4, 100, 100)
     _, binary = binary_of(graph, target, RESIDENT)
     with pytest.raises(compiler.SimulationError, match="constants from external memory only"):
         compiler.simulate(binary.to_bytes(), feeds(graph, 1))
