@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush, heapreplace
 from operator import add
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from compiler.bounds.interval import Prices, Table
 from compiler.ir.graph import Node
+
+PAIRS = 128  # jobs of which all pairs of heads and tails are tried at once
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -38,22 +41,40 @@ class Bodies:
     def least(self, spans: Mapping[str, tuple[int, int]]) -> int:
         """Cycles that operations take at least: by output, when each may begin, and how long something lasts behind it."""
         known = sorted((head, tail, self.number[name]) for name, (head, tail) in spans.items() if name in self.number)
+        best = max((head + tail for head, tail, _ in known), default=0)
+        known = [job for job in known if self._busy[job[2]]]
         if not known:
-            return 0
+            return best
         heads, tails = [head for head, _, _ in known], [tail for _, tail, _ in known]
-        best: int = max(map(add, heads, tails))
-        outside = heads[-1] + max(tails)
         paid = self.paid[:, [place for _, _, place in known]]
-        for mixture in self._longest_first(paid):
-            works = paid[mixture].tolist()
-            if outside + sum(works) // self.capacity[mixture] > best:
-                best = max(best, one_machine(heads, tails, works, self.capacity[mixture]))
+        together = paid.sum(axis=1) // self._cost
+        longest = np.flatnonzero(together > best - heads[-1] - max(tails))
+        if len(heads) <= PAIRS:
+            return max(best, _all_pairs(heads, tails, paid[longest], self._cost[longest])) if len(longest) else best
+        for mixture in sorted(longest.tolist(), key=lambda mixture: -int(together[mixture])):
+            if heads[-1] + max(tails) + int(together[mixture]) > best:
+                best = max(best, one_machine(heads, tails, paid[mixture].tolist(), self.capacity[mixture]))
         return best
 
-    def _longest_first(self, paid: Longs) -> list[int]:
-        """Mixtures in the order of what all operations together take."""
-        together = (paid.sum(axis=1) // np.array(self.capacity, dtype=np.int64)).tolist()
-        return sorted(range(len(together)), key=lambda mixture: -together[mixture])
+    @cached_property
+    def _busy(self) -> list[bool]:
+        """By operation, whether it pays anything."""
+        return np.asarray(self.paid.any(axis=0)).tolist()
+
+    @cached_property
+    def _cost(self) -> Longs:
+        return np.array(self.capacity, dtype=np.int64)
+
+
+def _all_pairs(heads: Sequence[int], tails: Sequence[int], paid: Longs, capacity: Longs) -> int:
+    """What ``one_machine`` answers, the largest over rows of ``paid``: for each pair of a least head and a least tail, with
+    the sums of what has both."""
+    head, tail = np.array(heads, dtype=np.int64), np.array(tails, dtype=np.int64)
+    with_tail = paid[:, ::-1, None] * (tail[::-1, None] >= tail)  # the last head first
+    works = with_tail.cumsum(axis=1)[:, ::-1]
+    cycles = works + capacity[:, None, None] * (head[:, None] + tail)
+    most = cycles.max(axis=(1, 2), where=works > 0, initial=0)
+    return int((most // capacity).max())
 
 
 def one_machine(heads: Sequence[int], tails: Sequence[int], works: Sequence[int], capacity: int) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.bounds import bounds
-from compiler.bounds.barriers import one_machine
+from compiler.bounds.barriers import _all_pairs, one_machine
 from compiler.bounds.reads import _padded, covered, readings
 from compiler.bounds.ways import Ways
 from compiler.driver import quiet
@@ -94,7 +94,10 @@ def test_one_machine_takes_the_largest_of_all_sets_of_jobs(jobs, capacity):
     jobs.sort()
     sets = [c for n in range(1, len(jobs) + 1) for c in combinations(jobs, n)]
     best = max(min(h for h, _, _ in s) + min(t for _, t, _ in s) + sum(w for _, _, w in s) // capacity for s in sets)
-    assert one_machine(*(list(column) for column in zip(*jobs, strict=True)), capacity) == best
+    heads, tails, works = (list(column) for column in zip(*jobs, strict=True))
+    assert one_machine(heads, tails, works, capacity) == best
+    at_once = _all_pairs(heads, tails, np.array([works], np.int64), np.array([capacity], np.int64))
+    assert max([at_once, *map(sum, zip(heads, tails, strict=True))]) == best
 
 
 def pooled(rows, columns, rounds):
