@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -51,6 +52,16 @@ class Problem:
     work: list[list[Work]]
     planes: frozenset[str] = frozenset()
     elsewhere: frozenset[str] = frozenset()  # contractions that surely are on the vector units
+
+    @cached_property
+    def table(self) -> Table:
+        """What the forms cost."""
+        return Table.of(self.work, self.machine)
+
+    @cached_property
+    def prices(self) -> Prices:
+        """Prices with a large bound of the interval."""
+        return best_prices(self.table) if self.nodes else corner("matrix")
 
     def on_planes_beyond(self, cycles: int) -> Problem:
         """The same for programs of fewer than ``cycles``: what would keep the vector units for as long runs on the planes."""
@@ -138,10 +149,10 @@ def _case_by_case(problem: Problem, best: Found) -> Found:
 
 def _forced(problem: Problem, names: Sequence[str]) -> dict[str, int]:
     """The interval's bound if one of these is on the vector units."""
-    table = Table.of(problem.work, problem.machine)
+    table = problem.table
     place = {node.output: i for i, node in enumerate(problem.nodes)}
     found = dict.fromkeys(names, 0)
-    for prices in _mixtures(best_prices(table)):
+    for prices in _mixtures(problem.prices):
         paid, capacity = table.paid(prices), max(1, table.capacity(prices))
         total, vector = int(paid.sum()), prices[SCHEDULED.index("vector")]
         for name in names:
@@ -157,8 +168,7 @@ def _cycles(found: Found) -> int:
 
 def _interval(problem: Problem) -> Found:
     graph, machine = problem.graph, problem.machine
-    table = Table.of(problem.work, machine)
-    prices = best_prices(table) if problem.nodes else corner("matrix")
+    table, prices = problem.table, problem.prices
     steady = [
         (cycles, f"the {unit} port") for unit, cycles in (_links(graph, machine) | _overflow(graph, machine)).items()
     ]
@@ -213,8 +223,7 @@ def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
 
 def _latency(problem: Problem) -> Found:
     graph, machine, nodes = problem.graph, problem.machine, problem.nodes
-    table = Table.of(problem.work, machine)
-    best = best_prices(table) if nodes else corner("matrix")
+    table, best = problem.table, problem.prices
     bodies = Bodies.of(nodes, table, [p for p in _mixtures(best) if not any(p[i] for i in EARLY)])
     times = Times(problem.ways, machine, problem.planes, problem.elsewhere, bodies)
     found = [(0, "nothing to do"), *_through_links(problem, times)]

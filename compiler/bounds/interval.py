@@ -35,9 +35,8 @@ class Table:
         widest = max((len(forms) for forms in operations), default=1)
         cost = np.zeros((len(operations), widest, len(SCHEDULED)), dtype=np.int64)
         for i, found in enumerate(operations):
-            for f in range(widest):
-                work = found[f % len(found)]
-                cost[i, f] = [int(work.get(unit, 0) * SCALE) for unit in SCHEDULED]
+            rows = [[int(work[unit] * SCALE) if unit in work else 0 for unit in SCHEDULED] for work in found]
+            cost[i] = [rows[f % len(rows)] for f in range(widest)]
         return Table(cost, tuple(machine.unit(unit).instances for unit in SCHEDULED))
 
     def paid(self, prices: Prices) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

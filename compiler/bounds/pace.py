@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod
 
@@ -12,12 +13,26 @@ from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, tree_depth
 
 BEFOREHAND = ("weights", "external")  # what may be done before an operation's inputs exist
+ANYWHERE, ON_PLANES, ELSEWHERE = range(3)  # what is known of the unit of an operation
 SAME = 3  # terms that a tree adds in the same order as a chain
+
+Usual = tuple[tuple[bool, ...], int, tuple[int, int], int]
+
+
+@dataclass
+class Counted:
+    """What has been counted of operations on one processor: by output and, where it matters, what is known of its unit."""
+
+    forms: dict[tuple[str, Box], list[Work]] = field(default_factory=dict)
+    bodies: dict[tuple[str, Box, int], int] = field(default_factory=dict)
+    latencies: dict[tuple[str, int], int] = field(default_factory=dict)
+    steps: dict[tuple[str, int], int] = field(default_factory=dict)
+    usual: dict[tuple[str, int], Usual] = field(default_factory=dict)
 
 
 class Pace:
     """Least times of a graph's operations. ``planes``, ``elsewhere``: outputs of contractions that surely run on the planes,
-    or surely do not; ``counted``: forms of boxes that have been counted before."""
+    or surely do not; ``counted``: what has been counted before."""
 
     def __init__(
         self,
@@ -25,13 +40,14 @@ class Pace:
         machine: Machine,
         planes: frozenset[str],
         elsewhere: frozenset[str],
-        counted: dict[tuple[str, Box], list[Work]],
+        counted: Counted,
     ) -> None:
         self.graph, self.machine, self.planes, self.elsewhere = graph, machine, planes, elsewhere
         self._counted = counted
-        self._latencies: dict[str, int] = {}
-        self._kept: dict[str, tuple[tuple[bool, ...], int, tuple[int, int], int]] = {}
-        self._steps: dict[str, int] = {}
+        self._kinds = dict.fromkeys(planes, ON_PLANES) | dict.fromkeys(elsewhere, ELSEWHERE)
+
+    def _key(self, node: Node) -> tuple[str, int]:
+        return node.output, self._kinds.get(node.output, ANYWHERE)
 
     def is_name(self, node: Node) -> bool:
         """Whether the output may be the same memory as an input: no unit needs to touch it."""
@@ -44,9 +60,10 @@ class Pace:
 
     def latency(self, node: Node) -> int:
         """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
-        found = self._latencies.get(node.output)
+        key = self._key(node)
+        found = self._counted.latencies.get(key)
         if found is None:
-            found = self._latencies[node.output] = self._least_latency(node)
+            found = self._counted.latencies[key] = self._least_latency(node)
         return found
 
     def _least_latency(self, node: Node) -> int:
@@ -79,9 +96,10 @@ class Pace:
 
     def step(self, node: Node) -> int:
         """Cycles from the moment that an operand can be read to the moment that a result can."""
-        found = self._steps.get(node.output)
+        key = self._key(node)
+        found = self._counted.steps.get(key)
         if found is None:
-            found = self._steps[node.output] = self._least_step(node)
+            found = self._counted.steps[key] = self._least_step(node)
         return found
 
     def _least_step(self, node: Node) -> int:
@@ -121,15 +139,21 @@ class Pace:
     def body(self, node: Node, box: Box, known: int) -> int:
         """Cycles until ``box`` outputs are complete, with all units of one kind at work from now on; counted exactly only
         where it may be more than what is ``known`` to be needed."""
+        if isinstance(node, Compute) and box != node.loops[: node.parallel] and self._most(node, box) <= known:
+            return known
+        key = (node.output, box, self._kinds.get(node.output, ANYWHERE))
+        found = self._counted.bodies.get(key)
+        if found is None:
+            found = self._counted.bodies[key] = self._least_body(node, box)
+        return found
+
+    def _least_body(self, node: Node, box: Box) -> int:
         if not isinstance(node, Compute):
             return self._longest(forms(node, self.graph, self.machine, box)[0]) + self.latency(node)
-        whole = box == node.loops[: node.parallel]
-        if not whole and self._most(node, box) <= known:
-            return known
-        found = self._counted.get((node.output, box))
+        found = self._counted.forms.get((node.output, box))
         if found is None:
-            found = forms(node, self.graph, self.machine, None if whole else box)
-            self._counted[node.output, box] = found
+            found = forms(node, self.graph, self.machine, None if box == node.loops[: node.parallel] else box)
+            self._counted.forms[node.output, box] = found
         if node.output in self.planes:
             found = [form for form in found if "matrix" in form]
         elif node.output in self.elsewhere:
@@ -138,22 +162,23 @@ class Pace:
 
     def _most(self, node: Compute, box: Box) -> int:
         """Cycles that some form surely does not exceed: weights that stay in the planes, or what fills the lanes."""
-        kept = self._kept.get(node.output)
+        key = self._key(node)
+        kept = self._counted.usual.get(key)
         if kept is None:
-            kept = self._kept[node.output] = self._usual(node)
+            kept = self._counted.usual[key] = self._usual(node)
         moving, factor, divisor, latency = kept
         rows = prod(n for n, moves in zip(box, moving, strict=True) if moves)
         columns = prod(n for n, moves in zip(box, moving, strict=True) if not moves)
         return ceil_div(rows * ceil_div(columns, divisor[0]) * factor, divisor[1]) + latency
 
-    def _usual(self, node: Compute) -> tuple[tuple[bool, ...], int, tuple[int, int], int]:
+    def _usual(self, node: Compute) -> Usual:
         """Which loops move rows past the weights; cycles of a row; columns that share it and units; latency."""
         matrix, vector = self.machine.matrix, self.machine.vector
         if self.may_be_on_planes(node):
             depth, width = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
             stages = max(1, ceil_div(passes(node.post, self.machine), matrix.alus))
             uses = used(node.operands[0], len(node.loops))[: node.parallel]
-            return tuple(uses), ceil_div(node.reduction, depth) * stages, (width, matrix.instances), matrix.latency
+            return uses, ceil_div(node.reduction, depth) * stages, (width, matrix.instances), matrix.latency
         body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), vector.alus))
         factor = node.reduction * body + ceil_div(passes(node.post, self.machine), vector.alus)
         lanes = vector_lanes(node, self.graph, self.machine) * vector.instances

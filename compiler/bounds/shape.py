@@ -8,6 +8,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 
 Box = tuple[int, ...]
@@ -45,9 +46,14 @@ def extents(node: Compute, graph: Graph, stationary: int, box: Box | None = None
     return Extents(batch, rows, columns, node.reduction, share)
 
 
-def used(operand: Operand, loops: int) -> list[bool]:
+def used(operand: Operand, loops: int) -> tuple[bool, ...]:
     """Which loops an operand's address depends on."""
-    return [any(row[i] for row in operand.access.matrix) for i in range(loops)]
+    return _used(operand.access.matrix, loops)
+
+
+@lru_cache(maxsize=1 << 12)
+def _used(matrix: tuple[tuple[int, ...], ...], loops: int) -> tuple[bool, ...]:
+    return tuple(any(row[i] for row in matrix) for i in range(loops))
 
 
 def overlapping(node: Compute) -> bool:
@@ -67,10 +73,14 @@ def inside_share(operand: Operand, graph: Graph, loops: tuple[int, ...]) -> Frac
     """At least this part of the points reads data instead of the fill."""
     if operand.fill is None:
         return Fraction(1)
-    shape, a = graph.types[operand.value].shape, operand.access
+    return _share(operand.access, graph.types[operand.value].shape, loops)
+
+
+@lru_cache(maxsize=1 << 12)
+def _share(a: Access, shape: Box, loops: Box) -> Fraction:
     shares = [_inside(a.offset[j], a.matrix[j], loops, extent) for j, extent in enumerate(shape)]
     guarded = [j for j, s in enumerate(shares) if s < 1]
-    seen = [i for j in guarded for i, c in enumerate(operand.access.matrix[j]) if c and loops[i] > 1]
+    seen = [i for j in guarded for i, c in enumerate(a.matrix[j]) if c and loops[i] > 1]
     if len(seen) == len(set(seen)):  # no loop moves two guarded coordinates: they are independent
         return reduce(lambda a, b: a * b, shares, Fraction(1))
     return max(Fraction(0), 1 - sum((1 - s for s in shares), Fraction(0)))

@@ -8,7 +8,6 @@ an operation the program still lasts so long.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from math import prod
 
 from compiler.bounds.barriers import Bodies
@@ -16,12 +15,10 @@ from compiler.bounds.pace import Pace
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box
 from compiler.bounds.ways import Ways
-from compiler.ir.graph import Compute, Join, Node, Reshape, Scatter, Sort, View
+from compiler.ir.graph import Compute, Join, Node, Reshape, Scatter, Sort
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
-NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
-MOST, FEW = 1 << 18, 32  # operations that are looked at in search of bodies: over all values, and for each at least
 DEEP = 128  # operations behind each other that are followed for one box; the first element says something, too
 
 
@@ -42,7 +39,7 @@ class Times:
         self.ways, self.machine, self.planes, self._bodies = ways, machine, planes, bodies
         self.graph = graph = ways.graph
         self.pace = Pace(graph, machine, planes, elsewhere, ways.counted)
-        self._far = max(FEW, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
+        self._step = {node.output: self.pace.step(node) for node in graph.nodes}
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
         self._depth = 0
@@ -75,7 +72,7 @@ class Times:
             start = max(start, *before, 0)
         self.start[node.output] = start
         done = max((self._read_ready(r, (1,) * r.parallel) for r in self.ways.readings[node.output]), default=0)
-        self.first[node.output] = max(start, done) + self.pace.step(node)
+        self.first[node.output] = max(start, done) + self._step[node.output]
 
     def _loaded(self, node: Compute) -> int:
         """When a plane can have weights from either factor, and something to multiply with them."""
@@ -83,9 +80,6 @@ class Times:
         known = {value for value, always in self.ways.sure[node.output] if always}
         one, other = (self.first[o.value] if o.value in known else 0 for o in node.operands[:2])
         return min(max(one + load, other), max(one, other + load))
-
-    def _rank(self, node: Node) -> int:
-        return len(self.graph.types[node.output].shape)
 
     def _read_ready(self, reading: Reading, outputs: Box) -> int:
         """When what so many outputs surely read of a value is complete."""
@@ -119,22 +113,13 @@ class Times:
         """Values of which all is needed for the whole of a value: cycles from their last element to its. And those that
         several readers need together."""
         left = {value: 0}
-        together = []
-        for name in self._before(value):
-            ways = [left[r] + self.pace.step(self.ways.makers[r]) for r in self.ways.whole_readers[name] if r in left]
-            readers = self.ways.readers[name]
-            if ways:
-                left[name] = max(ways)
-            elif name in self.ways.covered and all(r in left for r in readers):
-                left[name] = min(left[r] + self.pace.step(self.ways.makers[r]) for r in readers)
-                together.append(name)
-        return left, together
-
-    def _before(self, value: str) -> Iterator[str]:
-        """What may go into a value, the last first."""
-        at = self.ways.place.get(value, 0)
-        yield from reversed(self.ways.order[max(0, at - self._far) : at])
-        yield from self.graph.inputs
+        several = []
+        for name, readers, together in self.ways.flow(value):
+            ways = [left[r] + self._step[r] for r in readers]
+            left[name] = min(ways) if together else max(ways)
+            if together:
+                several.append(name)
+        return left, several
 
     def _complete(self, value: str, box: Box) -> int:
         graph, machine = self.graph, self.machine
@@ -155,7 +140,7 @@ class Times:
         inputs = max((self._read_ready(r, box) for r in self.ways.readings[value]), default=0)
         if self.pace.is_name(node):
             return inputs
-        known = inputs + self.pace.step(node)
+        known = inputs + self._step[node.output]
         return max(known, self.start[value] + self.pace.body(node, box, known - self.start[value]))
 
     # -- tails ----------------------------------------------------------------------------------------------------------
@@ -172,7 +157,7 @@ class Times:
             if not share:
                 continue  # nothing follows what nobody asks for
             for value, whole in self.ways.whole[node.output]:
-                after[value].append((tail[node.output] + self.pace.step(node), whole and share == 1))
+                after[value].append((tail[node.output] + self._step[node.output], whole and share == 1))
             self._barrier(node, tail, after)
         for name in self.graph.inputs:
             tail[name] = _combine(after[name])
@@ -194,27 +179,15 @@ class Times:
 
     def _wholes(self, name: str) -> dict[str, int]:
         """Values all of which goes into every element of another, and the cycles from their last element to it."""
-        if name in self._all_of:
-            return self._all_of[name]
-        node = self.ways.makers[name]
-        found = self._all_of[name] = {}
-        boxes: list[tuple[Node, Box, int]] = [(node, (1,) * self._rank(node), 0)]
-        seen: set[tuple[str, Box]] = set()
-        while boxes:
-            reader, box, way = boxes.pop()
-            if not isinstance(reader, Compute) and not (isinstance(reader, View) and reader.operand.fill is None):
-                continue
-            way += self.pace.step(reader)
-            for r in self.ways.readings[reader.output]:
-                if r.value in self.ways.resident or not r.always:
-                    continue
-                read = self.ways.taken(r, box)
-                if read == self.graph.types[r.value].shape:
-                    found[r.value] = max(found.get(r.value, 0), way)
-                elif r.value in self.ways.makers and (r.value, read) not in seen and len(seen) < NEAR:
-                    seen.add((r.value, read))
-                    boxes.append((self.ways.makers[r.value], read, way))
-        return found
+        if name not in self._all_of:
+            readers, values = self.ways.trail(name)
+            ways: list[int] = []
+            for reader, behind in readers:
+                ways.append(self._step[reader] + (ways[behind] if behind >= 0 else 0))
+            found = self._all_of[name] = {}
+            for value, at in values:
+                found[value] = max(found.get(value, 0), ways[at])
+        return self._all_of[name]
 
     def _behind(self, node: Node, tail: dict[str, int]) -> int:
         """Cycles from the first element of a node's output to the end, by what depends on it with every element."""
@@ -222,12 +195,12 @@ class Times:
         first = {node.output: 0}
         spans: dict[str, tuple[int, int]] = {}
         at = self.ways.place[node.output] + 1
-        for name in self.ways.order[at : at + self._far]:
+        for name in self.ways.order[at : at + self.ways.far]:
             start = self._after(self.ways.makers[name], first)
             if start is None:
                 continue
             spans[name] = start, tail.get(name, 0) + self.pace.latency(self.ways.makers[name])
-            first[name] = start + self.pace.step(self.ways.makers[name])
+            first[name] = start + self._step[name]
         ends = [first[name] + 1 + self.machine.link_out.latency for name in self.graph.outputs if name in first]
         return max(self._bodies.least(spans), *ends, tail[node.output], 0)
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from compiler.bounds.demand import Demands
+from compiler.bounds.pace import Counted
 from compiler.bounds.reads import Reading, covered, readings
 from compiler.bounds.shape import Box
-from compiler.bounds.work import Work
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View, operands_of, reads_of
+
+NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
+MOST, FEW = 1 << 18, 32  # operations that are looked at in search of bodies: over all values, and for each at least
+
+Trail = tuple[list[tuple[str, int]], list[tuple[str, int]]]
+Flow = tuple[str, list[str], bool]
 
 
 class Ways:
     """A graph's accesses. By output of an operation: ``readings``; ``sure`` and ``whole``, the values that it reads, and
     whether each of its elements depends on them, and whether it reads each of theirs. By value: ``readers``, and
-    ``whole_readers``, those that read all of it. ``counted``: forms of boxes that have been counted."""
+    ``whole_readers``, those that read all of it. ``counted``: what has been counted of operations."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -29,7 +36,10 @@ class Ways:
         self.covered = covered(graph, self.readings)
         self.readers: dict[str, list[str]] = defaultdict(list)
         self.whole_readers: dict[str, list[str]] = defaultdict(list)
-        self.counted: dict[tuple[str, Box], list[Work]] = {}
+        self.counted = Counted()
+        self._trails: dict[str, Trail] = {}
+        self._flows: dict[str, list[Flow]] = {}
+        self.far = max(FEW, MOST // max(1, len(graph.nodes)))  # operations before or behind that are looked at
         for node in graph.nodes:
             for value in dict.fromkeys(reads_of(node)):
                 self.readers[value].append(node.output)
@@ -42,6 +52,51 @@ class Ways:
         if found is None:
             found = reading.known[outputs] = reading.box(outputs)
         return found
+
+    def trail(self, name: str) -> Trail:
+        """How an element of a value needs all of others: readers, each with the place of the one that it is read by, and
+        those values with the place of their reader."""
+        if name in self._trails:
+            return self._trails[name]
+        steps, found = self._trails[name] = [], []
+        boxes: list[tuple[Node, Box, int]] = [(self.makers[name], (1,) * len(self.graph.types[name].shape), -1)]
+        seen: set[tuple[str, Box]] = set()
+        while boxes:
+            reader, box, behind = boxes.pop()
+            if not isinstance(reader, Compute) and not (isinstance(reader, View) and reader.operand.fill is None):
+                continue
+            at = len(steps)
+            steps.append((reader.output, behind))
+            for r in self.readings[reader.output]:
+                if r.value in self.resident or not r.always:
+                    continue
+                read = self.taken(r, box)
+                if read == self.graph.types[r.value].shape:
+                    found.append((r.value, at))
+                elif r.value in self.makers and (r.value, read) not in seen and len(seen) < NEAR:
+                    seen.add((r.value, read))
+                    boxes.append((self.makers[r.value], read, at))
+        return steps, found
+
+    def flow(self, value: str) -> list[Flow]:
+        """Values of which all is needed for the whole of a value, the last first: with those before that read all of each,
+        or with all its readers where they take all of it together."""
+        if value not in self._flows:
+            inside = {value}
+            flow = self._flows[value] = []
+            for name in self._before(value):
+                whole = [r for r in self.whole_readers[name] if r in inside]
+                together = not whole and name in self.covered and all(r in inside for r in self.readers[name])
+                if whole or together:
+                    inside.add(name)
+                    flow.append((name, whole or self.readers[name], together))
+        return self._flows[value]
+
+    def _before(self, value: str) -> Iterator[str]:
+        """What may go into a value, the last first."""
+        at = self.place.get(value, 0)
+        yield from reversed(self.order[max(0, at - self.far) : at])
+        yield from self.graph.inputs
 
     def _surely(self, node: Node) -> list[tuple[str, bool]]:
         """Values that a node reads, and whether every output element depends on them."""
