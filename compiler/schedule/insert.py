@@ -1,4 +1,4 @@
-"""Start cycles by insertion: every job, the most urgent ready one first, goes to the earliest place that is legal for it.
+"""Start cycles by insertion: every job, one after the other, goes to the earliest place that is legal for it.
 
 A job is a tile, or a chain of tiles that a plane works through. What is taken is kept in reservation tables of one period,
 so the schedule may be repeated at that period: no unit, weight slot, accumulator row or buffer of two inferences meets.
@@ -8,9 +8,8 @@ The rules are those that the simulator enforces.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from compiler.schedule.planes import Place, Plane, banks
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.schedule.problem import Problem
 
 NEVER = 1 << 60
+MARKS = 16  # times that a pass keeps what it has in common with others
 
 
 class TooShort(Exception):
@@ -45,23 +45,46 @@ class Placement:
     last: list[int]
     latency: int
 
+    def copy(self) -> Placement:
+        return replace(
+            self, start=self.start.copy(), instance=self.instance.copy(), slot=self.slot.copy(), row=self.row.copy(),
+            serves=self.serves.copy(), first=self.first.copy(), last=self.last.copy(),
+        )  # fmt: skip
+
+
+@dataclass
+class Common:
+    """What passes over the same jobs with the same releases and no patience have in common at all periods of ``safe`` cycles or
+    more: as long as everything ends by then, nothing is in the way of another inference, and the first ``done`` jobs
+    are where they are at any of them. Every pass begins there, and leaves the next one more."""
+
+    safe: int = 0
+    done: int = 0
+    out: Placement | None = None
+    earliest: list[int] = field(default_factory=list)
+    tracks: dict[str, list[Track]] = field(default_factory=dict)
+    planes: list[Plane] = field(default_factory=list)
+    horizon: list[int] = field(default_factory=list)
+
 
 class Insertion:
-    """One pass over all jobs: the lowest rank first, for one period; no tile before its ``release``, none that ends behind
-    the ``limit``. ``patience``: cycles that what planes do not do may wait for a place that leaves no gap."""
+    """One pass over all jobs in their order, for one period; no tile before its ``release``, none that ends behind the
+    ``limit``. ``patience``: cycles that what planes do not do may wait for a place that leaves no gap. ``common``: of
+    passes at other periods."""
 
     def __init__(
         self,
         problem: Problem,
         machine: Machine,
-        rank: Sequence[int],
+        jobs: Sequence[int],
         period: int = ONCE,
         release: Sequence[int] = (),
         copies: int = 1,
         limit: int = NEVER,
         patience: int = 0,
+        common: Common | None = None,
     ) -> None:
-        self.p, self.rank, self.limit, self.patience = problem, rank, limit, patience
+        self.p, self.jobs, self.limit, self.patience, self.common = problem, jobs, limit, patience, common
         self.period = period
         self.span = [period * copies if moves else period for moves in problem.moves]
         self.tracks = {
@@ -72,29 +95,60 @@ class Insertion:
         n = len(problem.beats)
         self.out = Placement([-1] * n, [0] * n, {}, {}, {}, [NEVER] * problem.buffers, [0] * problem.buffers, 0)
         self.earliest = [max(0, cycle) for cycle in release] or [0] * n
-        self.waiting = list(problem.waiting)
         self.after, self.mated = problem.after, problem.mated
         self.horizon = [0] * len(self.planes)
+        self.strained = False  # whether a chain found no place for all of it at the first try
 
     def run(self) -> Placement:
         """Place everything; ``TooShort`` when the period does not allow it."""
-        p, waiting, rank = self.p, self.waiting, self.rank
-        tiles = len(p.beats)
-        ready = [(rank[job], job) for job in p.jobs if not waiting[job]]
-        heapq.heapify(ready)
-        while ready:
-            job = heapq.heappop(ready)[1]
-            if job >= tiles:
-                self._chain(job - tiles)
-            else:
-                self._single(job)
-            for after in p.followers[job]:
-                waiting[after] -= 1
-                if not waiting[after]:
-                    heapq.heappush(ready, (rank[after], after))
+        done = self._begin(self.common) if self.common else 0
+        for job in self.jobs[done:]:
+            self._place(job)
         self._prefetch()
-        self.out.latency = max((s + e for s, e in zip(self.out.start, p.end, strict=True) if s >= 0), default=0)
+        start, end = self.out.start, self.p.end
+        self.out.latency = max((s + e for s, e in zip(start, end, strict=True) if s >= 0), default=0)
         return self.out
+
+    def _place(self, job: int) -> None:
+        tiles = len(self.p.beats)
+        if job >= tiles:
+            self._chain(job - tiles)
+        else:
+            self._single(job)
+
+    def _begin(self, common: Common) -> int:
+        """Place what ends within the safe cycles, and what comes next; answers how many jobs that are."""
+        if common.out is not None:
+            self._resume(common, common.out)
+        step = max(1, len(self.jobs) // MARKS)
+        for at in range(common.done, len(self.jobs)):
+            if at % step == 0 and at > common.done:
+                self._keep(common, at)
+            self._place(self.jobs[at])
+            if self.strained or self._end(self.jobs[at]) > common.safe:
+                return at + 1
+        return len(self.jobs)
+
+    def _resume(self, common: Common, out: Placement) -> None:
+        last = max((s + t for s, t in zip(out.start, self.p.tail, strict=True) if s >= 0), default=0)
+        if last > self.limit:
+            raise TooShort(last)
+        self.out, self.earliest, self.horizon = out.copy(), common.earliest.copy(), common.horizon.copy()
+        self.tracks = {name: [t.again(self.period) for t in tracks] for name, tracks in common.tracks.items()}
+        self.planes = [plane.again(self.period) for plane in common.planes]
+
+    def _keep(self, common: Common, done: int) -> None:
+        common.done, common.out = done, self.out.copy()
+        common.earliest, common.horizon = self.earliest.copy(), self.horizon.copy()
+        common.tracks = {name: [t.again(self.period) for t in tracks] for name, tracks in self.tracks.items()}
+        common.planes = [plane.again(self.period) for plane in self.planes]
+
+    def _end(self, job: int) -> int:
+        """When the last of a placed job ends."""
+        p, start = self.p, self.out.start
+        if job < len(p.beats):
+            return start[job] + p.end[job]
+        return max(start[use] + p.end[use] for step in p.chains[job - len(p.beats)] for use in step.uses)
 
     def _prefetch(self) -> None:
         """The first constant weights of every slot are loaded as soon as the slot is free: nobody gains by waiting."""
@@ -186,6 +240,7 @@ class Insertion:
         at = self._ready(number, 0, 0)
         plane, place = self._plane(number, at)
         found = self._steps(number, plane, at, place)
+        self.strained = found is None
         if found is None and self.period != ONCE:
             others = (other for other in range(len(self.planes)) if other != plane)
             plane, found = next(

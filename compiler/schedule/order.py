@@ -10,7 +10,7 @@ import numpy as np
 from compiler.schedule.budget import passes
 from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.problem import Problem, problem
-from compiler.schedule.rank import jobs, rankings, urgency
+from compiler.schedule.rank import rankings, sequence, urgency
 from compiler.schedule.repeat import Repeated, repeated
 from compiler.schedule.shift import latest
 
@@ -67,8 +67,8 @@ class Order:
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
         self.problem = problem(tiles, data, chains, space)
-        ranks = [jobs(rank, self.problem) for rank in rankings(tiles, data, chains)]
-        self.once = _improved(self.problem, machine, ranks)
+        orders = [sequence(ranks, self.problem) for ranks in rankings(tiles, data, chains)]
+        self.once = _improved(self.problem, machine, orders)
 
     def single(self) -> Attempt:
         """The schedule of an inference that none overlaps."""
@@ -85,30 +85,30 @@ class Order:
         return Attempt(left, needs, done, found.period, found.copies)
 
 
-def _improved(given: Problem, machine: Machine, ranks: list[list[int]]) -> Placement:
-    """Forward passes, each in the order of the latest starts that the one before leaves; then one by the last rank."""
-    allowed = passes(len(given.beats), len(ranks) + ROUNDS)
-    best = Insertion(given, machine, ranks[0]).run()
-    for rank in ranks[1:-1][: allowed - 1]:
-        best = _shorter(given, machine, rank, best) or best
+def _improved(given: Problem, machine: Machine, orders: list[list[int]]) -> Placement:
+    """Forward passes, each in the order of the latest starts that the one before leaves; then one in the last order."""
+    allowed = passes(len(given.beats), len(orders) + ROUNDS)
+    best = Insertion(given, machine, orders[0]).run()
+    for jobs in orders[1:-1][: allowed - 1]:
+        best = _shorter(given, machine, jobs, best) or best
     placed, failed = best, 0
-    left = allowed - len(ranks)
+    left = allowed - len(orders)
     while left > 0 and failed < PATIENCE:
         left -= 1
-        rank = urgency(latest(given, placed), given)
+        jobs = urgency(latest(given, placed), given)
         if not left or failed + 1 == PATIENCE:  # what is no shorter is of no use
-            placed = _shorter(given, machine, rank, best) or placed
+            placed = _shorter(given, machine, jobs, best) or placed
         else:
-            placed = Insertion(given, machine, rank).run()
+            placed = Insertion(given, machine, jobs).run()
         failed = 0 if placed.latency < best.latency else failed + 1
         best = placed if placed.latency < best.latency else best
-    return (_shorter(given, machine, ranks[-1], best) or best) if allowed >= len(ranks) else best
+    return (_shorter(given, machine, orders[-1], best) or best) if allowed >= len(orders) else best
 
 
-def _shorter(given: Problem, machine: Machine, rank: list[int], best: Placement) -> Placement | None:
+def _shorter(given: Problem, machine: Machine, jobs: list[int], best: Placement) -> Placement | None:
     """A pass that ends earlier than the best so far; it is left as soon as it cannot."""
     try:
-        return Insertion(given, machine, rank, limit=best.latency - 1).run()
+        return Insertion(given, machine, jobs, limit=best.latency - 1).run()
     except TooShort:
         return None
 

@@ -54,6 +54,15 @@ class Plane:
         self.taken: list[tuple[Track, int, int]] = []
         self.before: list[tuple[Hashable, Held | None]] = []
 
+    def again(self, period: int) -> Plane:
+        """What is taken and held, at another period, behind which none of it lies."""
+        other = Plane(0, 0, period)
+        other.array, other.port = self.array.again(period), self.port.again(period)
+        other.slots = [slot.again(period) for slot in self.slots]
+        other.banks = [bank.again(period) for bank in self.banks]
+        other.held = self.held.copy()
+        return other
+
     def begin(self) -> None:
         """What is taken from now on can be given back by ``undo``."""
         self.taken.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -105,5 +106,21 @@ def jobs(rank: Ranks, given: Problem) -> list[int]:
 
 
 def urgency(late: list[int], given: Problem) -> list[int]:
-    """The order of latest starts."""
-    return jobs([(start if start >= 0 else LAST, n) for n, start in enumerate(late)], given)
+    """Jobs in the order of latest starts."""
+    return sequence([(start if start >= 0 else LAST, n) for n, start in enumerate(late)], given)
+
+
+def sequence(ranks: Ranks, given: Problem) -> list[int]:
+    """All jobs, each behind what it waits for: of those that could be next the one of the lowest rank."""
+    rank, waiting = jobs(ranks, given), list(given.waiting)
+    ready = [(rank[job], job) for job in given.jobs if not waiting[job]]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        job = heapq.heappop(ready)[1]
+        found.append(job)
+        for after in given.followers[job]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                heapq.heappush(ready, (rank[after], after))
+    return found

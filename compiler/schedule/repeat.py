@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compiler.schedule.budget import passes
-from compiler.schedule.insert import NEVER, Insertion, Placement, TooShort
+from compiler.schedule.insert import NEVER, Common, Insertion, Placement, TooShort
 from compiler.schedule.rank import urgency
 from compiler.schedule.shift import latest
 
@@ -31,10 +31,12 @@ class Repeated(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """How tiles are placed: none before its ``release``, waiting up to a ``part`` of the period (0: not) to leave no gaps."""
+    """How tiles are placed: none before its ``release``, waiting up to a ``part`` of the period (0: not) to leave no gaps.
+    ``common``: of all periods tried."""
 
     release: Sequence[int]
     part: int
+    common: Common
 
 
 def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
@@ -45,7 +47,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     the period is longer than the busiest unit's cycles. With no such period, inferences follow each other.
     """
     late = latest(p, once, pinned=True)
-    rank = urgency(late, p)
+    jobs = urgency(late, p)
     least = busiest(p, machine, once)
     best = Repeated(once, max(1, once.latency), 1)
     first = 16 if objective == "interval" else 4
@@ -58,7 +60,8 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
         placed = None
         for way in list(ways):
             runs -= 1
-            placed = _placed(p, machine, rank, wanted, way, copies, limit)
+            way.common.safe = low + 1  # no shorter period is tried any more
+            placed = _placed(p, machine, jobs, wanted, way, copies, limit)
             if placed is not None:
                 ways.remove(way)
                 ways.insert(0, way)  # what did at one period is the first to be tried at the next
@@ -76,8 +79,8 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
 def _ways(late: Sequence[int], objective: str) -> list[_Way]:
     """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too."""
     if objective == "interval":
-        return [_Way(release, part) for part in (*PATIENCE, 0) for release in (late, ())]
-    return [_Way(late, 0), _Way((), 0)]
+        return [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
+    return [_Way(late, 0, Common()), _Way((), 0, Common())]
 
 
 def _allowed(once: int, period: int, least: int, objective: str) -> int:
@@ -90,11 +93,12 @@ def _allowed(once: int, period: int, least: int, objective: str) -> int:
 
 
 def _placed(
-    p: Problem, machine: Machine, rank: list[int], period: int, way: _Way, copies: int, limit: int
+    p: Problem, machine: Machine, jobs: list[int], period: int, way: _Way, copies: int, limit: int
 ) -> Placement | None:
     patience = period // way.part if way.part else 0
+    common = None if patience else way.common
     try:
-        return Insertion(p, machine, rank, period, way.release, copies, limit, patience).run()
+        return Insertion(p, machine, jobs, period, way.release, copies, limit, patience, common).run()
     except TooShort:
         return None
 

@@ -52,6 +52,12 @@ class Track:
             base, x = base + period, 0
         return None
 
+    def again(self, period: int) -> Track:
+        """The same spans in a table of another period, behind which none of them lies."""
+        other = Track(period)
+        other.starts, other.ends = self.starts.copy(), self.ends.copy()
+        return other
+
     def beside(self, at: int, beats: int, patience: int) -> int | None:
         """As ``find``, or a later cycle, by ``patience`` at most, with no gap between the span and what is taken before or
         behind it: what is free stays in one piece."""

@@ -1,21 +1,27 @@
 """Inferences that overlap: each works in its own arena and gives what it gives alone."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler import targets
+from compiler import load, targets
 from compiler.driver import quiet
 from compiler.errors import ModelError
 from compiler.isa.binary import Binary
+from compiler.passes import optimise, shape_for_units
+from compiler.schedule import repeat
 from compiler.schedule.build import build, builds
+from compiler.schedule.insert import Insertion
 from compiler.schedule.repeat import OBJECTIVES
 from compiler.simulator import simulate
 from tests.compiler.checks import binary_of, check_program
 from tests.compiler.graphs import feeds_for, graphs
 from tests.compiler.schedule.test_track import masked
+
+SMALL = Path(__file__).parents[3] / "samples" / "digits-small.onnx"
 
 
 @pytest.mark.parametrize("target", ["lpu", "systolic", "edge"])
@@ -37,6 +43,25 @@ def test_a_long_chain_turns_through_its_arenas(target):
     feeds = [feeds_for(graph, n) for n in range(plan.map.copies + 1)]
     with pytest.raises(ModelError):
         simulate(replace(binary, memory=fewer).to_bytes(), feeds)
+
+
+@pytest.mark.parametrize(("target", "objective"), [("lpu", "balanced"), ("lpu2", "balanced"), ("systolic", "latency")])
+def test_periods_that_begin_alike_place_what_each_places_alone(target, objective, monkeypatch):
+    digits = shape_for_units(optimise(load(SMALL.read_bytes())))
+    placed = []
+    place = Insertion._place
+    monkeypatch.setattr(Insertion, "_place", lambda self, job: placed.append(job) or place(self, job))
+
+    def made():
+        placed.clear()
+        plans = [build(g, targets.load(target), quiet, objective=objective) for g in (masked(3), digits)]
+        return [(p.start, [t.unit for t in p.tiles], p.interval, p.map) for p in plans], len(placed)
+
+    shared, fewer = made()
+    monkeypatch.setattr(repeat, "Insertion", lambda *given: Insertion(*given[:-1]))  # nothing is common
+    alone, all_ = made()
+    assert shared == alone
+    assert fewer < all_
 
 
 def test_programs_of_several_objectives_are_those_that_each_makes_alone():
