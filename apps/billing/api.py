@@ -15,6 +15,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor
@@ -48,7 +49,7 @@ router.add_router("", customers_router)
 BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
-class InvoiceIn(Schema):
+class InvoiceIn(RequestBody):
     """`currency`: of what is invoiced; without it the first one in which something waits."""
 
     until: Instant | None = None
@@ -82,7 +83,7 @@ class DraftOut(Schema):
     open: list[str]
 
 
-class PaidIn(Schema):
+class PaidIn(RequestBody):
     """`amount` is in the invoice's currency."""
 
     amount: Entered
@@ -97,7 +98,7 @@ class UsageOut(Schema):
         return detail_of(row)
 
 
-class CapIn(Schema):
+class CapIn(RequestBody):
     """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
 
     amount: Entered | None = None
@@ -115,9 +116,12 @@ class CapOut(Schema):
 
 
 class RootOut(Schema):
+    """`stored`: the day is over, and its root was written down."""
+
     day: datetime
     sequence: int
     hash: str
+    stored: bool
 
 
 class SumsOut(Schema):
@@ -255,7 +259,9 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
     roots = day_roots(organisation.id, now=now)
     return {
         "intact": chain.intact, "transactions": chain.transactions, "head": chain.head, "reason": chain.reason,
-        "roots": [{"day": root.day, "sequence": root.sequence, "hash": root.hash} for root in roots],
+        "roots": [
+            {"day": one.day, "sequence": one.sequence, "hash": one.hash, "stored": one.is_stored} for one in roots
+        ],
         "amounts": [one._asdict() for one in full.sums], "differences": full.differences,
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
 from apps.accounts.numbers import Instant
@@ -35,7 +36,7 @@ ADMIN = requires(Scope.ADMIN)
 TEXT = r"^[^\x00-\x1f]{1,300}$"
 
 
-class CreditNoteIn(Schema):
+class CreditNoteIn(RequestBody):
     """`parts`: line number -> amount before tax; without it all that is left of the invoice is taken back."""
 
     reason: str = Field(pattern=TEXT)
@@ -56,7 +57,7 @@ class CreditNoteOut(Schema):
     document: dict[str, Any]
 
 
-class CreditIn(Schema):
+class CreditIn(RequestBody):
     """`currency`: that of the price book in force unless stated; at most the setting CREDIT_LIMIT."""
 
     organisation: UUID
@@ -66,7 +67,7 @@ class CreditIn(Schema):
     expires_at: Instant | None = None
 
 
-class CreditEndIn(Schema):
+class CreditEndIn(RequestBody):
     reason: str = Field(pattern=TEXT)
 
 
@@ -83,7 +84,7 @@ class CreditOut(Schema):
     end_reason: str
 
 
-class EndIn(Schema):
+class EndIn(RequestBody):
     action: Literal["void", "write-off", "collection"]
     reason: str = Field(pattern=TEXT)
 
@@ -117,10 +118,11 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
     """For administrators. An invoice never changes: what was wrong is taken back by a reversal with a paper of its own."""
-    invoice = _known(pk)
-    parts = {number: amount_entered(text, currency=invoice.unit) for number, text in (payload.parts or {}).items()}
+    invoice, parts = _known(pk), None
+    if payload.parts is not None:
+        parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}
     note = services.credit_note_issue(
-        invoice_id=invoice.pk, parts=parts or None, reason=payload.reason, actor=principal_get(request).user,
+        invoice_id=invoice.pk, parts=parts, reason=payload.reason, actor=principal_get(request).user,
         now=timezone.now(),
     )  # fmt: skip
     return 201, note

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Whole
@@ -37,7 +38,7 @@ class TargetOut(Schema):
     digest: str
 
 
-class CompileIn(Schema):
+class CompileIn(RequestBody):
     version_id: UUID
     target: str = Field(max_length=60)
     precision: str = "float32"
@@ -188,7 +189,9 @@ def program_trace(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     return selectors.program_trace(org_object_get(request, Program, pk=pk))
 
 
-@router.get("/programs/{uuid:pk}/disassembly", openapi_extra=download_described("text/plain"), summary="The binary as text")
+@router.get(
+    "/programs/{uuid:pk}/disassembly", openapi_extra=download_described("text/plain"), summary="The binary as text"
+)
 def program_disassembly(request: HttpRequest, pk: UUID) -> HttpResponse:
     text = selectors.program_disassembly(org_object_get(request, Program, pk=pk))
     return HttpResponse(text, content_type="text/plain; charset=utf-8")

@@ -14,7 +14,7 @@ from ninja.openapi.schema import OpenAPISchema
 
 from apps.accounts.auth import BearerToken, BrowserSession
 from apps.accounts.problems import PROBLEM_STATUSES, Problem, ProblemBody, problem_response
-from apps.config.parser import WithoutNul
+from apps.config.parser import WithoutNul, names_known
 
 log = structlog.get_logger("api")
 
@@ -40,6 +40,9 @@ class TaktAPI(NinjaAPI):
             for operation in operations.values():
                 for status, description in PROBLEM_STATUSES.items():
                     operation["responses"][status] = {"description": description, "content": reference}
+                for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+                    if kind != "application/json":  # a form; bodies in JSON say it themselves
+                        content["schema"]["additionalProperties"] = False
         return schema
 
 
@@ -53,6 +56,7 @@ api = TaktAPI(
     parser=WithoutNul(),
 )
 
+names_known()
 for room in settings.ROOMS:
     api.add_router("", f"apps.{room}.api.router")
 

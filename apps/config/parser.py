@@ -1,13 +1,19 @@
-"""How the API reads a request. PostgreSQL cannot store the character NUL, so none gets in."""
+"""How the API reads a request. PostgreSQL cannot store the character NUL, so none gets in; nor does an unknown name.
+
+Bodies refuse unknown names by `apps.accounts.bodies`; `names_known()` makes the parameters of queries and forms do so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.http import HttpRequest
 from django.utils.datastructures import MultiValueDict
+from ninja.params.models import FileModel, FormModel, ParamModel, QueryModel
 from ninja.parser import Parser
 
+from apps.accounts.bodies import unknown_names, unknown_said
 from apps.accounts.problems import Problem
 
 NUL = "\0"
@@ -27,6 +33,37 @@ class WithoutNul(Parser):
         if any(isinstance(value, str) and NUL in value for _, values in data.lists() for value in values):
             raise _refusal()
         return super().parse_querydict(data, list_fields, request)
+
+
+def names_known() -> None:
+    """Let every operation refuse parameters that it does not have; ninja would leave them out without a word.
+
+    ninja reads a query, a form and its files each by one class, whose subclasses know the names that the operation takes.
+    """
+    for model, given, what in (
+        (QueryModel, "GET", "parameter"), (FormModel, "POST", "field"), (FileModel, "FILES", "file"),
+    ):  # fmt: skip
+        if "strict" not in vars(model):
+            _strict(model, given, what)
+
+
+def _strict(model: type[ParamModel], given: str, what: str) -> None:
+    lenient = model.get_request_data.__func__  # type: ignore[attr-defined]
+
+    def get_request_data(cls: type[ParamModel], request: HttpRequest, api: Any, path_params: dict[str, Any]) -> Any:
+        known = getattr(cls, "__ninja_flatten_map__", None) or cls.model_fields
+        _refuse_unknown(getattr(request, given), known, what)
+        return lenient(cls, request, api, path_params)
+
+    model.get_request_data = classmethod(get_request_data)  # type: ignore[assignment,method-assign]
+    model.strict = True  # type: ignore[attr-defined]
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    faults = [{"field": name, "message": unknown_said(name, known, what=what)} for name in unknown_names(given, known)]
+    if faults:
+        detail = "; ".join(one["message"] for one in faults[:5])
+        raise Problem(422, "The request does not fit its schema", detail, errors=faults)
 
 
 def _has_nul(value: Any) -> bool:

@@ -18,6 +18,7 @@ from ninja.pagination import paginate
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor
@@ -36,7 +37,7 @@ RUN = requires(Scope.RUN, roles=ENGINEERING)
 LIMITS = Limits()
 
 
-class JobIn(Schema):
+class JobIn(RequestBody):
     contract: UUID
     program: UUID | None = None
     inputs: dict[str, Any]
@@ -136,11 +137,11 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
 
 
 def _contract(request: HttpRequest, pk: UUID) -> Contract:
-    """The contract that the body names; one that is not there is a fault of the body, not of the address."""
+    """The contract that the body names; one that is not there is a 404, like every thing that is not the caller's."""
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:
-        raise Problem(422, "No such contract", "Your organisation has no contract with this id.") from None
+        raise Problem(404, "Not found", f"There is no contract {pk} here, or it is not yours to see.") from None
 
 
 def _uuid(text: str) -> str:

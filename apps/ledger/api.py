@@ -12,6 +12,7 @@ from ninja import Router, Schema
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.models import ApiToken
 from apps.accounts.roles import MONEY, Scope
 from apps.accounts.services import audit_record
@@ -27,7 +28,7 @@ router = Router(tags=["ledger"])
 BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
-class ScopedCapIn(Schema):
+class ScopedCapIn(RequestBody):
     """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
 
     amount: Entered | None = None
@@ -47,9 +48,10 @@ class ScopedCapOut(Schema):
 
 @router.get("/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, to check it yourself")
 def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
-    """Every transaction with its entries and hashes, digests of usage rows, and the stored roots of days
-    (`takt-chain/1`)."""
-    response = StreamingHttpResponse(chain_json(organisation_get(request).id), content_type="application/json")
+    """Every transaction with its entries and hashes, the digests that usage rows have by their columns, the chain's head,
+    and the roots of days, today's so far too (`takt-chain/2`)."""
+    chain = chain_json(organisation_get(request).id, now=timezone.now())
+    response = StreamingHttpResponse(chain, content_type="application/json")
     response["Content-Disposition"] = 'attachment; filename="takt-chain.json"'
     return response
 

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
@@ -29,7 +30,7 @@ router = Router(tags=["plans"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
-class PlanIn(Schema):
+class PlanIn(RequestBody):
     """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share."""
 
     version_id: UUID

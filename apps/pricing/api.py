@@ -13,6 +13,7 @@ from ninja.pagination import paginate
 
 from apps.accounts.access import principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor
@@ -33,7 +34,7 @@ class PriceBookOut(Schema):
     document: dict[str, Any]
 
 
-class PriceBookIn(Schema):
+class PriceBookIn(RequestBody):
     document: dict[str, Any]
     effective_from: Instant
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Whole
@@ -29,7 +30,7 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BIG_INTEGER = 2**63 - 1
 
 
-class UploadIn(Schema):
+class UploadIn(RequestBody):
     filename: str = Field(min_length=1, max_length=200)
     size: Whole = Field(ge=0, le=BIG_INTEGER)
     sha256: str = ""
@@ -51,7 +52,7 @@ class UploadOut(Schema):
         return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
-class CompleteIn(Schema):
+class CompleteIn(RequestBody):
     sha256: str = ""
 
 
@@ -98,7 +99,7 @@ class VersionOut(Schema):
         return row.model.project.name
 
 
-class SampleIn(Schema):
+class SampleIn(RequestBody):
     slug: str = Field(max_length=60)
 
 
@@ -125,7 +126,9 @@ def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
         known = selectors.version_of_digest(organisation=organisation, sha256=payload.sha256)
         if known is not None:
             found = [{"version_id": str(known.pk), "name": str(known)}]
-            raise Problem(409, "You already have this one", f"These bytes are {known}.", kind="already-here", errors=found)
+            raise Problem(
+                409, "You already have this one", f"These bytes are {known}.", kind="already-here", errors=found
+            )
     upload = services.upload_open(
         organisation=organisation,
         actor=principal_get(request).user,
@@ -163,7 +166,10 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
 
 
 @router.post(
-    "/uploads/{uuid:pk}/complete", auth=BUILD, response={200: VersionOut, 201: VersionOut}, summary="Check and keep the file"
+    "/uploads/{uuid:pk}/complete",
+    auth=BUILD,
+    response={200: VersionOut, 201: VersionOut},
+    summary="Check and keep the file",
 )
 def upload_complete(request: HttpRequest, pk: UUID, payload: CompleteIn) -> tuple[int, ModelVersion]:
     """201 with the new version, 200 with the one that has these bytes already, 422 with every problem of the file."""
@@ -210,7 +216,9 @@ def version_get(request: HttpRequest, pk: UUID) -> ModelVersion:
     return _version(request, pk)
 
 
-@router.get("/versions/{uuid:pk}/file", summary="The model file", openapi_extra=download_described("application/octet-stream"))
+@router.get(
+    "/versions/{uuid:pk}/file", summary="The model file", openapi_extra=download_described("application/octet-stream")
+)
 def version_file(request: HttpRequest, pk: UUID) -> FileResponse:
     return file_response(_version(request, pk))
 
@@ -235,4 +243,6 @@ def file_response(version: ModelVersion) -> FileResponse:
     from io import BytesIO
 
     data = selectors.modelversion_bytes(version)
-    return FileResponse(BytesIO(data), as_attachment=True, filename=version.filename, content_type="application/octet-stream")
+    return FileResponse(
+        BytesIO(data), as_attachment=True, filename=version.filename, content_type="application/octet-stream"
+    )

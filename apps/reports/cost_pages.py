@@ -17,6 +17,7 @@ from ninja import Field, Router, Schema
 
 from apps.accounts.access import platform_admin_check, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor, paginate
@@ -34,7 +35,7 @@ PER_PAGE = 50
 AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 
 
-class CostRateIn(Schema):
+class CostRateIn(RequestBody):
     """`per_hour` is a decimal in quotes, in the currency of the price book in force."""
 
     processor_class: str = Field(max_length=20)

@@ -15,6 +15,7 @@ from ninja import Router, Schema
 
 from apps.accounts.access import platform_admin_required, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
@@ -74,7 +75,7 @@ class ReratingOut(Schema):
         return {"whole": asked.result["whole"], **{f"by_{group}": asked.result[group] for group in GROUPS}}
 
 
-class RatingIn(Schema):
+class RatingIn(RequestBody):
     """The version of a published book, and any day of the month (UTC), this month unless stated."""
 
     book: int

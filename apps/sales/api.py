@@ -17,6 +17,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
 from apps.accounts.numbers import Instant, Whole
@@ -44,30 +45,30 @@ BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
 
 
-class LineIn(Schema):
+class LineIn(RequestBody):
     program: UUID
     executions: Whole = Field(ge=1, le=BIG)
     expected: Whole | None = Field(default=None, ge=0, le=BIG)
 
 
-class WindowIn(Schema):
+class WindowIn(RequestBody):
     start: Instant | None = None
     end: Instant | None = None
 
 
-class QuotaIn(Schema):
+class QuotaIn(RequestBody):
     precision: str = Field(max_length=10)
     tera_operations: Whole = Field(ge=1, le=BIG)
 
 
-class FormIn(Schema):
+class FormIn(RequestBody):
     """`every` in seconds, as a decimal or a fraction ("1/1000"): the length of a part (spread) or interval."""
 
     name: Literal["execution", "spread", "interval"]
     every: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,12}|/[1-9][0-9]{0,11})?$")
 
 
-class QuoteIn(Schema):
+class QuoteIn(RequestBody):
     """Either `lines`, or `plan` with `items`, or `quota`."""
 
     lines: list[LineIn] = Field(default=[], max_length=20)

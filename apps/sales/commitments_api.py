@@ -13,6 +13,7 @@ from ninja import Router, Schema
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import MONEY, Scope
@@ -26,7 +27,7 @@ router = Router(tags=["commitments"])
 ENTER = requires(Scope.BUY, roles=MONEY)
 
 
-class CommitmentIn(Schema):
+class CommitmentIn(RequestBody):
     """`minimum` is a month's, in the currency of the price book in force."""
 
     kind: Literal["month", "year", "three_years"]

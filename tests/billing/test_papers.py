@@ -57,6 +57,26 @@ def test_an_administrator_takes_part_of_an_invoice_back(
     assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
 
 
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"part": {"1": "0.01"}}, "unknown field part; did you mean parts?"),
+        ({"parts": {}}, "There are no parts"),
+        ({"parts": {"1": "0"}}, "Every amount is 0"),
+        ({"parts": {"1": "0.00"}}, "Every amount is 0"),
+    ],
+)
+def test_a_credit_note_over_nothing_or_over_what_is_mistyped_takes_nothing_back(
+    cast: Cast, as_token: Callable[..., Client], parts: dict[str, object], said: str
+) -> None:
+    invoice, admin = an_invoice_of(cast, executions=MILLION), as_token(cast.admin, None, Scope.ADMIN)
+    path = f"/api/v1/invoices/{invoice.pk}/credit-notes"
+    refused = admin.post(path, {"reason": "x", **parts}, content_type="application/json")
+    assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
+    assert said in refused.json()["detail"]
+    assert not CreditNote.objects.exists()
+
+
 def test_an_invoice_is_voided_or_written_off_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> None:
     invoice, admin = an_invoice_of(cast, executions=MILLION), as_token(cast.admin, None, Scope.ADMIN)
     answer = _post(admin, f"/api/v1/invoices/{invoice.pk}/end", {"action": "write-off", "reason": "insolvent"})

@@ -23,8 +23,6 @@ def a_finished_job(cast: Cast) -> dict[str, Any]:
     return {"pk": scene.run(scene.job(scene.contract((scene.program(), 20)), 4)).pk}
 
 
-NOBODYS = "00000000-0000-0000-0000-000000000000"
-
 ROUTES = [
     page("/jobs"),
     page("/jobs/new", "GET", "POST", roles=ENGINEERING),
@@ -32,7 +30,7 @@ ROUTES = [
     page("/jobs/<uuid:pk>/outputs", make=a_finished_job),
     page("/jobs/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=a_job),
     operation("GET /jobs"),
-    operation("POST /jobs", roles=ENGINEERING, scope=Scope.RUN, body={"contract": NOBODYS, "inputs": {}}),
+    operation("POST /jobs", roles=ENGINEERING, scope=Scope.RUN, body={"contract": "", "inputs": {}}),
     operation("POST /jobs/npz", roles=ENGINEERING, scope=Scope.RUN, body={}),
     operation("GET /jobs/{uuid:pk}", make=a_job),
     operation("GET /jobs/{uuid:pk}/blocks", make=a_job),

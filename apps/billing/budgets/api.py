@@ -12,6 +12,7 @@ from ninja import Router, Schema
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import MONEY, Scope
@@ -24,7 +25,7 @@ router = Router(tags=["budgets"])
 BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
-class BudgetIn(Schema):
+class BudgetIn(RequestBody):
     """`currency` is that of the price book in force where it is left out."""
 
     amount: Entered

@@ -12,6 +12,7 @@ from ninja import Field, Router, Schema
 
 from apps.accounts.access import principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
@@ -28,7 +29,7 @@ ADMIN = requires(Scope.ADMIN)
 RATE = r"^0(\.[0-9]{1,4})?$"
 
 
-class TaxIn(Schema):
+class TaxIn(RequestBody):
     """`rate` is a share: 0.19 for 19 %, and 0 unless the scheme is standard."""
 
     scheme: Literal["standard", "reverse_charge", "exempt"]
@@ -43,7 +44,7 @@ class TaxOut(Schema):
     tax_id: str
 
 
-class RefundIn(Schema):
+class RefundIn(RequestBody):
     """`reference` is that of the transfer by which the money goes; `currency` that of the price book in force unless stated."""
 
     organisation: UUID

@@ -144,6 +144,10 @@ def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
     lines |= dict.fromkeys(_adjustments(invoice))
     if invoice.carried_in:
         lines[CARRIED] = None
+    if asked is not None and not any(asked.values()):
+        said = "Every amount is 0" if asked else "There are no parts"
+        detail = f"{said}: state what to take back of which line, or name no parts to take back all that is left."
+        raise Problem(422, "Nothing to credit", detail, kind="credit-note")
     wanted: Iterable[int] = lines if asked is None else asked
     found = [_part(invoice, number, lines, None if asked is None else asked[number]) for number in sorted(wanted)]
     found = [part for part in found if part.share or part.amount]

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import MONEY, Scope
@@ -25,7 +26,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 Topic = Literal["usage", "holds", "contracts", "invoices", "payments", "credits", "budgets"]
 
 
-class WebhookIn(Schema):
+class WebhookIn(RequestBody):
     url: str = Field(max_length=500, pattern=r"^[!-~]+$")
     topics: list[Topic] = Field(min_length=1, max_length=7)
 

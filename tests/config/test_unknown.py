@@ -1,0 +1,127 @@
+"""The API refuses what it does not understand: a mistyped name never makes a request do something else than was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+from ninja.main import NinjaAPI
+
+from apps.accounts.roles import Scope
+from apps.config.api import api
+from tests.cast import Cast
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+DOCUMENT = json.loads(json.dumps(api.get_openapi_schema(), default=str))
+# A document with a format and a reader of its own, which the guide describes.
+FREE = {"/api/v1/versions/{pk}/evaluation"}
+BODIES = [
+    (f"{method.upper()} {path}", schema["schema"])
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+    for schema in operation.get("requestBody", {}).get("content", {}).values()
+    if path not in FREE
+]
+
+
+def _objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object with named fields in a schema, references followed."""
+    if isinstance(schema, list):
+        for one in schema:
+            yield from _objects(one)
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        yield from _objects(DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
+    if "properties" in schema:
+        yield schema
+    for name, one in schema.items():
+        yield from _objects(list(one.values()) if name == "properties" else one)
+
+
+@pytest.mark.parametrize(("name", "schema"), BODIES, ids=[name for name, _ in BODIES])
+def test_no_body_takes_names_that_it_does_not_know(name: str, schema: dict[str, Any]) -> None:
+    found = list(_objects(schema))
+    assert found, "a body without named fields belongs to FREE, with its reason"
+    assert all(one.get("additionalProperties") is False for one in found)
+
+
+def test_the_api_has_bodies_in_json_and_as_a_form() -> None:
+    assert isinstance(api, NinjaAPI)
+    assert len(BODIES) > 20
+    assert any(name == "POST /api/v1/jobs/npz" for name, _ in BODIES)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("quotes", {"lines": [], "class": "batch"}, "unknown field class; did you mean klass?"),
+        (
+            "quotes",
+            {"lines": [{"program": NOBODY, "execution": 5}]},
+            "unknown field execution; did you mean executions?",
+        ),
+        ("quotes", {"window": {"begin": None}, "lines": []}, "unknown field begin; known: end, start"),
+        (
+            "jobs",
+            {"contract": NOBODY, "inputs": {}, "programme": NOBODY},
+            "unknown field programme; did you mean program?",
+        ),
+        ("uploads", {"filename": "a.onnx", "size": 1, "": 1}, "unknown field "),
+        ("uploads", {"filename": "a.onnx", "size": 1, "x" * 500: 1}, f"unknown field {'x' * 60}; known: "),
+    ],
+)
+def test_an_unknown_field_is_refused_and_the_nearest_known_one_is_said(
+    cast: Cast, as_token: Callable[..., Client], path: str, body: dict[str, Any], said: str
+) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.BUILD, Scope.RUN)
+    response = client.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+    assert response.status_code == 422, response.content
+    assert response["Content-Type"] == "application/problem+json"
+    assert said in response.json()["detail"]
+    assert said in response.json()["errors"][0]["message"]
+    assert len(response.content) < 2000
+
+
+def test_every_unknown_field_is_named_with_where_it_stands(cast: Cast, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.BUILD)
+    body = {"lines": [], "quota": {"precisions": "int8", "tera": 1}}
+    errors = client.post("/api/v1/quotes", json.dumps(body), content_type="application/json").json()["errors"]
+    assert [one["field"] for one in errors] == ["body.payload.quota.precisions", "body.payload.quota.tera"]
+
+
+def test_an_unknown_parameter_of_a_query_is_refused(cast: Cast, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.READ)
+    assert client.get("/api/v1/contracts?state=active").status_code == 200
+    refused = client.get("/api/v1/contracts?stat=active")
+    assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
+    assert refused.json()["detail"] == "unknown parameter stat; did you mean state?"
+
+
+def test_an_unknown_field_or_file_of_a_form_is_refused(cast: Cast, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.RUN)
+
+    def file() -> BytesIO:
+        data = BytesIO()
+        np.save(data, np.zeros(1, np.float32))
+        data.seek(0)
+        data.name = "x.npy"
+        return data
+
+    field = client.post("/api/v1/jobs/npz", {"contract": NOBODY, "programm": NOBODY, "inputs": file()})
+    assert (field.status_code, field.json()["detail"]) == (422, "unknown field programm; did you mean program?")
+    extra = client.post("/api/v1/jobs/npz", {"contract": NOBODY, "inputs": file(), "input": file()})
+    assert (extra.status_code, extra.json()["detail"]) == (422, "unknown file input; did you mean inputs?")
+
+
+def test_a_contract_that_is_not_the_callers_is_not_found(cast: Cast, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.RUN)
+    body = json.dumps({"contract": NOBODY, "inputs": {"x": [1]}})
+    refused = client.post("/api/v1/jobs", body, content_type="application/json")
+    assert (refused.status_code, refused["Content-Type"]) == (404, "application/problem+json")
+    assert NOBODY in refused.json()["detail"]
