@@ -59,7 +59,7 @@ class Bodies:
     @cached_property
     def _busy(self) -> list[bool]:
         """By operation, whether it pays anything."""
-        return np.asarray(self.paid.any(axis=0)).tolist()
+        return [bool(most) for most in self.paid.max(axis=0, initial=0)]
 
     @cached_property
     def _cost(self) -> Longs:

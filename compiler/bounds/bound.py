@@ -11,8 +11,8 @@ from math import inf
 import numpy as np
 
 from compiler.bounds.barriers import Bodies, one_machine
-from compiler.bounds.demand import Demands
 from compiler.bounds.interval import PRICE, SCALE, Prices, Table, best_prices, corner
+from compiler.bounds.pace import Pace
 from compiler.bounds.recurrence import recurrence
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
@@ -52,6 +52,7 @@ class Problem:
     work: list[list[Work]]
     planes: frozenset[str] = frozenset()
     elsewhere: frozenset[str] = frozenset()  # contractions that surely are on the vector units
+    less: Problem | None = None  # the same of which less is known
 
     @cached_property
     def table(self) -> Table:
@@ -62,6 +63,20 @@ class Problem:
     def prices(self) -> Prices:
         """Prices with a large bound of the interval."""
         return best_prices(self.table) if self.nodes else corner("matrix")
+
+    @cached_property
+    def times(self) -> Times:
+        """Heads and tails."""
+        mixtures = [p for p in _mixtures(self.prices) if not any(p[i] for i in EARLY)]
+        like = None if self.less is None else self.less.times
+        return Times(
+            self.ways,
+            self.machine,
+            self.planes,
+            self.elsewhere,
+            Bodies.of(self.nodes, self.table, mixtures),
+            like,
+        )
 
     def on_planes_beyond(self, cycles: int) -> Problem:
         """The same for programs of fewer than ``cycles``: what would keep the vector units for as long runs on the planes."""
@@ -79,7 +94,7 @@ class Problem:
             elif node.output in elsewhere:
                 kept = [form for form in found if "matrix" not in form]
             work.append(kept)
-        return replace(self, work=work, planes=self.planes | planes, elsewhere=self.elsewhere | elsewhere)
+        return replace(self, work=work, planes=self.planes | planes, elsewhere=self.elsewhere | elsewhere, less=self)
 
     def either(self, least: int) -> list[str]:
         """Contractions that may be on either kind of unit and keep a vector unit for so many cycles: the longest first."""
@@ -106,7 +121,7 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
     """
     ways = Ways(graph)
     nodes = [n for n in graph.nodes if ways.demands.share(n.output) > 0]
-    problem = Problem(graph, machine, ways, nodes, [_demanded(n, graph, machine, ways.demands) for n in nodes])
+    problem = Problem(graph, machine, ways, nodes, [_demanded(n, graph, machine, ways) for n in nodes])
     interval, latency = (_beyond(problem, which) for which in (_interval, _latency))
     if interval[0] > latency[0]:
         latency = interval
@@ -174,17 +189,18 @@ def _interval(problem: Problem) -> Found:
     ]
     steady.append((table.bound(prices), _limit(prices)))
     if graph.states:
-        times = Times(problem.ways, machine, problem.planes)
-        steady.append((recurrence(graph, times), "a state that depends on itself"))
+        pace = Pace(graph, machine, problem.planes, frozenset(), problem.ways.counted)
+        steady.append((recurrence(graph, problem.ways, pace), "a state that depends on itself"))
     return max(steady, key=_cycles)
 
 
-def _demanded(node: Node, graph: Graph, machine: Machine, demands: Demands) -> list[Work]:
+def _demanded(node: Node, graph: Graph, machine: Machine, ways: Ways) -> list[Work]:
     """Forms of what is demanded of a node: all of it, or as many indices along each dimension, or else of one sum of the
     lot, as if the rest filled its passes."""
-    box, share = demands.box(node.output), demands.share(node.output)
+    box, share = ways.demands.box(node.output), ways.demands.share(node.output)
     if share == 1 or not isinstance(node, Compute):
         found = forms(node, graph, machine)
+        ways.counted.forms[node.output, graph.types[node.output].shape] = found
         return found if share == 1 else [{unit: cycles * share for unit, cycles in form.items()} for form in found]
     if box is not None:
         return forms(node, graph, machine, box)
@@ -224,8 +240,7 @@ def _overflow(graph: Graph, machine: Machine) -> dict[str, int]:
 def _latency(problem: Problem) -> Found:
     graph, machine, nodes = problem.graph, problem.machine, problem.nodes
     table, best = problem.table, problem.prices
-    bodies = Bodies.of(nodes, table, [p for p in _mixtures(best) if not any(p[i] for i in EARLY)])
-    times = Times(problem.ways, machine, problem.planes, problem.elsewhere, bodies)
+    times = problem.times
     found = [(0, "nothing to do"), *_through_links(problem, times)]
     for name in graph.outputs:
         whole = times.ready(name, graph.types[name].shape)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod
 
-from compiler.bounds.shape import Box, read_operands, used
+from compiler.bounds.planes import Rough
+from compiler.bounds.shape import Box, read_operands
 from compiler.bounds.work import Work, forms, on_planes, passes, vector_lanes
 from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
 from compiler.isa.machine import Machine
@@ -16,7 +17,7 @@ BEFOREHAND = ("weights", "external")  # what may be done before an operation's i
 ANYWHERE, ON_PLANES, ELSEWHERE = range(3)  # what is known of the unit of an operation
 SAME = 3  # terms that a tree adds in the same order as a chain
 
-Usual = tuple[tuple[bool, ...], int, tuple[int, int], int]
+Usual = Rough | tuple[int, int, int]
 
 
 @dataclass
@@ -161,28 +162,26 @@ class Pace:
         return min(self._form(node, form) for form in found)
 
     def _most(self, node: Compute, box: Box) -> int:
-        """Cycles that some form surely does not exceed: weights that stay in the planes, or what fills the lanes."""
+        """Cycles that some form surely does not exceed: all on the planes, or what fills the lanes."""
         key = self._key(node)
         kept = self._counted.usual.get(key)
         if kept is None:
             kept = self._counted.usual[key] = self._usual(node)
-        moving, factor, divisor, latency = kept
-        rows = prod(n for n, moves in zip(box, moving, strict=True) if moves)
-        columns = prod(n for n, moves in zip(box, moving, strict=True) if not moves)
-        return ceil_div(rows * ceil_div(columns, divisor[0]) * factor, divisor[1]) + latency
+        if isinstance(kept, Rough):
+            return ceil_div(kept.beats(box), self.machine.matrix.instances) + self.machine.matrix.latency
+        factor, divisor, latency = kept
+        return ceil_div(prod(box) * factor, divisor) + latency
 
     def _usual(self, node: Compute) -> Usual:
-        """Which loops move rows past the weights; cycles of a row; columns that share it and units; latency."""
+        """What the planes take; or the cycles of a point, how many points go together, and the latency."""
         matrix, vector = self.machine.matrix, self.machine.vector
         if self.may_be_on_planes(node):
-            depth, width = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
-            stages = max(1, ceil_div(passes(node.post, self.machine), matrix.alus))
-            uses = used(node.operands[0], len(node.loops))[: node.parallel]
-            return uses, ceil_div(node.reduction, depth) * stages, (width, matrix.instances), matrix.latency
+            tile = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
+            return Rough.of(node, self.graph, tile, max(1, ceil_div(passes(node.post, self.machine), matrix.alus)))
         body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), vector.alus))
         factor = node.reduction * body + ceil_div(passes(node.post, self.machine), vector.alus)
         lanes = vector_lanes(node, self.graph, self.machine) * vector.instances
-        return (True,) * node.parallel, factor, (1, max(1, lanes)), vector.latency + self._tree(node)
+        return factor, max(1, lanes), vector.latency + self._tree(node)
 
     def _form(self, node: Compute, form: Work) -> int:
         vector, matrix = self.machine.vector.latency, self.machine.matrix.latency

@@ -26,12 +26,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from compiler.bounds.shape import Box, inside_share, overlapping, used
+from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
+from compiler.isa.timing import ceil_div
 
 Lines = dict[int, int]  # products of a sum that meet data -> how many such lines (rows or columns, over the batch)
 
@@ -80,29 +83,34 @@ def grid(node: Compute, graph: Graph, box: Box | None = None) -> Grid:
 def inside(operand: Operand, graph: Graph, node: Compute, along: list[int]) -> Lines | None:
     """How many inner points meet data, over the points of the loops ``along``; None where that is not a product over the
     dimensions of the operand, or depends on other parallel loops."""
-    rows = operand.access.matrix
-    shape = graph.types[operand.value].shape
-    moved = [[i for i, c in enumerate(row) if c and node.loops[i] > 1] for row in rows]
+    return _inside(operand.access, graph.types[operand.value].shape, node.loops, node.parallel, tuple(along))
+
+
+@lru_cache(maxsize=1 << 12)
+def _inside(access: Access, shape: Box, lengths: Box, outer: int, along: tuple[int, ...]) -> Lines | None:
+    """``lengths`` of all loops, the first ``outer`` of them parallel; the answer is shared, so it must not be changed."""
+    rows = access.matrix
+    moved = [[i for i, c in enumerate(row) if c and lengths[i] > 1] for row in rows]
     found: Lines = {1: 1}
     seen: set[int] = set()
     for j, loops in enumerate(moved):
-        low, high = operand.access.range(j, node.loops)
+        low, high = access.range(j, lengths)
         if low >= 0 and high < shape[j]:
             continue
-        parallel = [i for i in loops if i < node.parallel]
+        parallel = [i for i in loops if i < outer]
         if seen & {*loops} or any(i not in along for i in parallel):
             return None
         seen.update(loops)
-        at = [np.arange(node.loops[i], dtype=np.int64) * rows[j][i] for i in loops]
-        place = np.full((1,) * len(loops), operand.access.offset[j], dtype=np.int64)
+        at = [np.arange(lengths[i], dtype=np.int64) * rows[j][i] for i in loops]
+        place = np.full((1,) * len(loops), access.offset[j], dtype=np.int64)
         for axis, steps in enumerate(at):
             place = place + steps.reshape([-1 if k == axis else 1 for k in range(len(loops))])
         good = (place >= 0) & (place < shape[j])
-        reduced = tuple(axis for axis, i in enumerate(loops) if i >= node.parallel)
+        reduced = tuple(axis for axis, i in enumerate(loops) if i >= outer)
         counts, times = np.unique(good.sum(axis=reduced), return_counts=True)
         found = _product(found, dict(zip(counts.tolist(), times.tolist(), strict=True)))
-    others = prod(node.loops[i] for i in range(node.parallel, len(node.loops)) if i not in seen)
-    lines = prod(node.loops[i] for i in along if i not in seen)
+    others = prod(lengths[i] for i in range(outer, len(lengths)) if i not in seen)
+    lines = prod(lengths[i] for i in along if i not in seen)
     return {k * others: n * lines for k, n in found.items()}
 
 
@@ -150,3 +158,45 @@ def _least(lines: Lines, count: int) -> int:
 def ends(g: Grid, width: int) -> Fraction:
     """The fewest beats that end sums, those of padding alone left out."""
     return Fraction(g.batch * g.across * sum(n for k, n in g.lines.items() if k), width)
+
+
+@dataclass(frozen=True)
+class Rough:
+    """A contraction in whole numbers, for boxes of its outputs: quickly a little more than some form surely takes.
+
+    ``factors``: by parallel loop, whether the first factor depends on it, and the second; ``side``: the factor whose
+    lines have sums of ``inner`` products; ``stages``: of the epilogue that are behind the planes.
+    """
+
+    factors: tuple[tuple[bool, bool], ...]
+    side: int
+    inner: int
+    tile: tuple[int, int]
+    stages: int
+    bands: bool
+
+    @staticmethod
+    def of(node: Compute, graph: Graph, tile: tuple[int, int], stages: int) -> Rough:
+        """The shortest sums are counted, as ``grid`` does for boxes."""
+        uses = [used(node.operands[k], len(node.loops)) for k in (0, 1)]
+        side = 1 if node.operands[1].fill is not None and node.operands[0].fill is None else 0
+        g = grid(node, graph, (1,) * node.parallel)
+        return Rough(tuple(zip(*uses, strict=True))[: node.parallel], side, min(g.lines), tile, stages, g.bands)
+
+    def beats(self, box: Box) -> int:
+        """At least what the form takes that has all of its epilogue behind the planes."""
+        depth, width = self.tile
+        sizes = {(one, other): 1 for one in (False, True) for other in (False, True)}
+        for factors, n in zip(self.factors, box, strict=True):
+            sizes[factors] *= n
+        alone = sizes[True, False], sizes[False, True]
+        outputs, batch, count = prod(box), sizes[True, True], alone[self.side]
+        across = outputs // max(1, batch * count)
+        columns = count * across if self.bands else max(alone)
+        beats = [ceil_div(outputs * ceil_div(self.inner, depth), width)]
+        beats.append(ceil_div(outputs * self.inner, depth * max(1, min(width, columns))))
+        if not self.bands:
+            (q, r), (s, t) = divmod(count, width), divmod(across, width)
+            beats.append(ceil_div(batch * self.inner * (s * count + q * t + min(r, t)), depth))
+            beats.append(ceil_div(outputs * self.inner, depth * max(1, min(width, max(count, across)))))
+        return max(beats) + (self.stages - 1) * ceil_div(outputs, width)

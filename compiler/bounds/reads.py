@@ -156,12 +156,14 @@ def _window(offset: int, taps: int, inner: tuple[tuple[int, int], ...]) -> Longs
     return found
 
 
+@lru_cache(maxsize=1 << 12)
 def _reached(a: Along, loops: Box) -> Longs:
     """Indices along a dimension that all loops reach, inside the value."""
     found = _window(a.offset, a.taps, tuple((c, n) for c, n in zip(a.row, loops, strict=True) if c and n > 1))
     return np.asarray(found[(found >= 0) & (found < a.extent)], dtype=np.int64)
 
 
+@lru_cache(maxsize=1 << 12)
 def _all_reached(a: Along, loops: Box) -> bool:
     if not a.padded and distinct((*a.row, 1), (*loops, a.taps)) >= a.extent:
         return True

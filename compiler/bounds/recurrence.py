@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from compiler.bounds.times import Times
+from compiler.bounds.pace import Pace
+from compiler.bounds.ways import Ways
 from compiler.ir.graph import Graph, Join, Scatter
 
 STATES = 64  # more are not looked at
 
 
-def recurrence(graph: Graph, times: Times) -> int:
+def recurrence(graph: Graph, ways: Ways, pace: Pace) -> int:
     """The largest mean over circles of states, rounded up; 0 without states. Source: Karp's maximum cycle mean."""
     states = graph.states[:STATES]
     edges: dict[tuple[int, int], int] = {}
     for j, state in enumerate(states):
-        paths = _paths(graph, times, state.input)
+        paths = _paths(graph, ways, pace, state.input)
         for i, other in enumerate(states):
             if other.update in paths:
                 edges[j, i] = paths[other.update]
@@ -28,7 +29,7 @@ def recurrence(graph: Graph, times: Times) -> int:
     return -(-best.numerator // best.denominator)
 
 
-def _paths(graph: Graph, times: Times, state: str) -> dict[str, int]:
+def _paths(graph: Graph, ways: Ways, pace: Pace, state: str) -> dict[str, int]:
     """By value all of whose elements depend on the state: cycles from the state's first element to its first."""
     found = {state: 0}
     for node in graph.nodes:
@@ -39,9 +40,9 @@ def _paths(graph: Graph, times: Times, state: str) -> dict[str, int]:
             continue
         if isinstance(node, Scatter):
             continue  # an element may come from its data or from its update
-        before = [found[value] for value, always in times.ways.sure[node.output] if always and value in found]
+        before = [found[value] for value, always in ways.sure[node.output] if always and value in found]
         if before:
-            found[node.output] = max(before) + times.pace.step(node)
+            found[node.output] = max(before) + pace.step(node)
     return found
 
 

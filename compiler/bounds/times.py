@@ -25,7 +25,8 @@ DEEP = 128  # operations behind each other that are followed for one box; the fi
 class Times:
     """Heads and tails for one graph on one machine. Values that are constants or state are there from the beginning.
 
-    ``planes``, ``elsewhere``: outputs of contractions of which it is known that they run on the planes, or do not.
+    ``planes``, ``elsewhere``: outputs of contractions of which it is known that they run on the planes, or do not. ``like``:
+    times at which less of that is known; they stay what they are where nothing before, or nothing behind, is known better.
     """
 
     def __init__(
@@ -35,21 +36,36 @@ class Times:
         planes: frozenset[str] = frozenset(),
         elsewhere: frozenset[str] = frozenset(),
         bodies: Bodies | None = None,
+        like: Times | None = None,
     ) -> None:
-        self.ways, self.machine, self.planes, self._bodies = ways, machine, planes, bodies
+        self.ways, self.machine, self._bodies = ways, machine, bodies
+        self.planes, self.elsewhere = planes, elsewhere
         self.graph = graph = ways.graph
         self.pace = Pace(graph, machine, planes, elsewhere, ways.counted)
         self._step = {node.output: self.pace.step(node) for node in graph.nodes}
+        self._latency = {node.output: self.pace.latency(node) for node in graph.nodes}
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
         self._depth = 0
+        self._rest: dict[str, int] = {}
         self.start: dict[str, int] = {}
         self.first: dict[str, int] = dict.fromkeys(self.ways.resident, 0)
         for name in graph.inputs:
             self.first[name] = 1 + machine.link_in.latency
+        if like is not None:
+            self._keep(like, (planes - like.planes) | (elsewhere - like.elsewhere))
         for node in graph.nodes:
-            self._head(node)
+            if node.output not in self.start:
+                self._head(node)
         self.tail = self._tails()
+
+    def _keep(self, like: Times, known: frozenset[str]) -> None:
+        """Take over what does not depend on operations of which more is ``known``."""
+        behind, before = self.ways.behind(known), self.ways.before(known)
+        self._ready = {key: cycles for key, cycles in like._ready.items() if key[0] not in behind}
+        self.first |= {value: cycles for value, cycles in like.first.items() if value not in behind}
+        self.start = {value: cycles for value, cycles in like.start.items() if value not in behind}
+        self._rest = {value: cycles for value, cycles in like._rest.items() if value not in before}
 
     # -- heads ----------------------------------------------------------------------------------------------------------
 
@@ -97,15 +113,20 @@ class Times:
             self._depth += 1
             self._ready[key] = max(self.first[value], self._complete(value, box))
             self._depth -= 1
-            if box == self.graph.types[value].shape:
+            if box == self.graph.types[value].shape and not self._is_whole_of_one(value):
                 self._ready[key] = max(self._ready[key], self._whole_ready(value))
         return self._ready[key]
+
+    def _is_whole_of_one(self, value: str) -> bool:
+        """Whether a value is another by a new name, so that all that goes into it goes into that one."""
+        node = self.ways.makers.get(value)
+        whole = self.ways.whole[value] if node is not None else []
+        return node is not None and self.pace.is_name(node) and len(whole) == 1 and whole[0][1]
 
     def _whole_ready(self, value: str) -> int:
         """When all of a value is complete, by all that surely goes into it."""
         left, together = self._into(value)
-        makers = self.ways.makers
-        spans = {n: (self.start[n], way + self.pace.latency(makers[n])) for n, way in left.items() if n in makers}
+        spans = {n: (self.start[n], way + self._latency[n]) for n, way in left.items() if n in self.start}
         bodies = 0 if self._bodies is None else self._bodies.least(spans)
         return max(bodies, *(self.ready(v, self.graph.types[v].shape) + left[v] for v in together), 0)
 
@@ -173,7 +194,9 @@ class Times:
                 wholes = {value: way for value, way in wholes.items() if value not in self._wholes(before)}
         if not wholes:
             return
-        rest = self._behind(node, tail)
+        if node.output not in self._rest:
+            self._rest[node.output] = self._behind(node, tail)
+        rest = self._rest[node.output]
         for value, way in wholes.items():
             after[value].append((way + rest, True))
 
@@ -199,7 +222,7 @@ class Times:
             start = self._after(self.ways.makers[name], first)
             if start is None:
                 continue
-            spans[name] = start, tail.get(name, 0) + self.pace.latency(self.ways.makers[name])
+            spans[name] = start, tail.get(name, 0) + self._latency[name]
             first[name] = start + self._step[name]
         ends = [first[name] + 1 + self.machine.link_out.latency for name in self.graph.outputs if name in first]
         return max(self._bodies.least(spans), *ends, tail[node.output], 0)

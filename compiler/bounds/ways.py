@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from compiler.bounds.demand import Demands
 from compiler.bounds.pace import Counted
@@ -45,6 +45,22 @@ class Ways:
                 self.readers[value].append(node.output)
             for value in dict.fromkeys(value for value, whole in self.whole[node.output] if whole):
                 self.whole_readers[value].append(node.output)
+
+    def behind(self, names: Iterable[str]) -> set[str]:
+        """Values that come from these or from what comes from them."""
+        found = set(names)
+        for node in self.graph.nodes:
+            if node.output in found or any(value in found for value in reads_of(node)):
+                found.add(node.output)
+        return found
+
+    def before(self, names: Iterable[str]) -> set[str]:
+        """Values that go into these or into what goes into them."""
+        found = set(names)
+        for node in reversed(self.graph.nodes):
+            if node.output in found:
+                found.update(reads_of(node))
+        return found
 
     def taken(self, reading: Reading, outputs: Box) -> Box:
         """At least so many elements along each dimension go into so many outputs."""

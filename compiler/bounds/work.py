@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil, prod
 
 from compiler.bounds.planes import beats, ends, grid, one_sided
-from compiler.bounds.shape import Box, extents, inside_share, read_box, read_operands, unmixed
+from compiler.bounds.shape import Box, Extents, extents, inside_share, read_box, read_operands, unmixed
 from compiler.ir.expr import FREE, Expr
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Scatter, Sort
 from compiler.isa.machine import Machine
@@ -133,8 +133,9 @@ def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None, part
     g = grid(node, graph, box)
     tile = machine.matrix.tiles[graph.types[node.operands[0].value].dtype.value]
     both = Fraction(0) if part else beats(g, *tile)
-    alone = [one_sided(g, extents(node, graph, side, box).columns, *tile) for side in (0, 1)]
-    loads = [_loads(node, graph, machine, box, side) for side in (0, 1)]
+    sides = [extents(node, graph, side, box) for side in (0, 1)]
+    alone = [one_sided(g, e.columns, *tile) for e in sides]
+    loads = [_loads(node, graph, machine, e, side, box is None) for side, e in enumerate(sides)]
     ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
     if min(alone) < both < max(alone):
         share = (both - alone[1]) / (alone[0] - alone[1])
@@ -145,22 +146,22 @@ def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None, part
     lanes = vector_lanes(node, graph, machine)
     extra = [o for o in read_operands(node) if o not in node.operands[:2]]
     fetches = _fetches(extra, node, graph, machine, "bcd", machine.matrix.ports) if box is None else Fraction(0)
+    ended = ends(g, tile[1])
     for cycles, load in ways:
         for behind in range(1, last + 1):
             # each pass that ends a sum takes `behind` cycles a row, which pays for that many ALU stages
-            matrix = cycles + (behind - 1) * ends(g, tile[1])
+            matrix = cycles + (behind - 1) * ended
             rest = ceil_div(max(0, post - behind * machine.matrix.alus), machine.vector.alus)
             work = {"matrix": max(matrix, fetches) if behind == last else matrix}
             yield work | load | {"vector": Fraction(outputs * rest, lanes)}
 
 
-def _loads(node: Compute, graph: Graph, machine: Machine, box: Box | None, side: int) -> Work:
+def _loads(node: Compute, graph: Graph, machine: Machine, e: Extents, side: int, whole: bool) -> Work:
     """Cycles of the weight ports, and of the external one, when operand ``side`` is in the planes."""
-    e = extents(node, graph, side, box)
     size = graph.types[node.operands[side].value].dtype.size
-    share = e.share if box is None or e.share == 1 else Fraction(0)
+    share = e.share if whole or e.share == 1 else Fraction(0)
     found = {"weights": Fraction(e.batch * e.inner * e.columns * size, machine.weights.bytes_per_cycle) * share}
-    if machine.external.all_weights and box is None:
+    if machine.external.all_weights and whole:
         found["external"] = _fetched(node, graph, machine) * e.share
     return found
 
