@@ -26,6 +26,21 @@ def same(place: str, stated: object, computed: object) -> None:
         raise Difference(place, stated, computed)
 
 
+def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
+    """Raises Unreadable that names every price book that a document was priced with and that was not given.
+
+    A book that was given in its version, but with another content, is not missing: its line names that as a difference.
+    """
+    parts = [*document["lines"], *(one["basis"] for one in document.get("adjustments", []))]
+    ratings = [part["rating"] for part in parts if "rating" in part]
+    versions = {book.version for book in books.values()}
+    missing = {one["book_version"] for one in ratings if one["book_digest"] not in books} - versions
+    if missing:
+        named = " and ".join(f"price book {version}" for version in sorted(missing))
+        given = " and ".join(f"price book {version}" for version in sorted(versions))
+        raise Unreadable(f"The document was priced with {named}; given was {given or 'none'}: give {named} too.")
+
+
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
     """The rating that a document states, computed again. Raises Unreadable for what has no price."""
     try:

@@ -1,6 +1,7 @@
 """Checking the ledger's chain of hashes offline: every transaction follows from the one before it (T1).
 
-The file is what the portal hands out: transactions in order, each with the hash of the one before, and the day's roots.
+The file is what the portal hands out: the chain's head, transactions in order, each with the hash of the one before and the
+digests that its usage rows had by their columns when the file was written, and the roots of days.
 """
 
 from __future__ import annotations
@@ -13,23 +14,41 @@ from typing import Any
 from apps.cli.agreement import Difference, Unreadable
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 
-CHAIN = "takt-chain/1"
+CHAIN = "takt-chain/2"
+OLD = "takt-chain/1"  # stored digests of rows instead of computed ones, and no head
 FIRST = "0" * 64
+_OLDER = (
+    f"a file of the format {OLD} holds neither what its usage rows' columns say nor the chain's head: whether a row was altered "
+    "beside its digest, and whether the end was cut off, is not known; download the chain again"
+)
 _HASHED = ("previous", "sequence", "at", "kind", "key", "subject", "detail", "entries")
 
 
-def chain_verify(document: dict[str, Any]) -> list[str]:
-    """Sentences on what was checked. Raises Difference that names the first row that is not as it was, Unreadable."""
-    if document.get("format") != CHAIN:
-        raise Unreadable(f"The document's format is {document.get('format')!r}; this command reads {CHAIN}.")
+class Altered(Difference):
+    """What the site found in its own rows while it wrote the file."""
+
+    def __init__(self, place: str, found: dict[str, str]) -> None:
+        place = f"{place}, {found['row']}"
+        Exception.__init__(self, f"{place}: {found['reason']}")
+        self.place, self.stated, self.computed = place, found["reason"], ""
+
+
+def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Sentences on what was checked, and on what could not be. Raises Difference that names the first row that is not as
+    it was, Unreadable."""
+    if document.get("format") not in (CHAIN, OLD):
+        raise Unreadable(f"The document's format is {document.get('format')!r}; this command reads {CHAIN} and {OLD}.")
     try:
-        return _verify(document)
+        checked = _verify(document)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, Difference | Unreadable):
             raise
-        raise Unreadable(f"The chain lacks something that a {CHAIN} has: {error!r}.") from error
+        raise Unreadable(f"The chain lacks something that a {document['format']} has: {error!r}.") from error
     except InvalidOperation as error:
         raise Unreadable("The chain holds an amount that is not a number.") from error
+    if document["format"] == OLD:
+        return checked, [_OLDER]
+    return checked, []
 
 
 def _verify(document: dict[str, Any]) -> list[str]:
@@ -38,6 +57,7 @@ def _verify(document: dict[str, Any]) -> list[str]:
     last, usages = FIRST, 0
     for number, item in enumerate(document["transactions"], 1):
         place = f"transaction {number} ({item['key']})"
+        _unaltered(place, item)
         _same(f"{place}, sequence", item["sequence"], number)
         _same(f"{place}, hash of the one before", item["previous"], last)
         _entries(place, item["entries"])
@@ -45,11 +65,35 @@ def _verify(document: dict[str, Any]) -> list[str]:
         _same(f"{place}, hash", item["hash"], computed)
         usages += _usages(place, item)  # by a detail that the hash has vouched for
         hashes[number] = last = computed
-    for root in document["roots"]:
-        found = hashes.get(root["sequence"])
-        _same(f"root of {root['day']}, hash of transaction {root['sequence']}", root["hash"], found)
+    _unaltered("the chain", document)
+    _named(document, hashes)
     told = f"{len(hashes):,} transactions of organisation {organisation} follow each other, each sums to zero; last: {last}"
     return [told, f"{usages:,} usage rows are bound to them, {len(document['roots']):,} day roots are theirs"]
+
+
+def _unaltered(place: str, part: dict[str, Any]) -> None:
+    """The site checks its rows while it writes the file, and names what it found beside the transaction."""
+    if "altered" in part:
+        raise Altered(place, part["altered"])
+
+
+def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
+    """The head is the last transaction, and roots name transactions that are there: nothing was cut off at the end."""
+    if document["format"] == CHAIN:
+        head = document["head"]
+        named = head["sequence"], head["hash"]
+        reached = len(hashes), hashes.get(len(hashes), FIRST)
+        if named != reached:
+            raise Difference(
+                f"transaction {head['sequence']}, which the chain's head names", head["hash"],
+                f"an end with transaction {reached[0]} ({reached[1]})",
+            )  # fmt: skip
+    roots = [(f"root of {root['day']}", root) for root in document["roots"]]
+    if document.get("today") is not None:
+        roots.append((f"root of {document['today']['day']} so far", document["today"]))
+    for place, root in roots:
+        found = hashes.get(root["sequence"], f"an end with transaction {len(hashes)}")
+        _same(f"{place}, hash of transaction {root['sequence']}", root["hash"], found)
 
 
 def _entries(place: str, entries: dict[str, str]) -> None:

@@ -34,7 +34,7 @@ class Refused(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0: right; 1: the first difference was printed; 2: cannot be checked; 3: right as far as
-    it was checked, but a model was not given."""
+    it was checked, but a model was not given or the chain's file is an old one."""
     options = parser().parse_args(arguments)
     return guarded(
         lambda: int(options.run(options)), prefix="takt", failed=UNUSABLE, expected=(Refused, Unreadable, RatingError)
@@ -50,15 +50,19 @@ def parser() -> argparse.ArgumentParser:
         "verify",
         help="recompute an invoice or a quote from the model and the price book",
         description="Compiles the model again and computes every step and amount again. Prints what was checked, or the "
-        "first difference. Needs no network.",
+        "first difference. Needs no network. Exit status: 0 right, 1 different, 2 cannot be checked (a price book that a line "
+        "names was not given, for one), 3 right but for what was not given (a model) or is not in an old chain's file.",
     )
     check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
-    check.add_argument("--chain", type=Path, help="the ledger's chain, as JSON: check its hashes and day roots")
+    check.add_argument(
+        "--chain", type=Path, help="the ledger's chain, as JSON: check its hashes, usage rows, head and day roots"
+    )
     check.add_argument(
         "files",
         type=Path,
         nargs="*",
-        help="the model (or models), the price book (or books), and the ranges.json of calibrated programs, in any order",
+        help="the model (or models), every price book that a line was priced with, and the ranges.json of calibrated "
+        "programs, in any order",
     )
     check.add_argument("--json", action="store_true", help="print the result as JSON")
     check.set_defaults(run=_verify)
@@ -97,13 +101,13 @@ def _verify(options: argparse.Namespace) -> int:
     names: list[str] = []
     try:
         if options.chain is not None:
-            checked += chain_verify(_json(options.chain))
+            checked, partial = chain_verify(_json(options.chain))
             names.append("chain")
         if options.document is not None:
             document = _json(options.document)
             models, books, ranges = _sorted(options.files)
             done = verify(document, models=models, books=books, ranges=ranges)
-            checked, partial = [*checked, *done.checked], done.partial
+            checked, partial = [*checked, *done.checked], [*partial, *done.partial]
             names.append(str(document.get("number") or document.get("id", "")))
     except Difference as error:
         result = {"verified": False, "place": error.place, "stated": str(error.stated), "computed": str(error.computed)}

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from apps.cli.adjustments import adjustment_verify
-from apps.cli.agreement import Difference, Unreadable, rated, same, steps_same
+from apps.cli.agreement import Difference, Unreadable, books_given, rated, same, steps_same
 from apps.cli.recompile import ModelFile, Recompiled, recompile
 from apps.pricing.rating import (
     PriceBookDocument,
@@ -85,6 +85,7 @@ def _computed(
     """Every line, adjustment and total. Raises Difference and Unreadable."""
     done = Verification()
     try:
+        books_given(document, books)
         _lines(document, models, books, ranges, done)
         for adjustment in document.get("adjustments", []):
             done.checked.append(adjustment_verify(document, adjustment, books))

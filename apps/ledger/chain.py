@@ -10,17 +10,18 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Max, Prefetch, QuerySet
+from django.db.models import F, Max, Prefetch, Q, QuerySet
 from django.db.models.functions import TruncDate
 
 from apps.ledger.identity import identity
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
 from apps.ledger.posting import entries_text, hash_again
 from apps.ledger.usage import leaf_of, leaves_of, payload_of, rows_digest, stamp
-from apps.pricing.rating import Rating, canonical_json, digest_of, exact_sum
+from apps.pricing.rating import Rating, digest_of, exact_sum
 
 AT_ONCE = 20  # transactions; one may have a thousand usage rows
-FORMAT = "takt-chain/1"
+FORMAT = "takt-chain/2"
+NOTHING = "0" * 64  # the hash before the first transaction
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,36 @@ class _Walk:
 
     organisation_id: UUID
     count: int = 0
-    head: str = "0" * 64
+    head: str = NOTHING
     rows: int = 0
     accounts: dict[UUID, tuple[int, Decimal]] = field(default_factory=dict)
+    digests: dict[UUID, str] = field(default_factory=dict)
+
+    def finding(self, posted: Transaction) -> _Broken | None:
+        """What `step` finds."""
+        try:
+            self.step(posted)
+        except _Broken as broken:
+            return broken
+        return None
+
+    def digest(self, row: UsageRow) -> str:
+        """The digest that a row of the transaction looked at has by its columns, computed once."""
+        if row.pk not in self.digests:
+            self.digests[row.pk] = _digest_again(row)
+        return self.digests[row.pk]
 
     def step(self, posted: Transaction) -> None:
         """Check one transaction. Raises _Broken."""
         self.count += 1
+        self.digests.clear()
         if posted.sequence != self.count:
             raise _Broken(f"transaction {self.count} is missing")
         for entry in posted.entries.all():
             self._entry(entry)
         if posted.kind == "usage":
             self._usages(posted)
-        if posted.previous_hash != self.head or posted.hash != hash_again(posted, self.head, self.count):
+        if posted.previous_hash != self.head or posted.hash != _hash_again(posted, self.head, self.count):
             raise _Broken(f"transaction {self.count} does not have its hash", posted)
         self.head = posted.hash
 
@@ -92,7 +109,7 @@ class _Walk:
         rows = list(posted.usages.all())
         self.rows += len(rows)
         for row in rows:
-            wrong = _difference(row, posted)
+            wrong = _difference(row, posted, self.digest(row))
             if wrong:
                 raise _Broken(f"usage row {row.pk} ({row.idempotency_key}): {wrong}", row)
         if not _commits_to(posted, rows):
@@ -100,13 +117,29 @@ class _Walk:
             raise _Broken(f"transaction {self.count} does not commit to its usage rows: {said}", culprit)
 
 
-def _difference(row: UsageRow, posted: Transaction) -> str:
-    """What of a usage row does not follow from what its digest is over; empty when all does."""
-    if digest_of(payload_of(row.__dict__)) != row.payload_digest:
+def _hash_again(posted: Transaction, previous: str, sequence: int) -> str:
+    """The hash that a transaction must have; empty where its detail is none that was ever posted (a float in it)."""
+    try:
+        return hash_again(posted, previous, sequence)
+    except TypeError:
+        return ""
+
+
+def _digest_again(row: UsageRow) -> str:
+    """The digest of a row's columns; empty where they hold what no row was ever posted with (a float, not a number)."""
+    try:
+        return digest_of(payload_of(row.__dict__))
+    except (TypeError, ValueError, ArithmeticError):
+        return ""
+
+
+def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
+    """What of a usage row does not follow from what its digest is over; empty when all does. `digest`: of its columns."""
+    if digest != row.payload_digest:
         return "it does not have its digest"
     rating = Rating.from_json(row.rating)
     told = (
-        int(row.billed_operations), row.klass, row.amount, row.currency, row.unused, row.organisation_id, row.created_at,
+        row.billed_operations, row.klass, row.amount, row.currency, row.unused, row.organisation_id, row.created_at,
     )  # fmt: skip
     follows = (
         rating.billed_operations, rating.terms.klass, rating.amount, rating.currency, rating.unused,
@@ -150,9 +183,9 @@ def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
     return "their number or their common digest was rewritten", posted
 
 
-def _transactions(organisation_id: UUID) -> Iterator[Transaction]:
+def _transactions(organisation_id: UUID, **only: Any) -> Iterator[Transaction]:
     entries = Entry.objects.select_related("account").order_by("id")
-    rows = Transaction.objects.filter(organisation_id=organisation_id).order_by("sequence")
+    rows = Transaction.objects.filter(organisation_id=organisation_id, **only).order_by("sequence")
     usages = Prefetch("usages", queryset=UsageRow.objects.order_by("idempotency_key"))
     return rows.prefetch_related(Prefetch("entries", queryset=entries), usages).iterator(chunk_size=AT_ONCE)
 
@@ -178,7 +211,7 @@ def chain_verify(organisation_id: UUID) -> ChainReport:
 def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
     """Nothing may be left over: the head, the roots and the usage rows all end where the transactions end."""
     reached = walk.count, walk.head
-    if ((head.sequence, head.hash) if head else (0, "0" * 64)) != reached:
+    if ((head.sequence, head.hash) if head else (0, NOTHING)) != reached:
         walk.count += 1
         raise _Broken("the chain's head names a transaction that is not there", "ledger_chain")
     rows = UsageRow.objects.filter(organisation_id=walk.organisation_id)
@@ -201,9 +234,10 @@ def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
 
 
 def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
-    """The last hash of each of the last days that had transactions, newest first."""
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    since = today - timedelta(days=days - 1)
+    """The last hash of each of the last days that had transactions, newest first. A day that is over is written down at the
+    first look at it, not when the scheduler comes to it."""
+    roots_store(now=now, organisation_id=organisation_id)
+    since = _today(now) - timedelta(days=days - 1)
     ends = _day_ends(Transaction.objects.filter(organisation_id=organisation_id, at__gte=since))
     stored = {root.day: root for root in ChainRoot.objects.filter(organisation_id=organisation_id, day__gte=since)}
     roots = [
@@ -219,12 +253,17 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def roots_store(*, now: datetime) -> int:
-    """Write down the roots of days that are over and have none yet; returns how many. Repeatable."""
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+def _today(now: datetime) -> datetime:
+    return _midnight(now.astimezone(UTC).date())
+
+
+def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
+    """Write down the roots of days that are over and have none yet; returns how many. Repeatable. The scheduler does it
+    for all; whoever shows or hands out roots does it for that organisation first."""
     stored = 0
-    for chain in Chain.objects.filter(sequence__gt=0).order_by("organisation_id"):
-        over = Transaction.objects.filter(organisation_id=chain.organisation_id, at__lt=today)
+    chains = Chain.objects.filter(sequence__gt=0).order_by("organisation_id")
+    for chain in chains if organisation_id is None else chains.filter(organisation_id=organisation_id):
+        over = Transaction.objects.filter(organisation_id=chain.organisation_id, at__lt=_today(now))
         last = ChainRoot.objects.filter(organisation_id=chain.organisation_id).first()
         ends = _day_ends(over if last is None else over.filter(at__gte=_midnight(last.day) + timedelta(days=1)))
         made = [
@@ -237,23 +276,54 @@ def roots_store(*, now: datetime) -> int:
     return stored
 
 
-def chain_json(organisation_id: UUID) -> Iterator[str]:
-    """An organisation's chain as a document, in pieces: what anybody needs to compute every hash again."""
-    yield f'{{"format":"{FORMAT}","organisation":"{organisation_id}","transactions":['
-    mark = ""
-    for posted in _transactions(organisation_id):
-        yield mark + canonical_json(_told(posted))
-        mark = ","
-    roots = ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day")
-    told = [{"day": f"{root.day}", "sequence": root.sequence, "hash": root.hash} for root in roots]
-    yield f'],"roots":{json.dumps(told)}}}\n'
+def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
+    """An organisation's chain as a document, in pieces: what anybody needs to compute every hash again.
+
+    A usage row stands with the digest that its columns have now, not with the one that is stored beside them. The first
+    thing that does not fit is named by its row under `altered`, as `chain_verify` names it. Roots are read before the head
+    and the head before the transactions; what is posted meanwhile is left out.
+    """
+    roots_store(now=now, organisation_id=organisation_id)
+    roots = list(ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day"))
+    head = Chain.objects.filter(organisation_id=organisation_id).first() or Chain(organisation_id=organisation_id)
+    told = _text({"sequence": head.sequence, "hash": head.hash})
+    yield f'{{"format":"{FORMAT}","organisation":"{organisation_id}","head":{told},"transactions":['
+    walk, broken, mark = _Walk(organisation_id), False, ""
+    today: DayRoot | None = None
+    for posted in _transactions(organisation_id, sequence__lte=head.sequence):
+        found = None if broken else walk.finding(posted)
+        yield mark + _text(_told(posted, walk, found))
+        walk.digests.clear()
+        broken, mark = broken or found is not None, ","
+        if posted.at >= _today(now):
+            today = DayRoot(_midnight(posted.at.astimezone(UTC).date()), posted.sequence, posted.hash)
+    end = {"roots": [_root(root.day, root) for root in roots], "today": today and _root(today.day.date(), today)}
+    behind = Q(sequence__gt=F("organisation__chain__sequence")) | Q(organisation__chain=None)
+    strays = Transaction.objects.filter(behind, organisation_id=organisation_id).order_by("sequence")
+    stray = None if broken else strays.first()
+    if stray is not None:
+        end |= _altered(_Broken(f"transaction {stray.sequence} stands behind the chain's head", stray))
+    yield f"],{_text(end)[1:]}\n"
 
 
-def _told(posted: Transaction) -> dict[str, Any]:
+def _text(document: dict[str, Any]) -> str:
+    """Canonical JSON; of what somebody wrote a float into as well, since that is to be named and not refused."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _root(day: date, root: ChainRoot | DayRoot) -> dict[str, Any]:
+    return {"day": f"{day}", "sequence": root.sequence, "hash": root.hash}
+
+
+def _altered(broken: _Broken | None) -> dict[str, Any]:
+    return {} if broken is None else {"altered": {"row": broken.row, "reason": str(broken)}}
+
+
+def _told(posted: Transaction, walk: _Walk, broken: _Broken | None) -> dict[str, Any]:
     told = {
         "sequence": posted.sequence, "kind": posted.kind, "key": posted.idempotency_key, "subject": posted.subject,
         "detail": posted.detail, "at": stamp(posted.at), "entries": entries_text(posted),
-        "previous": posted.previous_hash, "hash": posted.hash,
+        "previous": posted.previous_hash, "hash": posted.hash, **_altered(broken),
     }  # fmt: skip
-    usages = [[row.idempotency_key, row.payload_digest] for row in posted.usages.all()]
+    usages = [[row.idempotency_key, walk.digest(row)] for row in posted.usages.all()]
     return {**told, "usages": usages} if usages else told

@@ -1,9 +1,11 @@
 """What the scheduler does for the ledger. Hourly and repeatable, so that a night without power delays and never skips."""
 
+from celery.schedules import crontab
+
 SCHEDULE = {
     "ledger-store-roots": {
         "task": "apps.ledger.tasks.store_roots",
-        "schedule": 3600.0,
+        "schedule": crontab(minute="2"),  # UTC: two minutes after the day, and every hour
         "options": {"queue": "default", "expires": 3600},
     },
     "ledger-expire-holds": {

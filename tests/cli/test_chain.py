@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apps.cli.main import RIGHT, UNUSABLE, WRONG, main
+from apps.cli.main import PARTLY, RIGHT, UNUSABLE, WRONG, main
 from apps.ledger.chain import chain_json
 from apps.ledger.models import Transaction, UsageRow
 from apps.ledger.services import hold_release, usage_post_batch
@@ -44,7 +44,8 @@ def chain(cast: Cast) -> dict[str, Any]:
         })  # fmt: skip
     last = transactions[-1]
     return {
-        "format": "takt-chain/1", "organisation": str(cast.organisation.id), "transactions": transactions,
+        "format": "takt-chain/2", "organisation": str(cast.organisation.id), "transactions": transactions,
+        "head": {"sequence": last["sequence"], "hash": last["hash"]}, "today": None,
         "roots": [{"day": "2026-11-20", "sequence": last["sequence"], "hash": last["hash"]}],
     }  # fmt: skip
 
@@ -64,10 +65,28 @@ def test_an_untouched_chain_is_verified(
     assert "3 usage rows" in said
 
 
+def test_a_file_of_the_older_form_is_read_and_says_what_it_cannot_tell(
+    chain: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = {key: value for key, value in chain.items() if key not in {"head", "today"}} | {"format": "takt-chain/1"}
+    assert _run(tmp_path, older) == PARTLY
+    assert "download the chain again" in capsys.readouterr().out
+    older["transactions"].pop()
+    assert _run(tmp_path, older) == WRONG
+    assert _run(tmp_path, older | {"format": "takt-chain/2"}) == UNUSABLE  # a form is not called another by itself
+
+
 def _spoil_amount(document: dict[str, Any]) -> None:
     entries = document["transactions"][2]["entries"]
     for name, amount in entries.items():
         entries[name] = amount.replace("0.0", "0.1", 1)
+
+
+def _cut(document: dict[str, Any]) -> None:
+    """Take the end away, and the head with it."""
+    document["transactions"].pop()
+    last = document["transactions"][-1]
+    document["head"] = {"sequence": last["sequence"], "hash": last["hash"]}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +98,9 @@ def _spoil_amount(document: dict[str, Any]) -> None:
         (lambda d: d["transactions"].pop(1), "transaction 2"),
         (lambda d: d["transactions"][0].update(subject="another"), "transaction 1"),
         (lambda d: d["roots"][0].update(hash="0" * 64), "root of 2026-11-20"),
-        (lambda d: d["transactions"].pop(), "root of 2026-11-20"),
+        (lambda d: d["transactions"].pop(), "transaction 5, which the chain's head names"),
+        (lambda d: d["head"].update(hash="0" * 64), "transaction 5, which the chain's head names"),
+        (_cut, "root of 2026-11-20, hash of transaction 5"),
         (lambda d: d["transactions"][0]["entries"].update({"wallet EUR": "1"}), "sum of its entries in EUR"),
     ],
 )
@@ -97,7 +118,7 @@ def batch(cast: Cast) -> dict[str, Any]:
     """Five leases posted at once, as the document that the product hands out."""
     hold = held(cast.organisation)
     usage_post_batch([usage(hold, key=f"lease:{number}", cycles=number) for number in range(5)], now=NOW)
-    document: dict[str, Any] = json.loads("".join(chain_json(cast.organisation.id)))
+    document: dict[str, Any] = json.loads("".join(chain_json(cast.organisation.id, now=NOW)))
     return document
 
 

@@ -21,7 +21,7 @@ from tests.ledger.money import NOW, held, usage, used
 pytestmark = pytest.mark.django_db
 
 
-def _behind_its_back(sql: str, *values: object) -> None:
+def behind_its_back(sql: str, *values: object) -> None:
     """What a superuser of the database could do: switch the guards off and rewrite a row."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -48,7 +48,7 @@ def test_whatever_is_changed_in_a_usage_row_the_row_is_named(cast: Cast, column:
     usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
     row = UsageRow.objects.get(idempotency_key="lease:1")
     change = CHANGES[column]
-    _behind_its_back(
+    behind_its_back(
         f"UPDATE ledger_usagerow SET {column} = {change} WHERE idempotency_key = 'lease:1'"  # noqa: S608 - from the table
     )
     found = chain_verify(cast.organisation.id)
@@ -68,7 +68,7 @@ def test_a_usage_row_that_is_moved_elsewhere_is_found(cast: Cast, change: str) -
     usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
     first = Transaction.objects.get(sequence=1)
     told = change.format(other=cast.stranger_organisation.id, first=first.id)
-    _behind_its_back(f"UPDATE ledger_usagerow SET {told} WHERE idempotency_key = 'lease:1'")  # noqa: S608
+    behind_its_back(f"UPDATE ledger_usagerow SET {told} WHERE idempotency_key = 'lease:1'")  # noqa: S608
     found = chain_verify(cast.organisation.id)
     assert found.broken_at == 2
     assert found.row.startswith(("ledger_usagerow", "ledger_transaction"))
@@ -80,7 +80,7 @@ def test_a_changed_entry_is_named(cast: Cast, change: str) -> None:
     for _ in range(3):
         used(hold)
     entry = Entry.objects.filter(transaction__sequence=2).order_by("id")[1]
-    _behind_its_back(f"UPDATE ledger_entry SET {change} WHERE id = %s", entry.pk)  # noqa: S608
+    behind_its_back(f"UPDATE ledger_entry SET {change} WHERE id = %s", entry.pk)  # noqa: S608
     found = chain_verify(cast.organisation.id)
     assert (found.broken_at, found.row) == (2, f"ledger_entry {entry.pk}")
 
@@ -91,7 +91,7 @@ def test_a_row_that_is_rewritten_together_with_its_digest_is_named(cast: Cast, a
     keys = ["lease:1"] if alone else ["lease:0", "lease:1", "lease:2"]
     usage_post_batch([usage(hold, key=key) for key in keys], now=NOW)
     other = usage(hold, key="lease:1", model_name="other")
-    _behind_its_back(
+    behind_its_back(
         "UPDATE ledger_usagerow SET model_name = 'other', payload_digest = %s WHERE idempotency_key = 'lease:1'",
         other.digest,
     )
@@ -107,7 +107,7 @@ def test_a_row_that_got_another_key_and_its_id_is_named(cast: Cast, alone: bool)
     keys = ["lease:1"] if alone else ["lease:0", "lease:1", "lease:2"]
     usage_post_batch([usage(hold, key=key) for key in keys], now=NOW)
     other = identity(cast.organisation.id, "usage", "lease:9")  # stands last in the order of keys, not second
-    _behind_its_back(
+    behind_its_back(
         "UPDATE ledger_usagerow SET id = %s, idempotency_key = 'lease:9' WHERE idempotency_key = 'lease:1'", other
     )
     found = chain_verify(cast.organisation.id)
@@ -119,13 +119,13 @@ def test_rows_whose_contents_changed_places_and_a_row_that_is_gone_are_named(cas
     usage_post_batch([usage(hold, key=f"lease:{number}", cycles=number) for number in range(3)], now=NOW)
     mark = transaction.savepoint()
     for key, cycles in (("lease:0", 1), ("lease:1", 0)):
-        _behind_its_back(
+        behind_its_back(
             f"UPDATE ledger_usagerow SET cycles = {cycles}, payload_digest = %s WHERE idempotency_key = '{key}'",  # noqa: S608
             usage(hold, key=key, cycles=cycles).digest,
         )
     assert "(lease:0) was rewritten" in chain_verify(cast.organisation.id).reason
     transaction.savepoint_rollback(mark)
-    _behind_its_back("DELETE FROM ledger_usagerow WHERE idempotency_key = 'lease:1'")
+    behind_its_back("DELETE FROM ledger_usagerow WHERE idempotency_key = 'lease:1'")
     assert "row 2 of 3 in the order of keys" in chain_verify(cast.organisation.id).reason
 
 
@@ -138,7 +138,7 @@ def test_roots_of_days_that_are_over_are_written_down_once_and_kept(cast: Cast) 
     shown = day_roots(cast.organisation.id, now=NOW)
     assert [root.is_stored for root in shown] == [False, True, True]
     assert shown[1].hash == yesterday
-    _behind_its_back("UPDATE ledger_chainroot SET hash = repeat('0', 64) WHERE hash = %s", yesterday)
+    behind_its_back("UPDATE ledger_chainroot SET hash = repeat('0', 64) WHERE hash = %s", yesterday)
     assert "the root of 2026-11-19 names" in chain_verify(cast.organisation.id).reason
 
 
@@ -146,7 +146,7 @@ def test_the_document_of_a_chain_lets_anybody_compute_every_hash(cast: Cast) -> 
     hold = held(cast.organisation, now=NOW - timedelta(days=1))
     usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
     roots_store(now=NOW)
-    document = json.loads("".join(chain_json(cast.organisation.id)))
+    document = json.loads("".join(chain_json(cast.organisation.id, now=NOW)))
     previous = "0" * 64
     for told in document["transactions"]:
         names = ("sequence", "at", "kind", "key", "subject", "detail", "entries")
@@ -168,7 +168,7 @@ def test_a_replayed_history_has_identical_bytes(cast: Cast) -> None:
         hold = held(cast.organisation, contract_id=cast.owner.id)
         usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
         used(hold, 2, key="lease:last")
-        documents.append("".join(chain_json(cast.organisation.id)))
+        documents.append("".join(chain_json(cast.organisation.id, now=NOW)))
         transaction.savepoint_rollback(mark)
     assert documents[0] == documents[1]
 

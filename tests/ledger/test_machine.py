@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
-from apps.ledger.chain import chain_json, roots_store
+from apps.ledger.chain import chain_json
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.reconciling import reconcile
 from apps.ledger.selectors import balances
@@ -156,8 +156,7 @@ def _history(organisation: Organisation, actions: list[tuple[str, int, object]])
     for name, first, second in actions:
         getattr(model, name)(first, second)
     model.check()
-    roots_store(now=NOW + timedelta(days=model.now_days + 1))
-    return "".join(chain_json(organisation.id))
+    return "".join(chain_json(organisation.id, now=NOW + timedelta(days=model.now_days + 1)))
 
 
 @pytest.mark.django_db

@@ -129,7 +129,7 @@ def _month(cast: Cast, sold: Sequence[Sold]) -> list[bytes]:
             contract_end(contract_id=one.contract.id, organisation=cast.organisation, actor=cast.owner, now=LAST)
     invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LAST + timedelta(minutes=1))
     invoice.refresh_from_db()
-    chain = "".join(chain_json(cast.organisation.id))
+    chain = "".join(chain_json(cast.organisation.id, now=LAST))
     return [invoice_json(invoice).encode(), invoice_csv(invoice).encode(), chain.encode()]
 
 
