@@ -142,7 +142,7 @@ def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
         row.billed_operations, row.klass, row.amount, row.currency, row.unused, row.organisation_id, row.created_at,
     )  # fmt: skip
     follows = (
-        rating.billed_operations, rating.terms.klass, rating.amount, rating.currency, rating.unused,
+        Decimal(rating.billed_operations), rating.terms.klass, rating.amount, rating.currency, rating.unused,
         posted.organisation_id, posted.at,
     )  # fmt: skip
     if told != follows:
