@@ -18,7 +18,7 @@ from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import PRICE_PLACES
 from apps.reports.models import CostRate
 
-HOUR_MICROS = 3_600_000_000
+HOUR = 3600  # seconds
 MICROSECOND = timedelta(microseconds=1)
 FIRST_YEAR, LAST_YEAR = 2000, 2100
 MOST = Decimal(10) ** 9  # of a device-hour, in any currency
@@ -66,12 +66,17 @@ class Segment:
     end: datetime
     per_hour: dict[str, Decimal]
 
-    def cost(self, processor_class: str, length: timedelta) -> Fraction | None:
+    def cost(self, processor_class: str, seconds: Fraction) -> Fraction | None:
         """What so much device time costs here, exactly; None when the class has no rate yet and the time is not 0."""
-        if not length:
+        if not seconds:
             return Fraction(0)
         rate = self.per_hour.get(processor_class)
-        return None if rate is None else Fraction(rate) * Fraction(length // MICROSECOND, HOUR_MICROS)
+        return None if rate is None else Fraction(rate) * seconds / HOUR
+
+
+def seconds_of(length: timedelta) -> Fraction:
+    """A length of time in exact seconds."""
+    return Fraction(length // MICROSECOND, 10**6)
 
 
 def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:

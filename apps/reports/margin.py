@@ -5,32 +5,44 @@ Costs are exact fractions (an hour has no decimal part of a microsecond); they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
-from apps.fleet.models import Device, Pool
-from apps.reports.costs import Segment, segments, unknown
+from apps.fleet.models import Device, Pool, PoolKind
+from apps.reports.costs import Segment, seconds_of, segments, unknown
 
 # The class of a row of usage is the one that was served; a lease without a row yet counts by the class that was sold.
+# Device time is counted in cycles from an instant, exactly; a host has no such clock, its cycles here are microseconds.
+# Leases that lie within the period are summed; those that reach over an end of it stand alone, since they are cut there.
 _RAN = """
-SELECT device.pool_id, COALESCE(usage.klass, reservation.klass), job.organisation_id,
-    sum(LEAST(lease.device_to, %(end)s) - GREATEST(lease.device_from, %(start)s))
-FROM dispatch_lease AS lease
-JOIN fleet_device AS device ON device.id = lease.device_id
-JOIN timetable_window AS win ON win.id = lease.window_id
-JOIN timetable_reservation AS reservation ON reservation.id = win.reservation_id
-JOIN dispatch_jobstage AS stage ON stage.id = lease.stage_id
-JOIN dispatch_job AS job ON job.id = stage.job_id
-LEFT JOIN ledger_usagerow AS usage ON usage.organisation_id = job.organisation_id
-    AND usage.occurred_from = lease.device_from AND usage.lease_id = lease.id
-WHERE lease.state = 'done' AND lease.device_from < %(end)s AND lease.device_to > %(start)s
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+WITH ran AS (
+    SELECT lease.id, device.pool_id, COALESCE(usage.klass, reservation.klass) AS klass, job.organisation_id,
+        CASE WHEN is_host THEN 1000000 ELSE stage.clock_hz END AS clock,
+        CASE WHEN is_host THEN lease.device_from ELSE lower(win.period) END AS origin,
+        CASE WHEN is_host THEN 0 ELSE lease.first_cycle END AS first_cycle,
+        CASE WHEN is_host THEN (1000000 * extract(epoch FROM lease.device_to - lease.device_from))::bigint
+            ELSE lease.next_cycle - lease.first_cycle END AS cycles,
+        lease.device_from >= %(start)s AND lease.device_to < %(end)s AS is_within
+    FROM dispatch_lease AS lease
+    JOIN fleet_device AS device ON device.id = lease.device_id
+    JOIN fleet_pool AS pool ON pool.id = device.pool_id
+    CROSS JOIN LATERAL (SELECT pool.kind = %(host)s AS is_host) AS kind
+    JOIN timetable_window AS win ON win.id = lease.window_id
+    JOIN timetable_reservation AS reservation ON reservation.id = win.reservation_id
+    JOIN dispatch_jobstage AS stage ON stage.id = lease.stage_id
+    JOIN dispatch_job AS job ON job.id = stage.job_id
+    LEFT JOIN ledger_usagerow AS usage ON usage.organisation_id = job.organisation_id
+        AND usage.occurred_from = lease.device_from AND usage.lease_id = lease.id
+    WHERE lease.state = 'done' AND lease.device_from < %(end)s AND lease.device_to >= %(start)s
+)
+SELECT pool_id, klass, organisation_id, clock, is_within, min(origin), min(first_cycle), sum(cycles)
+FROM ran GROUP BY 1, 2, 3, 4, 5, CASE WHEN is_within THEN NULL ELSE id END ORDER BY 1, 2, 3, 4
 """
 
 
@@ -40,28 +52,32 @@ class Ran(NamedTuple):
     pool_id: UUID
     klass: str
     organisation_id: UUID
-    length: timedelta
+    seconds: Fraction
 
 
 class Time(NamedTuple):
-    """Device time and its cost; None where a part of it has no stated cost."""
+    """Device time in exact seconds and its cost; None where a part of it has no stated cost, and `unknown` says which."""
 
-    length: timedelta
+    seconds: Fraction
     cost: Fraction | None
+    unknown: str = ""
 
 
 @dataclass
 class _Sum:
-    length: timedelta = timedelta()
+    seconds: Fraction = Fraction(0)
     costs: list[Fraction | None] = field(default_factory=list)
+    reasons: dict[str, None] = field(default_factory=dict)
 
-    def add(self, length: timedelta, cost: Fraction | None) -> None:
-        self.length += length
+    def add(self, seconds: Fraction, cost: Fraction | None, reason: str) -> None:
+        self.seconds += seconds
         self.costs.append(cost)
+        if cost is None:
+            self.reasons[reason] = None
 
     @property
     def time(self) -> Time:
-        return Time(self.length, total(self.costs))
+        return Time(self.seconds, total(self.costs), " ".join(self.reasons))
 
 
 class PoolTime(NamedTuple):
@@ -70,7 +86,6 @@ class PoolTime(NamedTuple):
     pool: Pool
     owned: Time
     ran: Time
-    unknown: str
 
 
 class DeviceTime(NamedTuple):
@@ -99,36 +114,44 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
     ran = {pk: _Sum() for pk in pools}
     by_class: dict[str, _Sum] = {}
     by_customer: dict[UUID, _Sum] = {}
+    reasons = {pk: unknown(parts, pool.processor_class) for pk, pool in pools.items()}
     devices = list(Device.objects.select_related("pool").order_by("pool__slug", "name"))
     for part in parts:
         for device in devices:
-            length = _owned(device, part)
-            owned[device.pool_id].add(length, part.cost(device.pool.processor_class, length))
+            seconds = _owned(device, part)
+            cost = part.cost(device.pool.processor_class, seconds)
+            owned[device.pool_id].add(seconds, cost, reasons[device.pool_id])
         for row in _ran(part):
-            cost = part.cost(pools[row.pool_id].processor_class, row.length)
-            ran[row.pool_id].add(row.length, cost)
-            by_class.setdefault(row.klass, _Sum()).add(row.length, cost)
-            by_customer.setdefault(row.organisation_id, _Sum()).add(row.length, cost)
+            cost = part.cost(pools[row.pool_id].processor_class, row.seconds)
+            klass = by_class.setdefault(row.klass, _Sum())
+            customer = by_customer.setdefault(row.organisation_id, _Sum())
+            for one in (ran[row.pool_id], klass, customer):
+                one.add(row.seconds, cost, reasons[row.pool_id])
     return DeviceTime(
-        [_pool_time(pool, owned[pk].time, ran[pk].time, parts) for pk, pool in pools.items()],
+        [PoolTime(pool, owned[pk].time, ran[pk].time) for pk, pool in pools.items()],
         {name: one.time for name, one in by_class.items()},
         {pk: one.time for pk, one in by_customer.items()},
     )
 
 
-def _pool_time(pool: Pool, owned: Time, ran: Time, parts: Sequence[Segment]) -> PoolTime:
-    reason = unknown(parts, pool.processor_class) if owned.cost is None else ""
-    return PoolTime(pool, owned, ran, reason)
-
-
-def _owned(device: Device, part: Segment) -> timedelta:
-    """How long the device was owned within the part."""
+def _owned(device: Device, part: Segment) -> Fraction:
+    """How many seconds the device was owned within the part."""
     first = max(part.start, device.owned_from or device.pool.created_at)
     last = min(part.end, device.owned_until or part.end)
-    return max(timedelta(), last - first)
+    return max(Fraction(0), seconds_of(last - first))
 
 
 def _ran(part: Segment) -> list[Ran]:
+    """What ran within the part, leases that reach over an end of it cut there; nothing of no length."""
     with connection.cursor() as cursor:
-        cursor.execute(_RAN, {"start": part.start, "end": part.end})
-        return [Ran(*row) for row in cursor.fetchall()]
+        cursor.execute(_RAN, {"start": part.start, "end": part.end, "host": PoolKind.HOST})
+        rows = cursor.fetchall()
+    found = []
+    for pool_id, klass, organisation_id, clock, is_within, origin, first, cycles in rows:
+        seconds = Fraction(int(cycles), clock)
+        if not is_within:
+            begin = seconds_of(origin - part.start) + Fraction(first, clock)
+            seconds = min(begin + seconds, seconds_of(part.end - part.start)) - max(begin, Fraction(0))
+        if seconds > 0:
+            found.append(Ran(pool_id, klass, organisation_id, seconds))
+    return found

@@ -6,8 +6,9 @@ is idle, and stands apart: revenue - cost of what ran - cost of what was idle = 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -19,7 +20,6 @@ from apps.accounts.models import Organisation
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum
-from apps.reports.costs import MICROSECOND
 from apps.reports.margin import DeviceTime, PoolTime, Time, device_time, total
 from apps.sales.models import Contract
 
@@ -40,9 +40,9 @@ class Part(NamedTuple):
     unknown: str = ""
 
     @property
-    def idle(self) -> timedelta:
-        """What is owned and did not run."""
-        return self.owned.length - self.ran.length if self.owned else timedelta()
+    def idle(self) -> Fraction:
+        """The seconds that are owned and in which nothing ran."""
+        return self.owned.seconds - self.ran.seconds if self.owned else Fraction(0)
 
     @property
     def idle_cost(self) -> Fraction | None:
@@ -60,7 +60,7 @@ class Part(NamedTuple):
     @property
     def share(self) -> Fraction:
         """What ran, of what is owned."""
-        return share_of(self.ran.length, self.owned.length) if self.owned else Fraction(0)
+        return self.ran.seconds / self.owned.seconds if self.owned and self.owned.seconds else Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,6 @@ class Revenue:
     currency: str
     parts: dict[str, list[Part]]
     whole: Part
-
-
-def share_of(part: timedelta, whole: timedelta) -> Fraction:
-    """An exact share of two lengths of time; 0 of nothing."""
-    return Fraction(part // MICROSECOND, whole // MICROSECOND) if whole else Fraction(0)
 
 
 def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
@@ -127,16 +122,15 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 def _pool_part(one: PoolTime, income: _Income) -> Part:
     executions, amount = income.get(one.pool.slug, (0, Decimal(0)))
-    return Part(one.pool.slug, executions, amount, one.ran, one.owned, one.unknown)
+    return Part(one.pool.slug, executions, amount, one.ran, one.owned, one.owned.unknown or one.ran.unknown)
 
 
 def _parts(income: _Income, ran: dict[str, Time]) -> list[Part]:
     """One part for each name that brought something in or ran, the dearest first."""
-    none = Time(timedelta(), Fraction(0))
-    parts = [
-        Part(name, *income.get(name, (0, Decimal(0))), ran.get(name, none))
-        for name in sorted(income.keys() | ran.keys())
-    ]
+    parts = []
+    for name in sorted(income.keys() | ran.keys()):
+        time = ran.get(name, Time(Fraction(0), Fraction(0)))
+        parts.append(Part(name, *income.get(name, (0, Decimal(0))), time, unknown=time.unknown))
     return sorted(parts, key=lambda part: (-part.amount, part.name))
 
 
@@ -148,11 +142,13 @@ def _customers(income: _Income, ran: dict[UUID, Time]) -> list[Part]:
 
 
 def _whole(pools: list[Part], time: DeviceTime) -> Part:
-    owned = Time(
-        sum((one.owned.length for one in time.pools), timedelta()), total(one.owned.cost for one in time.pools)
-    )
-    ran = Time(sum((one.ran.length for one in time.pools), timedelta()), total(one.ran.cost for one in time.pools))
+    owned, ran = _all(one.owned for one in time.pools), _all(one.ran for one in time.pools)
     reasons = " ".join(dict.fromkeys(one.unknown for one in pools if one.unknown))
     return Part(
         "all", sum(one.executions for one in pools), exact_sum(one.amount for one in pools), ran, owned, reasons
     )
+
+
+def _all(times: Iterable[Time]) -> Time:
+    found = list(times)
+    return Time(sum((one.seconds for one in found), Fraction(0)), total(one.cost for one in found))

@@ -22,21 +22,23 @@ from apps.pricing.amounts import Code, currency_chosen
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force
-from apps.reports.costs import MICROSECOND, rounded
+from apps.reports.costs import rounded
 from apps.reports.revenue import GROUPS, Part, Revenue, revenue, revenues
 
 router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
-    """Device time in microseconds; `owned_us` and `cost_idle` of pools and the whole alone. A cost or a margin that is
-    null is not known, and `unknown` says why; costs are rounded half-even to 12 places."""
+    """Device time in whole microseconds, and what ran also in seconds, since it may be shorter than one; `owned_us` and
+    `cost_idle` of pools and the whole alone. A cost or a margin that is null is not known, and `unknown` says why; costs
+    and seconds are rounded half-even to 12 places."""
 
     name: str
     executions: int
     amount: str
     owned_us: int | None
     ran_us: int
+    ran_seconds: str
     cost_ran: str | None
     cost_idle: str | None
     margin: str | None
@@ -145,8 +147,9 @@ def _part(part: Part) -> dict[str, Any]:
         "name": part.name,
         "executions": part.executions,
         "amount": decimal_text(part.amount),
-        "owned_us": None if part.owned is None else part.owned.length // MICROSECOND,
-        "ran_us": part.ran.length // MICROSECOND,
+        "owned_us": None if part.owned is None else int(part.owned.seconds * 10**6),
+        "ran_us": int(part.ran.seconds * 10**6),
+        "ran_seconds": _text(part.ran.seconds),
         "cost_ran": _text(part.ran.cost),
         "cost_idle": _text(part.idle_cost),
         "margin": _text(part.margin),

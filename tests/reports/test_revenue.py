@@ -28,8 +28,8 @@ from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
-from apps.reports.costs import Segment, costrate_set, rounded
-from apps.reports.margin import device_time
+from apps.reports.costs import Segment, costrate_set, rounded, seconds_of
+from apps.reports.margin import Time, device_time
 from apps.reports.models import CostRate, Rerating
 from apps.reports.rerating import GROUPS, parts_of, rerating_ask, rerating_run
 from apps.reports.revenue import Part, Revenue, revenue
@@ -86,11 +86,11 @@ def test_the_parts_sum_to_what_the_ledger_holds(scene: Scene) -> None:
     for parts in report.parts.values():
         assert exact_sum(part.amount for part in parts) == whole
         assert sum(part.executions for part in parts) == 40
-        assert sum((part.ran.length for part in parts), timedelta()) == timedelta(seconds=40)
+        assert sum(part.ran.seconds for part in parts) == 40
     assert {part.name for part in report.parts["class"]} == {"standard", "priority"}
     used = pool(report, "lpu-a")
     assert used.owned is not None
-    assert used.owned.length == 2 * (report.end - report.start)
+    assert used.owned.seconds == 2 * seconds_of(report.end - report.start)
     assert used.share == Fraction(40, 2 * (report.end - report.start) // timedelta(seconds=1))
     assert reported(scene, report.end).whole.executions == 0
 
@@ -119,7 +119,7 @@ def test_revenue_less_what_ran_less_what_was_idle_is_the_margin(scene: Scene) ->
     assert used.ran.cost is not None
     assert 40 * Fraction("3.7") < used.ran.cost * 3600 < 40 * Fraction("11.1")
     other = pool(report, "lpu2-b")
-    assert (other.margin, other.ran.length) == (-2 * hours * 5, timedelta())
+    assert (other.margin, other.ran.seconds) == (-2 * hours * 5, 0)
 
 
 def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
@@ -138,6 +138,46 @@ def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
     assert all(part.margin is not None for part in reported(scene).parts["customer"])
 
 
+def test_work_shorter_than_a_microsecond_has_its_cost(scene: Scene, as_user: Callable[[User], Client]) -> None:
+    """Three executions of 7 cycles at 900 MHz: 23 ns, whose instants are the same microsecond."""
+    program = scene.program(interval=7, latency=7)
+    scene.run(scene.job(scene.contract((program, 3), window=timedelta(hours=2)), 3))
+    assert all(row.occurred_from == row.occurred_to for row in UsageRow.objects.all())
+    client = as_user(scene.cast.admin)
+    answer = client.get("/api/v1/revenue").json()
+    for name in ("by_class", "by_customer"):
+        (part,) = answer[name]
+        assert (part["ran_us"], part["ran_seconds"], part["cost_ran"], part["margin"]) == (
+            0,
+            "0.000000023333",
+            None,
+            None,
+        )
+        assert part["unknown"] == "No cost of class lpu is stated."
+    page = unescape(client.get("/revenue").content.decode()).split("By class", 1)[1]
+    assert "23.3" in page
+    assert page.count("not known") >= 4
+    cost(scene, "lpu", "3600", scene.now - timedelta(days=400))
+    for group in ("class", "customer"):
+        (part,) = reported(scene).parts[group]
+        assert part.ran == Time(Fraction(21, SECOND), Fraction(21, SECOND))
+        assert part.margin == Fraction(part.amount) - Fraction(21, SECOND)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 3_000_001, 39_999_999])
+def test_a_month_that_ends_while_a_lease_runs_cuts_it_exactly(scene: Scene, cut: int) -> None:
+    program = scene.program(interval=SECOND + 7, latency=SECOND + 7)
+    scene.run(scene.job(scene.contract((program, 40), window=timedelta(hours=2)), 40))
+    leases = Lease.objects.select_related("window")
+    begins = min(lease.device_from for lease in leases)
+    at, end = begins + timedelta(microseconds=cut), begins + LATER
+    parts = [device_time(start=one, end=other, currency="EUR") for one, other in ((begins - LATER, at), (at, end))]
+    ran = [sum(one.ran.seconds for one in time.pools) for time in parts]
+    assert sum(ran) == Fraction(40 * (SECOND + 7), SECOND)
+    if Lease.objects.count() == 1:
+        assert ran[0] == Fraction(cut, 10**6)
+
+
 def test_hours_are_owned_from_and_until(scene: Scene) -> None:
     cost(scene, "lpu2", "5", scene.now - timedelta(days=400))
     first, second = Device.objects.filter(pool__slug="lpu2-b").order_by("name")
@@ -146,11 +186,11 @@ def test_hours_are_owned_from_and_until(scene: Scene) -> None:
     Device.objects.filter(pk=second.pk).update(owned_until=start + timedelta(days=3), is_active=False)
     one = pool(reported(scene), "lpu2-b")
     assert one.owned is not None
-    assert one.owned.length == (end - start - timedelta(days=2)) + timedelta(days=3)
-    assert one.owned.cost == 5 * Fraction(one.owned.length // timedelta(hours=1))
+    assert one.owned.seconds == seconds_of((end - start - timedelta(days=2)) + timedelta(days=3))
+    assert one.owned.cost == 5 * one.owned.seconds / 3600
     early = revenue(month=scene.now, currency="EUR", now=start + timedelta(days=1))
-    assert pool(early, "lpu2-b").owned == (timedelta(days=1), Fraction(5 * 24))
-    assert revenue(month=scene.now + LATER, currency="EUR", now=scene.now).whole.owned == (timedelta(), Fraction(0))
+    assert pool(early, "lpu2-b").owned == Time(Fraction(86_400), Fraction(5 * 24))
+    assert revenue(month=scene.now + LATER, currency="EUR", now=scene.now).whole.owned == Time(Fraction(0), Fraction(0))
 
 
 def test_a_device_that_is_sold_is_not_given_away(scene: Scene) -> None:
@@ -169,7 +209,7 @@ def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:
     cost(scene, "lpu", "4", scene.now)
     hour = timedelta(hours=1)
     held = device_time(start=scene.now, end=scene.now + hour, currency="EUR").pools[1].owned
-    assert held == (2 * hour, Fraction(8))  # the one entered last holds
+    assert held == Time(Fraction(7200), Fraction(8))  # the one entered last holds
     for klass, per_hour, year in (
         ("gpu", "3", 2026),
         ("lpu", "0", 2026),
@@ -185,15 +225,15 @@ def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:
     st.decimals(min_value="0.000000000001", max_value=10**8, places=12),
     st.lists(st.integers(0, 40 * 86_400_000_000), max_size=20),
 )
-def test_the_cost_of_a_whole_is_the_cost_of_its_parts(per_hour: Decimal, micros: list[int]) -> None:
+def test_the_cost_of_a_whole_is_the_cost_of_its_parts(per_hour: Decimal, cycles: list[int]) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     part = Segment(now, now, {"lpu": per_hour})
-    costs = [part.cost("lpu", timedelta(microseconds=one)) or Fraction(0) for one in micros]
-    whole = part.cost("lpu", timedelta(microseconds=sum(micros)))
+    costs = [part.cost("lpu", Fraction(one, 9 * 10**8)) or Fraction(0) for one in cycles]
+    whole = part.cost("lpu", Fraction(sum(cycles), 9 * 10**8))
     assert sum(costs) == whole
     assert abs(Fraction(rounded(whole) or 0) - (whole or 0)) <= Fraction(1, 2 * 10**12)
-    assert part.cost("other", timedelta(0)) == 0
-    assert part.cost("other", timedelta(microseconds=1)) is None
+    assert part.cost("other", Fraction(0)) == 0
+    assert part.cost("other", Fraction(1, 9 * 10**8)) is None
 
 
 def test_another_book_rates_the_same_usage_again(scene: Scene) -> None:
