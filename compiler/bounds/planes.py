@@ -107,8 +107,9 @@ def _inside(access: Access, shape: Box, lengths: Box, outer: int, along: tuple[i
             place = place + steps.reshape([-1 if k == axis else 1 for k in range(len(loops))])
         good = (place >= 0) & (place < shape[j])
         reduced = tuple(axis for axis, i in enumerate(loops) if i >= outer)
-        counts, times = np.unique(good.sum(axis=reduced), return_counts=True)
-        found = _product(found, dict(zip(counts.tolist(), times.tolist(), strict=True)))
+        times = np.bincount(np.ravel(good.sum(axis=reduced)))
+        counts = np.flatnonzero(times)
+        found = _product(found, dict(zip(counts.tolist(), times[counts].tolist(), strict=True)))
     others = prod(lengths[i] for i in range(outer, len(lengths)) if i not in seen)
     lines = prod(lengths[i] for i in along if i not in seen)
     return {k * others: n * lines for k, n in found.items()}

@@ -30,13 +30,17 @@ Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Along:
-    """One dimension of ``extent`` elements: coefficients by loop, and the least and number of neighbouring offsets (taps)."""
+    """One dimension of ``extent`` elements: coefficients by loop, and the least and number of neighbouring offsets (taps).
+
+    ``outer``: the parallel loops that move it; ``known``: what has been counted, by points along these."""
 
     extent: int
     row: tuple[int, ...]
     offset: int
     taps: int
     padded: bool
+    outer: tuple[int, ...]
+    known: dict[Box, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,17 @@ class Reading:
 
     def box(self, outputs: Box) -> Box:
         """At least so many indices along each dimension go into ``outputs`` points along each parallel loop."""
-        points = (*outputs, *self.loops[self.parallel :])
-        some = tuple(1 if m else n for m, n in zip(self.mixed, points, strict=True))
         least = 1 if self.always else 0
-        return tuple(max(least, _along(a, some, self.loops, self.parallel)) for a in self.dimensions)
+        return tuple(max(least, self._indices(a, outputs)) for a in self.dimensions)
+
+    def _indices(self, a: Along, outputs: Box) -> int:
+        key = tuple(outputs[i] for i in a.outer)
+        found = a.known.get(key)
+        if found is None:
+            points = (*outputs, *self.loops[self.parallel :])
+            some = tuple(1 if m else n for m, n in zip(self.mixed, points, strict=True))
+            found = a.known[key] = _along(a, some, self.loops, self.parallel)
+        return found
 
 
 def readings(node: Node, graph: Graph) -> list[Reading]:
@@ -103,7 +114,9 @@ def _reading(taps: Sequence[Operand], graph: Graph, node: Node, loops: Box, para
         offsets = [o.access.offset[j] for o in taps]
         ranges = [o.access.range(j, loops) for o in taps]
         outside = any(low < 0 or high >= extent for low, high in ranges)
-        along.append(Along(extent, matrix[j], min(offsets), max(offsets) - min(offsets) + 1, outside))
+        taken = max(offsets) - min(offsets) + 1
+        outer = tuple(i for i in range(parallel) if matrix[j][i] and loops[i] > 1)
+        along.append(Along(extent, matrix[j], min(offsets), taken, outside, outer))
     if isinstance(node, Compute):
         padded = not any(mixed) and any(always_reads(o, graph, loops, parallel) for o in taps)
         always = padded or any(o.fill is None for o in taps)
@@ -152,7 +165,9 @@ def _padded(
 def _window(offset: int, taps: int, inner: tuple[tuple[int, int], ...]) -> Longs:
     found = offset + np.arange(taps, dtype=np.int64)
     for coefficient, n in inner:
-        found = np.unique((found[:, None] + coefficient * np.arange(n)[None, :]).ravel())
+        places = (found[:, None] + coefficient * np.arange(n)[None, :]).ravel()
+        low = int(places.min())
+        found = np.asarray(np.flatnonzero(np.bincount(places - low)) + low, dtype=np.int64)
     return found
 
 

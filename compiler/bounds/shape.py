@@ -94,10 +94,11 @@ def _inside(offset: int, row: tuple[int, ...], loops: tuple[int, ...], extent: i
     for coefficient, n in zip(row, loops, strict=True):
         if coefficient and n > 1:
             spread = (values[:, None] + coefficient * np.arange(n)).ravel()
-            values, place = np.unique(spread, return_inverse=True)
-            weights = np.repeat(counts, n)
-            counts = np.zeros(len(values), dtype=np.int64)
-            np.add.at(counts, place, weights)
+            low = int(spread.min())
+            together = np.zeros(int(spread.max()) - low + 1, dtype=np.int64)
+            np.add.at(together, spread - low, np.repeat(counts, n))
+            places = np.flatnonzero(together)
+            values, counts = places + low, together[places]
     good = int(counts[(values >= 0) & (values < extent)].sum())
     return Fraction(good, int(counts.sum()))
 
