@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from compiler.ir.builder import FOLD_BYTES, FOLD_POINTS, rename_node
 from compiler.ir.graph import Compute, Graph, Node, Scatter, reads_of
 from compiler.ir.interpreter import InterpreterFault, evaluate_node
 from compiler.ir.text import digest
+
+BEGINNING = 64  # elements by which constants are told apart before all of them are compared
 
 
 def uses(graph: Graph) -> Counter[str]:
@@ -54,13 +60,26 @@ def fold(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), constants=constants)
 
 
+def _twins(constants: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, str]:
+    """Constants that equal an earlier one, bit by bit: the first of them. Only of those that begin alike all is compared."""
+    alike: dict[object, list[str]] = {}
+    for name, array in constants.items():
+        alike.setdefault((array.dtype.str, array.shape, array.flat[:BEGINNING].tobytes()), []).append(name)
+    found: dict[str, str] = {}
+    for names in alike.values():
+        stored: dict[str, str] = {}
+        for name in names if len(names) > 1 else ():
+            found[name] = stored.setdefault(digest(constants[name]), name)
+    return found
+
+
 def merge_equal(graph: Graph) -> Graph:
     """Equal operations on equal values are done once; equal constants are stored once."""
     names: dict[str, str] = {}
     constants = {}
-    stored: dict[str, str] = {}
+    twins = _twins(graph.constants)
     for name, array in graph.constants.items():
-        first = stored.setdefault(digest(array), name)
+        first = twins.get(name, name)
         if first == name or name in graph.outputs:
             constants[name] = array
         else:
