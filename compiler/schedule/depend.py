@@ -73,14 +73,17 @@ def _neighbours(
     shared = np.isin(table.lines, table.lines[1:][met])
     table, owner = _Table(*(column[shared] for column in table)), owner[shared]
     others: dict[str, _Table] = {}
+    known: dict[tuple[str, int, int], Edges] = {}
     for number, tile in enumerate(tiles):
         for _, value, span in tile.inputs:
             if value not in others:
                 own = [parts.index(root) for root in roots[value] if root in parts]
                 others[value] = _Table(*(column[~np.isin(owner, own)] for column in table))
-            wanted: Edges = {}
-            _writers(others[value], span, wanted)
-            _settle(tiles, number, wanted, found)
+            key = (value, id(span.lines), id(span.begin))
+            if key not in known:
+                known[key] = {}
+                _writers(others[value], span, known[key])
+            _settle(tiles, number, known[key], found)
 
 
 def _settle(tiles: list[Tile], number: int, wanted: Edges, found: list[Edges]) -> None:
@@ -94,8 +97,14 @@ def _settle(tiles: list[Tile], number: int, wanted: Edges, found: list[Edges]) -
 
 def gap(before: Span, after: Span) -> int:
     """Cycles from one tile's start to another's, at least, so that work on no common line begins before it ends there."""
-    _, mine, other = np.intersect1d(before.lines, after.lines, assume_unique=True, return_indices=True)
-    return max(1, int((before.end[mine] - after.begin[other]).max(initial=1)))
+    return gaps(before, after)[0]
+
+
+def gaps(one: Span, other: Span) -> tuple[int, int]:
+    """Likewise when the first of two tiles is before the other, and when it is behind."""
+    _, mine, its = np.intersect1d(one.lines, other.lines, assume_unique=True, return_indices=True)
+    first, second = one.end[mine] - other.begin[its], other.end[its] - one.begin[mine]
+    return max(1, int(first.max(initial=1))), max(1, int(second.max(initial=1)))
 
 
 def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
@@ -109,6 +118,8 @@ def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
 def _writers(table: _Table, span: Span, wanted: Edges) -> None:
     """Add to ``wanted`` who writes lines of ``span``, each with the longest wait for one of them."""
     if not len(span.lines) or not len(table.lines):
+        return
+    if span.lines[-1] < table.lines[0] or table.lines[-1] < span.lines[0]:
         return
     low = np.searchsorted(table.lines, span.lines, "left")
     count = np.searchsorted(table.lines, span.lines, "right") - low

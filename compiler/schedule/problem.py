@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.schedule.depend import Edges, gap
+from compiler.schedule.depend import Edges, gap, gaps
 from compiler.schedule.planes import Block
 
 if TYPE_CHECKING:
@@ -163,11 +163,12 @@ def _mates(tiles: list[Tile]) -> dict[int, tuple[tuple[int, int, int], ...]]:
         members = dict.fromkeys(group)
         for n in members:
             found[n].update((m, None) for m in members if m != n)
-    gaps: dict[tuple[int, int], int] = {}
+    apart: dict[tuple[int, int], int] = {}
     for n, mates in found.items():
         for m in mates:
-            gaps[m, n] = gap(tiles[m].writes, tiles[n].writes)
-    return {n: tuple((m, gaps[m, n], gaps[n, m]) for m in mates) for n, mates in found.items()}
+            if m < n:
+                apart[m, n], apart[n, m] = gaps(tiles[m].writes, tiles[n].writes)
+    return {n: tuple((m, apart[m, n], apart[n, m]) for m in mates) for n, mates in found.items()}
 
 
 def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
