@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -31,6 +32,7 @@ from apps.sales.hours import priced_hours
 from apps.sales.models import Contract, FormName
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import Offer, Quota, QuoteLine
+from apps.sales.shown import CHANGED, SHOWN, price_check, price_mark
 from apps.sales.starts import starts_cheapest
 from apps.sales.volumes import MOST_TERA_OPERATIONS, forms_offered
 
@@ -47,7 +49,9 @@ def quote_new(request: HttpRequest) -> HttpResponse:
         try:
             quote = _create(request, organisation, context["controls"], now)
         except Problem as problem:
-            context["refusal"], context["offer"] = problem, None
+            context["refusal"] = problem
+            if problem.kind != CHANGED:  # else the page is shown again, with the price that holds now
+                context["offer"] = None
         else:
             return redirect("sales:quote_detail", pk=quote.pk)
     context |= _choices(organisation, subject)
@@ -155,9 +159,12 @@ def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tup
 
 def _create(request: HttpRequest, organisation: Organisation, controls: Controls, now: datetime) -> Any:
     asked, controls = _asked(organisation, controls)
-    return services.quote_create(
-        organisation=organisation, plan_id=controls.subject.plan_id, actor=principal_get(request).user, now=now, **asked
-    )
+    with transaction.atomic():  # a quote at another price than the page showed is not kept
+        quote = services.quote_create(
+            organisation=organisation, plan_id=controls.subject.plan_id, actor=principal_get(request).user, now=now, **asked
+        )
+        price_check(str(request.POST.get(SHOWN) or ""), quote)
+    return quote
 
 
 def _asked(organisation: Organisation, controls: Controls) -> tuple[dict[str, Any], Controls]:
@@ -194,18 +201,22 @@ def _previous(data: Mapping[str, Any]) -> Decimal | None:
 def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[str, Any]:
     """What the price part shows beside the document itself."""
     net, document, window = offer.priced.worst, offer.document, offer.priced.window
-    changed = previous is not None and previous != net and previous > 0
+    changed, code = previous is not None and previous != net and previous > 0, document["currency"]["code"]
     return {
         "document": document,
+        "make": [*controls.hidden, (SHOWN, price_mark(net, code))],
         "previous": previous if changed else None,
         "change": Fraction(net) / Fraction(previous) - 1 if changed and previous is not None else None,
         "alternatives": [
             {**one, "saving": 1 - Fraction(one["share"]),
-             "hidden": controls.starting(one["klass"], window.start, window.end).hidden}
+             "hidden": [*controls.starting(one["klass"], window.start, window.end).hidden,
+                        (SHOWN, price_mark(Decimal(one["amount"]), code))]}
             for one in document["alternatives"]
         ],
         "starts": [
-            {"start": one, "hidden": controls.starting(one.klass, one.hour, one.window_end).hidden}
+            {"start": one,
+             "hidden": [*controls.starting(one.klass, one.hour, one.window_end).hidden,
+                        (SHOWN, price_mark(one.amount, code))]}
             for one in starts_cheapest(offer.starts, zone=controls.zone)
         ],
         "slots": document["reservation"],
