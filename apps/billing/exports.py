@@ -199,7 +199,7 @@ def _totals(document: dict[str, Any], currency: dict[str, Any]) -> list[tuple[st
     if "tax_note" in document:
         rows.append(("Tax note", document["tax_note"]))
     rows.append((f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)))
-    rows.append(("To pay", money_format(document["due"], currency)))
+    rows.append(("Total with tax", money_format(document["due"], currency)))
     return rows
 
 

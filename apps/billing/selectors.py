@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import Case, Exists, F, Max, OuterRef, Q, QuerySet, Sum, Value, When
 
 from apps.accounts.models import Organisation
-from apps.billing.models import WAITING, Invoice
+from apps.billing.models import WAITING, Invoice, InvoiceState, Settlement, SettlementKind
 from apps.ledger.models import Cap, UsageRow
 from apps.ledger.selectors import cap_of, month_of, spending
 from apps.pricing.rating import exact_sum
@@ -93,8 +93,16 @@ def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[t
 
 
 def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
-    """The organisation's invoices, newest first."""
-    return Invoice.objects.filter(organisation=organisation)
+    """The organisation's invoices, newest first, each with what it is called."""
+    return invoices_called(Invoice.objects.filter(organisation=organisation))
+
+
+def invoices_called(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
+    """With `called`: the state, but "credited" instead of paid where credit notes alone settled it and nobody paid."""
+    settled = Settlement.objects.filter(invoice=OuterRef("pk")).order_by()
+    by_notes = Exists(settled) & ~Exists(settled.exclude(kind=SettlementKind.CREDIT_NOTE))
+    called = Case(When(Q(state=InvoiceState.PAID) & by_notes, then=Value("credited")), default=F("state"))
+    return invoices.annotate(called=called)
 
 
 def invoices_unpaid() -> QuerySet[Invoice]:

@@ -82,7 +82,7 @@ def invoice_draft_page(request: HttpRequest) -> HttpResponse:
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One invoice with every line, step and usage row."""
-    invoice = org_object_get(request, Invoice, pk=pk)
+    invoice = selectors.invoices_called(Invoice.objects.filter(pk=org_object_get(request, Invoice, pk=pk).pk)).get()
     context = _document_context(invoice.document) | {
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),

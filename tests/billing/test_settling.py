@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from html import unescape
 from typing import Any
 
 import pytest
 from django.core import mail
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 
+from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.billing.mails import invoice_mail
 from apps.billing.models import (
@@ -36,7 +40,9 @@ from apps.billing.services import (
     payment_failed,
     payment_record,
 )
+from apps.billing.services.settling import balance_of
 from apps.billing.stripe.returning import _move
+from apps.figures import money_format
 from apps.ledger.models import AccountKind, OutboxRow
 from apps.ledger.selectors import balances, chain_verify
 from apps.pricing.rating import digest_of, exact_sum
@@ -258,3 +264,34 @@ def test_what_a_lost_dispute_gave_back_is_not_credited_again(cast: Cast, market:
     assert [_kind(cast, kind) for kind in ("revenue", "tax", "rounding")] == [0, 0, 0]
     _books_agree(cast)
     assert reconcile_all(cast.organisation).differences == []
+
+
+def test_a_list_of_invoices_says_what_is_open_and_what_was_only_credited(
+    cast: Cast, market: Market, as_user: Callable[[User], Client]
+) -> None:
+    """Paid, credited, void, and one that the balance paid in part: total and open apart, each called what it is."""
+    paid, credited, void = (_invoice(cast, market) for _ in range(3))
+    assert str(balance_of(cast.organisation.id, "EUR")) == "0"
+    invoice_void(invoice_id=void.id, reason="wrong", actor=None, now=LATER)
+    credit_note_issue(invoice_id=credited.id, reason="wrong", actor=None, now=LATER)
+    _pay(cast, paid, "7.63", "2.00 too much")
+    part = _invoice(cast, market)  # with the usage of the one that is void
+    client = as_user(cast.owner)
+    wanted = {paid: "paid", credited: "credited", void: "void", part: "issued"}
+    for invoice in wanted:
+        invoice.refresh_from_db()
+    assert [one.open for one in wanted][:3] == [0, 0, 0]
+    assert part.open == part.due - (Decimal("7.63") - paid.due) > 0
+    for address in ("/invoices", "/portal"):
+        page = unescape(client.get(address).content.decode())
+        for invoice, state in wanted.items():
+            row = page.split(f">{invoice.number}</a>")[1].split("</tr>")[0]
+            assert f"{state}</span>" in row, row
+            assert row.count(f">{money_format(invoice.due, 'EUR')}<") == 1
+            assert row.count(f">{money_format(invoice.open, 'EUR')}<") == 1
+        assert "To pay" not in page
+    pages = {one: unescape(client.get(f"/invoices/{one.pk}").content.decode()) for one in wanted}
+    assert all(
+        "nothing was paid" in page if one == credited else "nothing was paid" not in page for one, page in pages.items()
+    )
+    assert as_user(cast.admin).get(f"/customers/invoices/{credited.pk}").content.decode().count("nothing was paid") == 1

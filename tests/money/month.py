@@ -217,15 +217,15 @@ def _paired(pair: list[Decimal]) -> str:
 def _totals_read(reader: Reader, invoice: Invoice, said: dict[str, Any]) -> None:
     page = reader.page(f"/invoices/{invoice.pk}")
     paper = paper_text(reader.file(f"/invoices/{invoice.pk}/invoice.pdf"))
-    for label, key in (("Net, exact", "net"), ("Payable", "payable"), ("To pay", "due")):
+    for label, key in (("Net, exact", "net"), ("Payable", "payable"), ("Total with tax", "due")):
         assert amounts(page.row(label)) == [Decimal(said[key])]
         assert printed(paper, label) == Decimal(said[key])
-    assert money(page.metrics["To pay"][0]) == Decimal(said["due"])
+    assert money(page.metrics["Total"][0]) == Decimal(said["due"])
     portal = reader.page("/portal")
     used = [amount for line in said["lines"] for amount in [Decimal(line["amount"])]]
     assert money(portal.metrics["This month so far"][-1]) == exact_sum(used)
     (listed,) = [row for row in portal.rows(invoice.number) if row[0] == invoice.number]
-    assert amounts(listed) == [Decimal(said["due"])]
+    assert amounts(listed) == [Decimal(said["due"]), invoice.open]
     api = json.loads(reader.file(f"/api/v1/invoices/{invoice.pk}"))
     assert Decimal(api["due"]) == Decimal(said["due"])
 

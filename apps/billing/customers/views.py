@@ -23,6 +23,7 @@ from apps.billing.customers.selectors import balances_prepaid, customers_of, org
 from apps.billing.customers.services import tax_set
 from apps.billing.models import BillingProfile, CreditGrant, Invoice
 from apps.billing.portal.views import burn_charts
+from apps.billing.selectors import invoices_called, invoices_of
 from apps.billing.services.crediting import credit_lines
 from apps.pricing.amounts import currencies_offered
 
@@ -68,7 +69,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "customer": organisation, "profile": profile, "now": now, "credits": credits_left(organisation),
         "burns": burn_charts(organisation, now), "balances": balances_prepaid(organisation),
-        "page": Paginator(Invoice.objects.filter(organisation=organisation), PER_PAGE).get_page(request.GET.get("page")),
+        "page": Paginator(invoices_of(organisation), PER_PAGE).get_page(request.GET.get("page")),
         "grant_body": {"organisation": str(pk), "amount": "10", "reason": "..."},
         **{f"{name}_form": form for name, form in shown.items()},
     }  # fmt: skip
@@ -118,7 +119,7 @@ ACTS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One invoice: a credit note over all of it or parts, void, write off, collection."""
     principal, now = platform_admin_check(request), timezone.now()
-    invoice = Invoice.objects.select_related("organisation").filter(pk=pk).first()
+    invoice = invoices_called(Invoice.objects.select_related("organisation").filter(pk=pk)).first()
     if invoice is None:
         raise Http404
     lines, form = credit_lines(invoice), request.POST.get("form", "")

@@ -61,7 +61,7 @@ def tell(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> None:
 
 def balance_of(organisation_id: UUID, currency: str) -> Decimal:
     """What the customer has paid, or was credited, beyond what was due."""
-    return balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)).copy_negate()
+    return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
 
 
 def balance_use(invoice: Invoice, *, now: datetime) -> None:

@@ -57,6 +57,7 @@ KINDS: dict[str, Badge] = {
     "issued": Badge("issued", _WAIT, "receipt"),
     "paid": Badge("paid", _OK, "check"),
     "void": Badge("void", _PLAIN, "x"),
+    "credited": Badge("credited", _PLAIN, "check"),
     "waiting": Badge("waiting", _WAIT, "clock"),
     "disputed": Badge("disputed", _BAD, "alert-triangle"),
     "mismatch": Badge("totals differ", _BAD, "alert-triangle"),
