@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from apps.accounts.problems import Problem
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import PriceBookDocument, PriceClass, book_from_text, multiply
+from apps.pricing.rating import BookError, PriceBookDocument, PriceClass, book_from_text, multiply
 
 
 class Difference(NamedTuple):
@@ -41,11 +41,27 @@ def book_of_digest(digest: str) -> PriceBookDocument:
 
 
 def document_of(book: PriceBook) -> PriceBookDocument:
-    """The parsed document; raises RuntimeError when the stored one no longer has the digest it was published with."""
-    document = _parsed(json.dumps(book.document, sort_keys=True))
-    if document.digest != book.digest:
-        raise RuntimeError(f"price book {book.version} in the database does not have its published digest")
-    return document
+    """The parsed document. Raises Problem when the stored one is not the one that was published."""
+    if altered := book_alterations(book):
+        raise Problem(
+            503, "A price book was altered", f"{altered[0].capitalize()}. Nothing is priced by it until the administrator "
+            "has put back the published one.", kind="price-book-altered",
+        )  # fmt: skip
+    return _parsed(json.dumps(book.document, sort_keys=True))
+
+
+def book_alterations(book: PriceBook) -> list[str]:
+    """Where a stored book is not the one that was published, in sentences; none is the normal answer."""
+    name, document = f"price book {book.version}", book.document
+    try:
+        parsed = _parsed(json.dumps(document, sort_keys=True))
+    except BookError:
+        return [f"{name}: its document is not a price book any more, nor the one that was published"]
+    if parsed.digest != book.digest:
+        return [f"{name}: its document is not the one that was published"]
+    if (parsed.version, parsed.currency.code) != (book.version, book.currency):
+        return [f"{name} in {book.currency}: its document is version {parsed.version} in {parsed.currency.code}"]
+    return []
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from django.db import connection, models, transaction
 from django.db.models import F
 from pytest_django import Settings as SettingsWrapper
 
+from apps.accounts.problems import Problem
 from apps.billing import services
 from apps.billing.models import (
     BillingProfile,
@@ -34,7 +35,9 @@ from apps.billing.reconciling import reconcile_all
 from apps.billing.stripe.returning import _move
 from apps.billing.stripe.syncing import fact_record
 from apps.ledger.models import AccountKind
+from apps.pricing.models import PriceBook
 from apps.pricing.rating import digest_of
+from apps.pricing.selectors import document_of
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_contracts import run, sold
@@ -172,6 +175,31 @@ def test_every_figure_that_is_altered_is_found_and_its_row_named(books: Cast) ->
                 altered += 1
     assert altered > 40
     assert reconcile_all(books.organisation).differences == []
+
+
+def test_an_instant_at_which_something_is_due_is_compared_too(books: Cast) -> None:
+    row = Invoice.objects.order_by("pk")[0]
+    with _behind_their_back(row._meta.db_table):
+        Invoice.objects.filter(pk=row.pk).update(due_at=row.due_at + timedelta(days=365))
+        (told,) = reconcile_all(books.organisation).differences
+    assert told.startswith(f"invoice {row.number}: it is due at {row.due_at.year + 1}-")
+
+
+def test_a_price_book_that_is_altered_is_named_and_sells_nothing(books: Cast) -> None:
+    book = PriceBook.objects.get()
+    cheaper = {**book.document, "floor": "0.01"}
+    for change, told in (
+        ({"document": cheaper}, "price book 1: its document is not the one that was published"),
+        ({"document": {}}, "price book 1: its document is not a price book any more, nor the one that was published"),
+        ({"digest": "0" * 64}, "price book 1: its document is not the one that was published"),
+        ({"currency": "USD"}, "price book 1 in USD: its document is version 1 in EUR"),
+    ):
+        with _behind_their_back(book._meta.db_table):
+            PriceBook.objects.update(**change)
+            assert told in reconcile_all(books.organisation).differences
+            with pytest.raises(Problem, match="Nothing is priced by it") as refusal:
+                document_of(PriceBook.objects.get())
+            assert (refusal.value.status, refusal.value.kind) == (503, "price-book-altered")
 
 
 def test_a_row_that_is_gone_is_missed(books: Cast) -> None:

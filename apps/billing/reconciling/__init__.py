@@ -21,7 +21,9 @@ from apps.billing.reconciling.stripe import fact_differences
 from apps.ledger.models import AccountKind, UsageRow
 from apps.ledger.reconciling import Amounts, Reconciliation, amounts_differ, reconcile
 from apps.ledger.selectors import balances
+from apps.pricing.models import PriceBook
 from apps.pricing.rating import exact_sum
+from apps.pricing.selectors import book_alterations
 from apps.sales.models import Contract
 
 __all__ = ["FullReconciliation", "Sums", "reconcile_all"]
@@ -79,7 +81,9 @@ def reconcile_all(organisation: Organisation) -> FullReconciliation:
 def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
     """Every paper, payment and credit beside its posting, and the accounts beside what they stand for."""
     postings = Postings.of(organisation.id)
-    differences = invoice_differences(organisation.id, postings)
+    # Every book, not only those that it bought by: what it is offered next is priced by one of them.
+    differences = [one for book in PriceBook.objects.order_by("version") for one in book_alterations(book)]
+    differences += invoice_differences(organisation.id, postings)
     differences += note_differences(organisation.id, postings)
     differences += settlement_differences(organisation.id, postings)
     differences += grant_differences(organisation.id, postings)

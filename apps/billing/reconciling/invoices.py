@@ -21,6 +21,7 @@ from apps.billing.services.crediting import adjustment_account
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
+from apps.sales.documents import stamp
 
 FIGURES = {
     one: one for one in ("net", "carried_in", "carried_out", "correction", "payable", "tax", "due")
@@ -57,6 +58,8 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
     posting = postings.take(f"invoice:{invoice.id}:issue")
     found = document_differences(name, document, invoice.digest, posting)
     found += figures_differ(name, invoice, document, FIGURES)
+    if document.get("due_at") != stamp(invoice.due_at):
+        found.append(f"{name}: it is due at {stamp(invoice.due_at)}, and its document says {document.get('due_at')}")
     if document.get("currency", {}).get("code") != invoice.currency:
         found.append(f"{name}: its currency is {invoice.currency}, and its document says another one")
     if found:  # its document is no measure for the rest
