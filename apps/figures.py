@@ -136,13 +136,16 @@ def energy_format(femtojoules: Number | None) -> str:
 
 
 def percent_format(value: Number | None, places: int = 1) -> str:
-    """A share (0 to 1) in per cent: 0.314 -> 31.4 %. What is above nought but rounds to it is written as such."""
+    """A share (0 to 1) in per cent: 0.314 -> 31.4 %. What is above nought but rounds to it is written as such, and what is
+    below the whole but rounds to it: nothing is 100 % that is not all."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
     least = Fraction(1, 10**places)
     if 0 < number * 100 < least / 2:
         return f"<{NARROW_SPACE}{fixed(least, places)}{NARROW_SPACE}%"
+    if 100 - least / 2 <= number * 100 < 100:
+        return f">{NARROW_SPACE}{fixed(100 - least, places)}{NARROW_SPACE}%"
     return f"{fixed(number * 100, places)}{NARROW_SPACE}%"
 
 

@@ -19,7 +19,14 @@ SPACE = figures.NARROW_SPACE
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0 B"), (1023, "1,023 B"), (1024, "1.00 KiB"), (421_888, "412 KiB"), (220 * 2**20, "220 MiB"), (None, "not known")],
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (1024, "1.00 KiB"),
+        (421_888, "412 KiB"),
+        (220 * 2**20, "220 MiB"),
+        (None, "not known"),
+    ],
 )
 def test_bytes_are_written_in_binary_units(value: int | None, text: str) -> None:
     assert figures.bytes_format(value).replace(SPACE, " ") == text
@@ -81,7 +88,9 @@ def test_a_price_keeps_three_significant_digits(amount: str | None, text: str) -
 def test_an_amount_has_the_places_of_its_currency_or_its_document(
     amount: str, currency: figures.Currency, rounded: str, exact: str, price: str
 ) -> None:
-    written = [form(amount, currency) for form in (figures.money_format, figures.money_exact_format, figures.price_format)]
+    written = [
+        form(amount, currency) for form in (figures.money_format, figures.money_exact_format, figures.price_format)
+    ]
     assert [one.replace(SPACE, " ") for one in written] == [rounded, exact, price]
 
 
@@ -111,7 +120,9 @@ def test_a_float_is_no_amount() -> None:
     assert figures.decimal(0.1) is None  # type: ignore[arg-type]
 
 
-@given(st.decimals(min_value=Decimal("-1e20"), max_value=Decimal("1e20"), allow_nan=False, allow_infinity=False, places=25))
+@given(
+    st.decimals(min_value=Decimal("-1e20"), max_value=Decimal("1e20"), allow_nan=False, allow_infinity=False, places=25)
+)
 def test_the_exact_amount_reads_back_equal(amount: Decimal) -> None:
     written = figures.money_exact_format(amount, "EUR").replace(SPACE, "").replace("€", "").replace(",", "")
     assert Decimal(written) == amount
@@ -121,6 +132,13 @@ def test_the_exact_amount_reads_back_equal(amount: Decimal) -> None:
 def test_a_share_above_nought_is_never_written_as_nought(share: Fraction) -> None:
     text = figures.percent_format(share)
     assert (text.replace(SPACE, " ") == "0.0 %") == (share == 0)
+    assert (text.replace(SPACE, " ") == "100.0 %") == (share == 1)
+
+
+def test_a_share_just_below_the_whole_is_not_written_as_all() -> None:
+    for share, places, text in ((Fraction(99_999, 100_000), 1, "> 99.9 %"), (Fraction(9994, 10_000), 1, "99.9 %"),
+                                (Fraction(999, 1000), 0, "> 99 %"), (Fraction(20001, 20000), 1, "100.0 %")):  # fmt: skip
+        assert figures.percent_format(share, places).replace(SPACE, " ") == text
 
 
 @given(st.integers(min_value=0, max_value=10**18))
@@ -138,6 +156,8 @@ def test_an_instant_names_its_zone() -> None:
 
 
 def test_energy_is_written_in_the_unit_that_fits() -> None:
-    texts = [figures.energy_format(value).replace(figures.NARROW_SPACE, " ") for value in (0, 812, 46_000, 1_597_395_057_280)]
+    texts = [
+        figures.energy_format(value).replace(figures.NARROW_SPACE, " ") for value in (0, 812, 46_000, 1_597_395_057_280)
+    ]
     assert texts == ["0.00 fJ", "812 fJ", "46.0 pJ", "1.60 mJ"]
     assert figures.energy_format(None) == figures.NOT_KNOWN

@@ -32,7 +32,7 @@ class CapReached(Problem):
             409,
             "Spend cap reached",
             f"This would set aside {asked}, but of this month's cap of {most} {_whose(cap)}only {left} is left. "
-            "Ask for less, or let an owner raise the cap under Billing.",
+            f"Ask for less, or let an owner or a billing person raise the cap under Portal, Caps ({CAPS_PAGE}).",
             kind="spend-cap",
             errors=[{
                 "scope": cap.scope, "cap": decimal_text(cap.amount), "left": decimal_text(free), "currency": cap.currency,
