@@ -122,7 +122,7 @@ def test_inputs_that_cannot_be_used_are_a_problem_with_sentences_and_leave_nothi
 
 def test_a_strangers_contract_is_not_there(present: Scene, as_user: SignIn, contract: Contract) -> None:
     response = post_json(as_user(present.cast.stranger), contract, {"x": [[1, 2, 3, 4]]})
-    assert response.status_code == 422
+    assert response.status_code == 404
     assert "no contract" in response.json()["detail"]
 
 
