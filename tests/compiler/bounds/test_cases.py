@@ -1,0 +1,72 @@
+"""What bounds take over from case to case is what they would count anew, and quick counts rule out nothing that matters."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from compiler import targets
+from compiler.bounds.barriers import Bodies
+from compiler.bounds.interval import Table, corner
+from compiler.bounds.pace import Pace
+from compiler.bounds.times import Times
+from compiler.bounds.ways import Ways
+from compiler.bounds.work import forms
+from compiler.ir.access import Access
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Compute, Operand
+from compiler.ir.terms import arg
+from compiler.ir.types import DType, TensorType
+from tests.compiler.bounds.test_barriers import chain
+
+F32 = DType.F32
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cases_keep_what_would_be_counted_anew(seed):
+    rng = np.random.default_rng(seed)
+    machine = targets.load("lpu")
+    steps = [str(s) for s in rng.choice(["map", "rows", "columns", "whole", "product", "beside"], 9)]
+    steps[1] = steps[5] = "product"
+    graph = chain(40, 64, steps)
+    ways, nodes = Ways(graph), list(graph.nodes)
+    work = [forms(node, graph, machine) for node in nodes]
+    bodies = Bodies.of(nodes, Table.of(work, machine), [corner("matrix"), corner("vector")])
+    products = [n.output for n in nodes if isinstance(n, Compute) and n.is_contraction]
+    some = frozenset(products[:1])
+    before = Times(ways, machine, some, frozenset(), bodies)
+    changed = False
+    for planes, elsewhere in ((frozenset(products), frozenset()), (some, frozenset(products[1:2]))):
+        kept = Times(ways, machine, planes, elsewhere, bodies, before)
+        anew = Times(Ways(graph), machine, planes, elsewhere, bodies)
+        assert (kept.start, kept.first, kept.tail) == (anew.start, anew.first, anew.tail)
+        for name in graph.outputs:
+            assert kept.ready(name, graph.types[name].shape) == anew.ready(name, graph.types[name].shape)
+        changed |= before.tail != kept.tail or before.first != kept.first
+    assert changed
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    sizes=st.tuples(*[st.sampled_from([1, 3, 16, 70, 330])] * 3),
+    taps=st.sampled_from([1, 2, 3]),
+    padded=st.booleans(),
+    data=st.data(),
+)
+def test_boxes_that_are_ruled_out_in_whole_numbers_take_no_longer(sizes, taps, padded, data):
+    rows, columns, inner = sizes
+    machine = targets.load("lpu")
+    b = Builder("box")
+    x = b.input("x", TensorType(F32, (rows + (0 if padded else taps - 1), inner)))
+    weights = b.constant(np.ones((taps, inner, columns), np.float32))
+    moving = Access((-1 if padded else 0, 0), ((1, 0, 1, 0), (0, 0, 0, 1)))
+    fixed = Access((0, 0, 0), ((0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 0, 0)))
+    operands = [Operand(x, moving, 0.0 if padded else None), Operand(weights, fixed)]
+    y = b.compute((rows, columns, taps, inner), operands, arg(0, F32) * arg(1, F32), parallel=2, reducer="sum")
+    graph = b.finish({"y": y}, {}, {})
+    node = graph.nodes[-1]
+    box = data.draw(st.tuples(st.integers(1, rows), st.integers(1, columns)))
+    ways = Ways(graph)
+    for known in (frozenset([node.output]), frozenset()):
+        pace = Pace(graph, machine, known, frozenset(), ways.counted)
+        assert pace.body(node, box, -1) <= max(0, pace._most(node, box))
