@@ -49,7 +49,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
         try:
             quote = _create(request, organisation, context["controls"], now)
         except Problem as problem:
-            context["refusal"] = problem
+            context |= {"refusal": problem, "is_on_top": True}  # after a reload people look at the head of the page
             if problem.kind != CHANGED:  # else the page is shown again, with the price that holds now
                 context["offer"] = None
         else:
