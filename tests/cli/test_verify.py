@@ -285,17 +285,15 @@ def test_what_is_no_invoice_is_refused_in_a_sentence(
 
 def test_an_altered_document_is_told_where(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
     """Its digest is wrong whatever was altered; the place is named where anything is computed from it."""
-    line = next(line for line in papers.invoice["lines"] if line["amount"] == "0.049152")  # contracts have drawn names
-    number, row = line["number"], [row["executions"] for row in line["usage"]].index(200_000_000) + 1
+    lines = {row["executions"]: (line, n) for line in papers.invoice["lines"] for n, row in enumerate(line["usage"], 1)}
+    line, row = lines[200_000_000]  # contracts have drawn names, and what they cost goes with the compiler
+    number, amount, payable = line["number"], line["amount"], papers.invoice["payable"]
     for change, place in (
-        (lambda text: text.replace('"result": "0.049152"', '"result": "0.049153"', 1), f"line {number}, step"),
-        (lambda text: text.replace('"actual": "0.049152"', '"actual": "0.049153"'), "quoted against actual, contract "),
-        (
-            lambda text: text.replace('"executions": 200000000', '"executions": 200000001', 1),
-            f"line {number}, usage row {row}, amount",
-        ),
+        (lambda text: text.replace(f'"result": "{amount}"', f'"result": "{amount}1"', 1), f"line {number}, step"),
+        (lambda text: text.replace(f'"actual": "{amount}"', f'"actual": "{amount}1"'), "quoted against actual, contract "),
+        (lambda text: text.replace("200000000", "200000001", 1), f"line {number}, usage row {row}, amount"),
         (lambda text: text.replace("123456789", "123456788"), f"line {3 - number}, "),
-        (lambda text: text.replace('"payable": "0.05"', '"payable": "0.04"'), "payable: the document says 0.04"),
+        (lambda text: text.replace(f'"payable": "{payable}"', '"payable": "0.04"'), "payable: the document says 0.04"),
         (lambda text: text.replace('"number": "T-', '"number": "U-'), "digest of the document, which was changed"),
         (lambda text: text.replace('"lines": [', '"linen": ['), "digest of the document, which was changed"),
     ):

@@ -158,5 +158,5 @@ def test_a_calibration_file_has_a_limit(cast: Cast, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.django_db
 def test_a_processor_that_no_pool_has_is_compiled_for(cast: Cast) -> None:
-    program = compiled(cast, "digits-small", target="systolic", precision="int8")
+    program = compiled(cast, "digits-large", target="systolic", precision="int8")
     assert program.resources["io"]["external_in"] > 0
