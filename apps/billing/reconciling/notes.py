@@ -15,7 +15,7 @@ from apps.billing.reconciling.postings import (
     figures_differ,
     moved_differences,
 )
-from apps.billing.services.crediting import Part, note_amounts
+from apps.billing.services.crediting import Part, note_amounts, part_known
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import exact_sum
 
@@ -57,6 +57,8 @@ def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
         said = f"{name}, line {line.number}"
         found += figures_differ(said, line, told.pop(line.number, {}), {"share": "share", "amount": "amount"})
         parts.append(Part(line.number, line.line, "", line.share, line.amount))
+        if not part_known(note.invoice, parts[-1]):
+            found.append(f"{said}: invoice {note.invoice.number} has no such line any more")
     found += [f"{name}, line {number} is not there any more" for number in told]
     if found:  # its document is no measure for the rest
         expected = {AccountKind.RECEIVABLE: settled.copy_negate(), AccountKind.TAX: note.tax}

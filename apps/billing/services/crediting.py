@@ -202,6 +202,11 @@ def _worth(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Dec
     return Decimal(one["share"]), Decimal(one["amount"])
 
 
+def part_known(invoice: Invoice, part: Part) -> bool:
+    """Whether the invoice still has what the part takes back of."""
+    return part.line is not None or part.number == CARRIED or part.number in _adjustments(invoice)
+
+
 def _account(invoice: Invoice, part: Part) -> AccountKind:
     """Where the part's amount was posted to when it was invoiced, or used."""
     if part.line is not None:
