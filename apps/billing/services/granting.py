@@ -67,19 +67,20 @@ def grant_create(
         basis=basis or {}, idempotency_key=idempotency_key, granted_at=now, granted_by=actor, expires_at=expires_at,
     )  # fmt: skip
     _post(grant, amount, key="grant", now=now)
-    said = {"amount": decimal_text(amount), "currency": currency, "reason": grant.reason}
-    outbox_write(
-        organisation_id=organisation.id, topic="credit.granted", payload={"credit": str(grant.id), **said}, now=now
-    )
-    audit_record(
-        action="credit.grant",
-        subject=f"credit {grant.id}",
-        actor=actor,
-        organisation=organisation,
-        now=now,
-        detail=said,
-    )
+    _tell(grant, "granted", amount, grant.reason, action="credit.grant", actor=actor, now=now)
     return grant
+
+
+def _tell(
+    grant: CreditGrant, what: str, amount: Decimal, reason: str, *, action: str, actor: User | None, now: datetime
+) -> None:
+    """Word for others, and a line of the audit log, of what a person or a missed guarantee did with a credit."""
+    said = {"amount": decimal_text(amount), "currency": grant.currency, "reason": reason}
+    payload = {"credit": str(grant.id), **said}
+    outbox_write(organisation_id=grant.organisation_id, topic=f"credit.{what}", payload=payload, now=now)
+    audit_record(
+        action=action, subject=f"credit {grant.id}", actor=actor, organisation=grant.organisation, now=now, detail=said
+    )  # fmt: skip
 
 
 def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
@@ -109,18 +110,7 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
     end = CreditEnd(grant=grant, reason=reason.strip()[:300], ended_at=now, ended_by=actor)
     end.save(force_insert=True)
     _give_up(grant, left, key="end", now=now)
-    said = {"amount": decimal_text(left), "currency": grant.currency, "reason": end.reason}
-    outbox_write(
-        organisation_id=grant.organisation_id, topic="credit.ended", payload={"credit": str(grant.id), **said}, now=now
-    )
-    audit_record(
-        action="credit.end",
-        subject=f"credit {grant.id}",
-        actor=actor,
-        organisation=grant.organisation,
-        now=now,
-        detail=said,
-    )
+    _tell(grant, "ended", left, end.reason, action="credit.end", actor=actor, now=now)
     return grant
 
 

@@ -87,7 +87,9 @@ def payment_record(
     known = Payment.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
         if (known.amount, known.currency) != (amount, currency):
-            detail = f"The reference {reference!r} already stands for {money_exact_format(known.amount, known.currency)}."
+            detail = (
+                f"The reference {reference!r} already stands for {money_exact_format(known.amount, known.currency)}."
+            )
             raise Problem(409, "Recorded already", detail, kind="payment-conflict")
         return known
     is_given_up = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
