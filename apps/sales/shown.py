@@ -25,12 +25,17 @@ def price_mark(amount: Decimal, currency: str) -> str:
 
 
 def price_check(mark: str, quote: Quote) -> None:
-    """Raises Problem(409), which says both prices, when a page showed another price than the quote has.
-
-    A form without the mark showed none, so there is nothing to compare.
-    """
-    if mark in ("", price_mark(quote.worst, quote.currency)):
+    """Raises Problem(409), which says both prices, when a page showed another price than the quote has; and where a form
+    names none, such as one made by hand or before pages did: whoever sent it may not have seen the price."""
+    if mark == price_mark(quote.worst, quote.currency):
         return
+    if not mark:
+        price = money_exact_format(quote.worst, quote.currency)
+        raise Problem(
+            409, "No price was shown",
+            f"The form did not say which price its page showed; this costs {price}. No quote was made: look at the price below "
+            "and make the quote if you want it.", kind=CHANGED,
+        )  # fmt: skip
     old, new = _said(mark, quote.worst, quote.currency)
     raise Problem(
         409, "The price has changed",

@@ -9,12 +9,15 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
+from django.test import Client
+
 from apps.accounts.models import Organisation, User
 from apps.compilation.models import CompileJob, Program
 from apps.fleet.models import Device, Pool, PoolKind, ProcessorVersion, Site
 from apps.pricing.models import PriceBook
 from apps.pricing.services import pricebook_publish
 from apps.registry.models import Model, ModelVersion, Project
+from apps.sales.shown import SHOWN
 from tests.pricing.rating.books import document
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -91,3 +94,8 @@ def open_market(*, devices: int = 1, change: Callable[[dict[str, Any]], object] 
             Device.objects.create(pool=pool, name=f"{pool.slug}-{number}")
     book = pricebook_publish(document=document(change), effective_from=START, now=START)
     return Market(book, pools["lpu-a"], pools["lpu2-b"], pools["host-cpu"], processors)
+
+
+def seen(client: Client, data: dict[str, Any]) -> dict[str, Any]:
+    """These fields of the builder with the price that its page shows for them, as the page's form sends them."""
+    return {**data, SHOWN: dict(client.get("/quotes/new/preview", data).context["make"])[SHOWN]}

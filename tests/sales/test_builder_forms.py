@@ -16,8 +16,9 @@ from apps.accounts.problems import Problem
 from apps.pricing.rating import Counts
 from apps.sales.models import Contract, Quote
 from apps.sales.services import QuoteLine, contract_lease_rate, quote_accept, quote_create
+from apps.sales.shown import SHOWN
 from tests.cast import Cast
-from tests.sales.market import NOW, Market, open_market
+from tests.sales.market import NOW, Market, open_market, seen
 
 pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
@@ -27,7 +28,7 @@ def _made(client: Client, data: dict[str, Any]) -> Quote:
     shown = client.get("/quotes/new/preview", data)
     assert shown.status_code == 200
     assert shown.context["refusal"] is None, shown.context["refusal"].detail
-    answer = client.post("/quotes/new", data)
+    answer = client.post("/quotes/new", {**data, SHOWN: dict(shown.context["make"])[SHOWN]})
     assert answer.status_code == 302, answer.content[:500]
     quote = Quote.objects.latest("created_at")
     assert shown.context["document"]["net"] == quote.document["net"]
@@ -139,7 +140,7 @@ def test_amending_begins_with_what_the_contract_has_left(
         "start": "",
         "end": (now + timedelta(days=7, hours=1)).isoformat(),
     }
-    made = client.post("/quotes/new", asked)
+    made = client.post("/quotes/new", seen(client, asked))
     assert made.status_code == 302, made.context["refusal"].detail
     assert Quote.objects.get(amends=old).document["amends"]["contract"] == str(old.pk)
     client.post(f"{made['Location']}/accept")
@@ -162,7 +163,7 @@ def test_several_programs_are_amended_together(cast: Cast, market: Market, as_us
     asked = {**sent, f"volume-{first.pk}": "9,000", f"volume-{second.pk}": "0"}
     preview = client.get("/quotes/new/preview", asked)
     assert preview.context["document"]["amends"]["contract"] == str(old.pk)
-    made = client.post("/quotes/new", asked)
+    made = client.post("/quotes/new", seen(client, asked))
     assert made.status_code == 302, made.context["refusal"].detail
     (line,) = Quote.objects.get(amends=old).document["lines"]
     assert (line["program"]["digest"], line["executions"]) == (first.digest, 9000)

@@ -17,7 +17,7 @@ from apps.pricing.rating import digest_of
 from apps.sales.models import Contract, Quote
 from apps.sales.services import quote_accept, quote_create
 from tests.cast import Cast
-from tests.sales.market import Market
+from tests.sales.market import Market, seen
 from tests.sales.tenancy import a_contract_of, a_quote_of
 
 pytestmark = pytest.mark.django_db
@@ -71,10 +71,8 @@ def test_controls_that_make_no_sense_are_answered_in_the_page(
 
 def test_the_quote_that_is_made_is_the_one_that_was_shown(cast: Cast, market: Market, as_user: AsUser) -> None:
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
-    response = client.post(
-        "/quotes/new",
-        {"program": program.pk, "volume": "250000", "pool": "lpu-a", "klass": "batch", "start": "", "end": ""},
-    )
+    asked = {"program": program.pk, "volume": "250000", "pool": "lpu-a", "klass": "batch", "start": "", "end": ""}
+    response = client.post("/quotes/new", seen(client, asked))
     quote = Quote.objects.get()
     assert response["Location"] == f"/quotes/{quote.pk}"
     assert quote.document["net"] == "0.704"

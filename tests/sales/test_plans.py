@@ -21,7 +21,7 @@ from apps.sales.plans import plan_lines_get
 from apps.sales.selectors import version_keep_reason
 from apps.sales.services import contract_end, quote_accept, quote_create
 from tests.cast import Cast
-from tests.sales.market import Market
+from tests.sales.market import Market, seen
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +57,9 @@ def test_the_builder_begins_where_the_plan_ended(cast: Cast, market: Market, as_
     page = unescape(re.sub(r"<[^>]+>", " ", client.get(f"/quotes/new?plan={plan.pk}").content.decode()))
     assert "items" in page
     assert "€\u202f8.01" in page  # batch: half of 2,000 x (0.001 + 1) tera-operations at 0.008
-    response = client.post("/quotes/new", {"plan": plan.pk, "volume": "4000", "pool": "lpu-a", "klass": "standard"})
+    response = client.post(
+        "/quotes/new", seen(client, {"plan": plan.pk, "volume": "4000", "pool": "lpu-a", "klass": "standard"})
+    )
     quote = Quote.objects.get()
     assert response["Location"] == f"/quotes/{quote.pk}"
     assert quote.plan_id == plan.pk

@@ -161,7 +161,11 @@ def _create(request: HttpRequest, organisation: Organisation, controls: Controls
     asked, controls = _asked(organisation, controls)
     with transaction.atomic():  # a quote at another price than the page showed is not kept
         quote = services.quote_create(
-            organisation=organisation, plan_id=controls.subject.plan_id, actor=principal_get(request).user, now=now, **asked
+            organisation=organisation,
+            plan_id=controls.subject.plan_id,
+            actor=principal_get(request).user,
+            now=now,
+            **asked,
         )
         price_check(str(request.POST.get(SHOWN) or ""), quote)
     return quote
