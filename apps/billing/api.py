@@ -33,6 +33,7 @@ from apps.billing.portal.api import router as portal_router
 from apps.billing.reconciling import reconcile_all
 from apps.billing.settling_api import router as settling_router
 from apps.billing.webhooks.api import router as webhooks_router
+from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import caps_like, chain_verify, day_roots, spending
 from apps.ledger.services import detail_of
@@ -255,7 +256,8 @@ def _cap(organisation_id: UUID, currency: str, now: datetime) -> dict[str, Any]:
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
     """The chain checked from its first transaction, the roots of days, and the reconciliation."""
     organisation, now = organisation_get(request), timezone.now()
-    chain, full = chain_verify(organisation.id), reconcile_all(organisation)
+    with one_instant():
+        chain, full = chain_verify(organisation.id), reconcile_all(organisation)
     roots = day_roots(organisation.id, now=now)
     return {
         "intact": chain.intact, "transactions": chain.transactions, "head": chain.head, "reason": chain.reason,

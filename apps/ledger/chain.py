@@ -14,6 +14,7 @@ from django.db.models import F, Max, Prefetch, Q, QuerySet
 from django.db.models.functions import TruncDate
 
 from apps.ledger.identity import identity
+from apps.ledger.instant import one_instant
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
 from apps.ledger.posting import entries_text, hash_again
 from apps.ledger.usage import leaf_of, leaves_of, payload_of, rows_digest, stamp
@@ -192,7 +193,12 @@ def _transactions(organisation_id: UUID, **only: Any) -> Iterator[Transaction]:
 
 def chain_verify(organisation_id: UUID) -> ChainReport:
     """Recompute every balance, digest and hash of an organisation from the content of its rows (acceptance: a row that
-    was changed behind the database's guards is named)."""
+    was changed behind the database's guards is named). All is read at one instant: what is posted meanwhile is no break."""
+    with one_instant():
+        return _verified(organisation_id)
+
+
+def _verified(organisation_id: UUID) -> ChainReport:
     head = Chain.objects.filter(organisation_id=organisation_id).first()
     roots = {root.sequence: root for root in ChainRoot.objects.filter(organisation_id=organisation_id)}
     walk = _Walk(organisation_id)

@@ -6,8 +6,6 @@ the outbox in the transaction that stores what was found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,6 +25,7 @@ from apps.billing.stripe.customers import client_of_settings
 from apps.billing.stripe.gateway import Uncertain
 from apps.billing.stripe.reconciling import check_run
 from apps.dispatch.models import Lease, LeaseState
+from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import decimal_text
 from apps.reports.models import ReconciliationRow, ReconciliationRun
@@ -73,21 +72,9 @@ WHERE executed.count IS DISTINCT FROM metered.quantity ORDER BY 1, 2 LIMIT %(lim
 """
 
 
-@contextmanager
-def _one_instant() -> Iterator[None]:
-    """Every statement inside sees the same moment (inside another transaction: what that one sees)."""
-    if connection.in_atomic_block:
-        yield
-        return
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield
-
-
 def organisation_compare(organisation: Organisation) -> Compared:
     """Executed, metered, rated, posted, invoiced and not yet invoiced: counts and sums, and where they differ."""
-    with _one_instant():
+    with one_instant():
         found = reconcile_all(organisation)
         leases = Lease.objects.filter(stage__job__organisation=organisation, state=LeaseState.DONE).order_by()
         executed = leases.aggregate(rows=Count("id"), executions=Sum("count"))

@@ -7,13 +7,16 @@ import random
 import signal
 from collections.abc import Callable
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
+from django.db import connection
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
+from apps.ledger import chain
 from apps.ledger.models import Hold, HoldState, UsageRow
 from apps.ledger.reconciling import reconcile
 from apps.ledger.selectors import spending
@@ -21,7 +24,7 @@ from apps.ledger.services import cap_set, hold_place, hold_release, holds_expire
 from apps.pricing.rating import exact_sum
 from tests.cast import Cast
 from tests.ledger.crew import at_once
-from tests.ledger.money import NOW, rating, usage
+from tests.ledger.money import NOW, held, rating, usage, used
 
 PROCESSES = 5
 ACTIONS = 30  # of each process
@@ -102,6 +105,31 @@ def test_whatever_processes_do_at_once_the_books_agree_and_the_cap_holds(cast: C
         assert hold.posted == exact_sum(used) <= hold.amount
         assert (hold.state == HoldState.POSTED) == (hold.posted == hold.amount)
     assert reconcile(organisation).differences == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_posted_while_the_chain_is_checked_is_no_break(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = held(cast.organisation)
+    used(hold)
+    read = chain._transactions
+
+    def meanwhile() -> None:
+        used(hold)
+        connection.close()
+
+    def posted_first(*given: Any, **only: Any) -> Any:
+        """The head was read; before the transactions are, somebody posts."""
+        thread = Thread(target=meanwhile)
+        thread.start()
+        thread.join()
+        return read(*given, **only)
+
+    monkeypatch.setattr(chain, "_transactions", posted_first)
+    report = chain.chain_verify(cast.organisation.id)
+    assert (report.intact, report.transactions) == (True, 2), report.reason
+    assert UsageRow.objects.count() == 2
+    monkeypatch.undo()
+    assert chain.chain_verify(cast.organisation.id).transactions == 3
 
 
 def _die(number: int) -> int:

@@ -18,6 +18,7 @@ from apps.billing.reconciling.notes import note_differences
 from apps.billing.reconciling.postings import Postings
 from apps.billing.reconciling.settlements import settlement_differences
 from apps.billing.reconciling.stripe import fact_differences
+from apps.ledger.instant import one_instant
 from apps.ledger.models import AccountKind, UsageRow
 from apps.ledger.reconciling import Amounts, Reconciliation, amounts_differ, reconcile
 from apps.ledger.selectors import balances
@@ -59,7 +60,12 @@ class FullReconciliation:
 
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
     """Metered, rated, posted, invoiced, settled, credited: counts and sums. Every difference in a sentence that names the
-    row; none is the normal answer."""
+    row; none is the normal answer. All is read at one instant."""
+    with one_instant():
+        return _reconciled(organisation)
+
+
+def _reconciled(organisation: Organisation) -> FullReconciliation:
     ledger = reconcile(organisation.id)
     rows = UsageRow.objects.filter(organisation=organisation).order_by()
     # Not by the claims that lines have: a claim that is lost must make a difference. A void invoice has none.
