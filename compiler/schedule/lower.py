@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
-from compiler.schedule import contraction, forms, layout, ordering, toeplitz, transfer, vector, walks
+from compiler.schedule import contraction, forms, layout, load, ordering, toeplitz, transfer, vector, walks
 from compiler.schedule import place as pl
 from compiler.schedule.readers import dense_order
 from compiler.schedule.sides import fits_plane
@@ -29,7 +29,7 @@ def lower(graph: Graph, target: Target) -> tuple[Tiler, list[str], list[Node | N
     space = Space(target)
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
-    tiler = Tiler(graph, target, places, space)
+    tiler = Tiler(graph, target, places, space, spare=load.spare(graph, places, target))
     names: list[str] = []
     nodes: list[Node | None] = []
 

@@ -91,14 +91,19 @@ def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
 
 def quicker(node: Compute, tiler: Tiler, planes: int) -> bool:
     """Whether the vector unit takes less time for a contraction than so many cycles of ``planes``. Where it is a few cycles of
-    work, what counts is how soon the result is there: planes take longer from their first row to their first result."""
+    work, which it has to spare, what counts is how soon the result is there: planes take longer from their first row to
+    their first result."""
     target = tiler.target
     later = target.matrix.latency - (tree_depth(node.reduction) if _reducer(node) != CHAIN else 0)
     taken = cycles(node, tiler, planes + max(0, later))
     if taken is None:
         return False
-    few = taken <= target.vector.latency + FEW
-    return taken < planes + (later if few else 0)
+    if taken < planes:
+        return True
+    work = taken - target.vector.latency
+    few = work <= min(FEW, tiler.spare) and taken < planes + later
+    tiler.spare -= work if few else 0
+    return few
 
 
 def cycles(node: Compute, tiler: Tiler, enough: int) -> int | None:
