@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Edges = dict[int, int]  # tile -> cycles from its start until the one that needs it may start
 Array = np.ndarray[Any, Any]
+_Key = tuple[str, int, int]
+_TOGETHER = 1 << 16  # lines looked up at once
 
 
 class _Table(NamedTuple):
@@ -36,25 +38,48 @@ def dependencies(tiles: list[Tile], roots: dict[str, tuple[str, ...]], chains: l
             written[tile.output].append(number)
     tables = {value: _table(tiles, numbers) for value, numbers in written.items()}
     load = {use: step.load for chain in chains for step in chain for use in step.uses}
+    known = _known(tiles, {value: _joined(tables, names) for value, names in roots.items()})
     found: list[Edges] = []
-    known: dict[tuple[str, int, int], Edges] = {}  # by value, lines and when they are read: tiles share what they read
     for number, tile in enumerate(tiles):
-        wanted: Edges = {}
-        for _, value, span in tile.inputs:
-            key = (value, id(span.lines), id(span.begin))
-            if key not in known:
-                known[key] = {}
-                for root in roots[value]:
-                    if root in tables:
-                        _writers(tables[root], span, known[key])
-            for before, wait in known[key].items():
-                wanted[before] = max(wanted.get(before, 1), wait)
+        edges = [known[_key(value, span)] for _, value, span in tile.inputs]
+        wanted = edges[0].copy() if edges else {}
+        for more in edges[1:]:
+            _add(wanted, more)
         for before in (*((load[number],) if number in load else ()), *tile.behind):
             wanted[before] = max(wanted.get(before, 1), tiles[before].end)
         wanted.pop(number, None)
         found.append(wanted)
     _neighbours(tiles, tables, roots, found)
-    return [dict(sorted(wanted.items())) for wanted in found]
+    return [dict(sorted(wanted.items())) if len(wanted) > 1 else wanted for wanted in found]
+
+
+def _add(wanted: Edges, more: Edges) -> None:
+    for before, wait in more.items():
+        if wait > wanted.get(before, 0):
+            wanted[before] = wait
+
+
+def _joined(tables: dict[str, _Table], names: tuple[str, ...]) -> list[_Table]:
+    return [tables[name] for name in names if name in tables]
+
+
+def _key(value: str, span: Span) -> _Key:
+    """Tiles share what they read: the same lines of a value at the same times."""
+    return value, id(span.lines), id(span.begin)
+
+
+def _known(tiles: list[Tile], tables: dict[str, list[_Table]]) -> dict[_Key, Edges]:
+    """Who writes what is read, by value, lines and when they are read; ``tables``: of each value."""
+    spans: dict[str, dict[_Key, Span]] = defaultdict(dict)
+    for tile in tiles:
+        for _, value, span in tile.inputs:
+            spans[value][_key(value, span)] = span
+    known: dict[_Key, Edges] = {}
+    for value, own in spans.items():
+        known |= {key: {} for key in own}
+        for table in tables[value]:
+            _writers(table, own, known)
+    return known
 
 
 def _neighbours(
@@ -72,18 +97,14 @@ def _neighbours(
     met = (table.lines[1:] == table.lines[:-1]) & (owner[1:] != owner[:-1])
     shared = np.isin(table.lines, table.lines[1:][met])
     table, owner = _Table(*(column[shared] for column in table)), owner[shared]
-    others: dict[str, _Table] = {}
-    known: dict[tuple[str, int, int], Edges] = {}
+    others: dict[str, list[_Table]] = {}
+    for value in dict.fromkeys(value for tile in tiles for _, value, _ in tile.inputs):
+        own = [parts.index(root) for root in roots[value] if root in parts]
+        others[value] = [_Table(*(column[~np.isin(owner, own)] for column in table))]
+    known = _known(tiles, others)
     for number, tile in enumerate(tiles):
         for _, value, span in tile.inputs:
-            if value not in others:
-                own = [parts.index(root) for root in roots[value] if root in parts]
-                others[value] = _Table(*(column[~np.isin(owner, own)] for column in table))
-            key = (value, id(span.lines), id(span.begin))
-            if key not in known:
-                known[key] = {}
-                _writers(others[value], span, known[key])
-            _settle(tiles, number, known[key], found)
+            _settle(tiles, number, known[_key(value, span)], found)
 
 
 def _settle(tiles: list[Tile], number: int, wanted: Edges, found: list[Edges]) -> None:
@@ -97,14 +118,8 @@ def _settle(tiles: list[Tile], number: int, wanted: Edges, found: list[Edges]) -
 
 def gap(before: Span, after: Span) -> int:
     """Cycles from one tile's start to another's, at least, so that work on no common line begins before it ends there."""
-    return gaps(before, after)[0]
-
-
-def gaps(one: Span, other: Span) -> tuple[int, int]:
-    """Likewise when the first of two tiles is before the other, and when it is behind."""
-    _, mine, its = np.intersect1d(one.lines, other.lines, assume_unique=True, return_indices=True)
-    first, second = one.end[mine] - other.begin[its], other.end[its] - one.begin[mine]
-    return max(1, int(first.max(initial=1))), max(1, int(second.max(initial=1)))
+    _, mine, its = np.intersect1d(before.lines, after.lines, assume_unique=True, return_indices=True)
+    return max(1, int((before.end[mine] - after.begin[its]).max(initial=1)))
 
 
 def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
@@ -115,22 +130,49 @@ def _table(tiles: list[Tile], numbers: list[int]) -> _Table:
     return _Table(lines[order], writers[order], ready[order])
 
 
-def _writers(table: _Table, span: Span, wanted: Edges) -> None:
-    """Add to ``wanted`` who writes lines of ``span``, each with the longest wait for one of them."""
-    if not len(span.lines) or not len(table.lines):
+def _writers(table: _Table, spans: dict[_Key, Span], known: dict[_Key, Edges]) -> None:
+    """Add to ``known`` who writes lines of each span, with the longest wait for one of them."""
+    if not len(table.lines):
         return
-    if span.lines[-1] < table.lines[0] or table.lines[-1] < span.lines[0]:
-        return
-    low = np.searchsorted(table.lines, span.lines, "left")
-    count = np.searchsorted(table.lines, span.lines, "right") - low
-    total = int(count.sum())
-    if not total:
-        return
+    low, high = int(table.lines[0]), int(table.lines[-1])
+    some: list[_Key] = []
+    count = 0
+    for key, span in spans.items():
+        lines = span.lines
+        if not len(lines) or lines[-1] < low or high < lines[0]:
+            continue
+        if count + len(lines) > _TOGETHER and some:
+            _looked_up(table, [spans[k] for k in some], [known[k] for k in some])
+            some, count = [], 0
+        some.append(key)
+        count += len(lines)
+    if some:
+        _looked_up(table, [spans[k] for k in some], [known[k] for k in some])
+
+
+def _looked_up(table: _Table, spans: list[Span], wanted: list[Edges]) -> None:
+    lines, begin = (np.concatenate([getattr(span, name) for span in spans]) for name in ("lines", "begin"))
+    owner = np.repeat(np.arange(len(spans)), [len(span.lines) for span in spans])
+    low = np.searchsorted(table.lines, lines, "left")
+    count = np.searchsorted(table.lines, lines, "right") - low
     which = np.repeat(np.arange(len(count)), count)
-    at = low[which] + np.arange(total) - (np.cumsum(count) - count)[which]
-    writers, waits = table.writers[at], table.ready[at] - span.begin[which]
-    order = np.argsort(writers, kind="stable")
-    writers, waits = writers[order], waits[order]
-    first = np.flatnonzero(np.append(True, writers[1:] != writers[:-1]))
-    for writer, wait in zip(writers[first].tolist(), np.maximum.reduceat(waits, first).tolist(), strict=True):
-        wanted[writer] = max(wanted.get(writer, 1), wait)
+    if not len(which):
+        return
+    at = low[which] + np.arange(len(which)) - (np.cumsum(count) - count)[which]
+    base = int(table.writers.max()) + 1
+    pair, waits = owner[which] * base + table.writers[at], table.ready[at] - begin[which]
+    order = np.argsort(pair, kind="stable")
+    pair, waits = pair[order], waits[order]
+    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+    waits = np.maximum(np.maximum.reduceat(waits, first), 1)
+    owner, writers = np.divmod(pair[first], base)
+    ends = np.searchsorted(owner, np.arange(len(spans)), "right").tolist()
+    all_writers, all_waits = writers.tolist(), waits.tolist()
+    at_edge = 0
+    for edges, end in zip(wanted, ends, strict=True):
+        here = dict(zip(all_writers[at_edge:end], all_waits[at_edge:end], strict=True))
+        if edges:
+            _add(edges, here)
+        else:
+            edges.update(here)
+        at_edge = end

@@ -110,6 +110,8 @@ def attach(tiler: Tiler, extent: int) -> None:
 
 def _chosen(tiler: Tiler, extent: int) -> list[str]:
     """Constants that shall lie outside."""
+    if extent < WEIGHTS:
+        return []
     factors: set[str] = set()
     read: set[str] = set()
     indices: set[str] = set()

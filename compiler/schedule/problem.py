@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.schedule.depend import Edges, gap, gaps
+from compiler.schedule.depend import Edges, gap
 from compiler.schedule.planes import Block
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.schedule.tile import Tile
 
 PLANES = ("weights", "matrix")
+Array = np.ndarray[Any, Any]
 
 
 @dataclass
@@ -150,25 +151,37 @@ def _mates(tiles: list[Tile]) -> dict[int, tuple[tuple[int, int, int], ...]]:
     writers = [n for n, t in enumerate(tiles) if len(t.writes.lines)]
     if not writers:
         return {}
-    lines = np.concatenate([tiles[n].writes.lines for n in writers])
+    lines, begin, end = (np.concatenate([tiles[n].writes[part] for n in writers]) for part in range(3))
     owner = np.repeat(np.array(writers), [len(tiles[n].writes.lines) for n in writers])
     order = np.argsort(lines, kind="stable")
     lines, owner = lines[order], owner[order]
-    found: dict[int, dict[int, None]] = defaultdict(dict)
-    shared = np.flatnonzero(np.append(lines[1:] == lines[:-1], False))
-    together: dict[int, list[int]] = defaultdict(list)
-    for at in shared.tolist():
-        together[int(lines[at])] += [int(owner[at]), int(owner[at + 1])]
-    for group in together.values():
-        members = dict.fromkeys(group)
-        for n in members:
-            found[n].update((m, None) for m in members if m != n)
-    apart: dict[tuple[int, int], int] = {}
-    for n, mates in found.items():
-        for m in mates:
-            if m < n:
-                apart[m, n], apart[n, m] = gaps(tiles[m].writes, tiles[n].writes)
-    return {n: tuple((m, apart[m, n], apart[n, m]) for m in mates) for n, mates in found.items()}
+    met = np.append(False, lines[1:] == lines[:-1])
+    shared = met | np.append(met[1:], False)
+    lines, owner, order = lines[shared], owner[shared], order[shared]
+    begin, end = begin[order], end[order]
+    found: list[tuple[Array, Array, Array]] = []
+    apart = 1
+    while len(one := np.flatnonzero(lines[apart:] == lines[:-apart])):
+        other = one + apart
+        found.append((owner[one] * len(tiles) + owner[other], end[one] - begin[other], end[other] - begin[one]))
+        apart += 1
+    return _paired(found, len(tiles)) if found else {}
+
+
+def _paired(found: list[tuple[Array, Array, Array]], tiles: int) -> dict[int, tuple[tuple[int, int, int], ...]]:
+    """By tile its mates, from pairs (the first's number times ``tiles`` and the other's) with the cycles from the first to the
+    other and back, line by line."""
+    pair, there, back = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(pair, kind="stable")
+    pair, there, back = pair[order], there[order], back[order]
+    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+    behind, ahead = (np.maximum(np.maximum.reduceat(gap, first), 1).tolist() for gap in (there, back))
+    mates: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for number, forth, to in zip(pair[first].tolist(), behind, ahead, strict=True):
+        one, other = divmod(number, tiles)
+        mates[one].append((other, to, forth))
+        mates[other].append((one, forth, to))
+    return {n: tuple(several) for n, several in mates.items()}
 
 
 def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], list[list[tuple[int, bool]]]]:
@@ -177,17 +190,25 @@ def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], l
     state = [b.kind == "state" for b in buffers]
     begins: list[list[int]] = []
     ends: list[list[tuple[int, bool]]] = []
-    for tile in tiles:
-        writes, reads = _touched(tile.writes.lines, borders), _touched(tile.reads.lines, borders)
+    written = _touched([tile.writes.lines for tile in tiles], borders)
+    read = _touched([tile.reads.lines for tile in tiles], borders)
+    for writes, reads in zip(written, read, strict=True):
         begins.append([b for b in writes if not state[b]] + [b for b in reads if state[b]])
         ends.append([(b, True) for b in writes] + [(b, False) for b in reads if not state[b]])
     return begins, ends
 
 
-def _touched(lines: np.ndarray[Any, Any], borders: np.ndarray[Any, Any]) -> list[int]:
-    if not len(lines):
-        return []
-    found = np.searchsorted(borders, lines[[0, -1]], "right") - 1
-    if found[0] == found[1]:
-        return [int(found[0])]
-    return [int(b) for b in np.unique(np.searchsorted(borders, lines, "right") - 1)]
+def _touched(lines: list[Array], borders: Array) -> list[list[int]]:
+    """Positions of the buffers that each of several stretches of ascending lines touches."""
+    some = [n for n, stretch in enumerate(lines) if len(stretch)]
+    found: list[list[int]] = [[] for _ in lines]
+    first, last = (
+        (np.searchsorted(borders, np.array([lines[n][at] for n in some], np.int64), "right") - 1).tolist()
+        for at in (0, -1)
+    )
+    for n, low, high in zip(some, first, last, strict=True):
+        if low == high:
+            found[n] = [low]
+        else:
+            found[n] = [int(b) for b in np.unique(np.searchsorted(borders, lines[n], "right") - 1)]
+    return found
