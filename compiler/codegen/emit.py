@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compiler.isa.binary import Binary, StateSlot
-from compiler.isa.instruction import Instruction, pack
+from compiler.isa.instruction import Op, pack
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.stream import Gather, GatherAxis, Stream
-from compiler.isa.table import unit_class
+from compiler.isa.table import TABLE
 from compiler.schedule import external
 from compiler.schedule.space import relocated
 
@@ -19,15 +19,19 @@ if TYPE_CHECKING:
     from compiler.schedule.build import Plan
 
 VERSION = "0.1.0"
+_STREAMS = ("a", "b", "c", "d", "out")
+Array = np.ndarray[Any, Any]
 
 
 def emit(plan: Plan, notes: dict[str, object]) -> Binary:
     """The binary of a plan; ``notes`` travel with it for reports, no processor reads them."""
     pool = plan.space.pool
-    used = [t.instruction._replace(cycle=s) for t, s in zip(plan.tiles, plan.start, strict=True)]
-    used.sort(key=lambda i: (i.cycle, UNIT_CLASSES.index(unit_class(i)), i.unit))
+    used = _ordered(plan)
     streams, renamed = _streams(plan, used)
-    instructions = [_renumbered(i, renamed) for i in used]
+    table = np.zeros(max(renamed) + 1, np.int64)
+    table[list(renamed)] = list(renamed.values())
+    for name in _STREAMS:
+        used[name] = table[used[name]]
     gathers = tuple(
         Gather(tuple(GatherAxis(renamed[a.index], a.extent, a.stride, a.offset, a.coefficients) for a in g.axes))
         for g in pool.gathers
@@ -36,7 +40,7 @@ def emit(plan: Plan, notes: dict[str, object]) -> Binary:
         target=plan.target.name,
         target_digest=plan.target.digest,
         compiler_version=VERSION,
-        instructions=pack(instructions),
+        instructions=used,
         streams=tuple(streams),
         programs=tuple(pool.programs),
         gathers=gathers,
@@ -60,13 +64,20 @@ def _open_sizes(plan: Plan) -> str:
     return f"the data decides the size of {names}; the largest is counted" if names else ""
 
 
-def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[Stream], dict[int, int]]:
+def _ordered(plan: Plan) -> Array:
+    """Instructions with their issue cycles, in the order of issue."""
+    found = pack(t.instruction for t in plan.tiles)
+    found["cycle"] = plan.start
+    place = np.zeros(max(Op) + 1, np.int64)
+    for op, spec in TABLE.items():
+        place[op] = UNIT_CLASSES.index(spec.unit)
+    return found[np.lexsort((found["unit"], place[found["opcode"]], found["cycle"]))]
+
+
+def _streams(plan: Plan, used: Array) -> tuple[list[Stream], dict[int, int]]:
     """Streams that are used, at their real addresses, and the new reference of every old one."""
-    wanted: dict[int, None] = {}
-    for i in used:
-        for reference in (i.a, i.b, i.c, i.d, i.out):
-            if reference:
-                wanted.setdefault(reference)
+    references = np.stack([used[name] for name in _STREAMS], axis=1).ravel()
+    wanted = dict.fromkeys(n for n in references.tolist() if n)
     for g in plan.space.pool.gathers:
         for axis in g.axes:
             wanted.setdefault(axis.index)
@@ -81,10 +92,6 @@ def _streams(plan: Plan, used: list[Instruction]) -> tuple[list[Stream], dict[in
             seen[key] = len(table)
         renamed[reference] = seen[key]
     return table, renamed
-
-
-def _renumbered(i: Instruction, renamed: dict[int, int]) -> Instruction:
-    return i._replace(a=renamed[i.a], b=renamed[i.b], c=renamed[i.c], d=renamed[i.d], out=renamed[i.out])
 
 
 def _image(plan: Plan) -> bytes:

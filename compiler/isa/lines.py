@@ -93,12 +93,14 @@ def placed(stream: Stream, g0: int, rows: Range, inner: Range, line_bytes: int) 
 
 
 class _Part(NamedTuple):
-    """A range of one group: bytes moved, what is left of it, and per guard what the steps add and how far the rest reaches."""
+    """A range of one group: bytes moved, what is left of it, and per guard what the steps add and how far the rest reaches.
+    ``number``: of what is left, with the count: ranges that differ in their place alone have the same."""
 
     moved: int
     left: Nest
     start: int
     guards: tuple[tuple[int, int, int, tuple[int, ...]], ...]
+    number: int
 
 
 class Pieces:
@@ -108,6 +110,8 @@ class Pieces:
         self._stream, self._line_bytes = stream, line_bytes
         self._groups = (stream.g0, stream.g1, stream.g2)
         self._parts: dict[tuple[int, int, int], _Part] = {}
+        self._numbers: dict[tuple[Nest, int, int], int] = {}
+        self._found: dict[tuple[int, int, int, str, tuple[Guard, ...]], Touched] = {}
 
     def lines(self, g0: int, rows: Range, inner: Range, kind: str) -> Touched:
         """What ``flow.touched(flow.runs(...))`` finds for a piece. The arrays of rows (or points) are not to be changed."""
@@ -118,10 +122,13 @@ class Pieces:
         if s.guards:
             guards = _excluding(s.guards, first, second, third)
         line, phase = divmod(s.base + first.moved + second.moved + third.moved, self._line_bytes)
-        found = _found(
-            s.dtype, phase, second.left, third.left, guards, second.start, rows[1], third.start, inner[1],
-            self._line_bytes, kind,
-        )  # fmt: skip
+        key = (phase, second.number, third.number, kind, guards)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = _found(
+                s.dtype, phase, second.left, third.left, guards, second.start, rows[1], third.start, inner[1],
+                self._line_bytes, kind,
+            )  # fmt: skip
         return Touched(found.lines + line, found.first, found.last)
 
     def _part(self, group: int, start: int, count: int) -> _Part:
@@ -142,7 +149,8 @@ class Pieces:
             reach = [(loop.extent - 1) * n for loop, n in zip(left, rest, strict=True)] if group else []
             low, high = sum(n for n in reach if n < 0), sum(n for n in reach if n > 0)
             guards.append((sum(s * n for s, n in zip(steps, c, strict=True)), low, high, rest))
-        return _Part(moved, left, begin, tuple(guards))
+        number = self._numbers.setdefault((left, begin, count), len(self._numbers))
+        return _Part(moved, left, begin, tuple(guards), number)
 
 
 def _excluding(guards: tuple[Guard, ...], *parts: _Part) -> tuple[Guard, ...]:

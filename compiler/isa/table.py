@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from compiler.isa import meaning, timing
@@ -226,6 +227,7 @@ _OPERANDS: Final = {
     for op, spec in TABLE.items()
 }
 _MATMUL, _SCATTER, _LAST = int(Op.MATMUL), int(Op.SCATTER), int(Flag.LAST)
+_STREAMS: Final = slice(Instruction._fields.index("a"), Instruction._fields.index("out") + 1)
 
 
 def _range(i: Instruction, number: int) -> Range:
@@ -236,18 +238,28 @@ def _range(i: Instruction, number: int) -> Range:
     return (i.start3, i.count3) if number == 3 else _NONE
 
 
+@lru_cache(maxsize=1 << 12)
+def _operands(
+    opcode: int, silent: bool, references: tuple[int, ...]
+) -> tuple[tuple[str, int, int, int, bool, str], ...]:
+    """Operands that an instruction has, each with its stream and the numbers of its ranges; ``references``: its streams."""
+    given = ((references[place - _STREAMS.start], operand) for place, operand in _OPERANDS[opcode])
+    return tuple(
+        (operand.field, reference - 1, operand.rows, operand.inner, operand.write, operand.flow)
+        for reference, operand in given
+        if reference and not (silent and operand.write)
+    )
+
+
 def accesses(tables: Tables, i: Instruction) -> list[Access]:
     """Pieces that an instruction reads, in the table's order, then index streams, and the piece that it writes."""
     opcode = i.opcode
     silent = opcode == _MATMUL and not i.flags & _LAST  # its sums stay in the plane
     ranges = (_NONE, (i.start1, i.count1), (i.start2, i.count2), (i.start3, i.count3))
-    found = []
-    for place, operand in _OPERANDS[opcode]:
-        reference = i[place]
-        if not reference or (silent and operand.write):
-            continue
-        rows, inner = ranges[operand.rows], ranges[operand.inner]
-        found.append(Access(operand.field, reference - 1, rows, inner, operand.write, operand.flow))
+    found = [
+        Access(role, stream, ranges[rows], ranges[inner], write, flow)
+        for role, stream, rows, inner, write, flow in _operands(opcode, silent, i[_STREAMS])
+    ]
     if opcode == _SCATTER:
         found.append(Access("old", i.out - 1, _range(i, 1), _range(i, 2), write=False, flow=WHOLE))
     if i.gather:
@@ -307,5 +319,5 @@ def time(machine: Machine, tables: Tables, i: Instruction) -> Timing:
 def pace(machine: Machine, tables: Tables, i: Instruction, beats: int, flow: str) -> Pace:
     """How an instruction of so many beats works through an operand of that flow."""
     count = i.count1 * i.count2 if flow == POINTS else i.count1
-    group = TABLE[Op(i.opcode)].group(machine, tables, i) if flow != WHOLE else count
+    group = TABLE[i.opcode].group(machine, tables, i) if flow != WHOLE else count  # type: ignore[index]
     return Pace(timing.ceil_div(count, group), group, beats)

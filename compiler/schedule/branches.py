@@ -131,7 +131,8 @@ class _Maker:
         lines = tiler.space.lines
         self.tiles: list[Tile] = []
         self.start: list[int] = []
-        self.needs = Needs([], [])
+        self._needed: list[Edges] = []
+        self._holds: list[list[int]] = []
         self.now = 0
         self.first = np.full(lines, np.iinfo(np.int64).max)
         self.ready = np.zeros(lines, np.int64)
@@ -141,6 +142,11 @@ class _Maker:
         self._by_source: dict[int, list[int]] = {}
         for number, tile in enumerate(tiler.tiles):
             self._by_source.setdefault(tile.instruction.source, []).append(number)
+
+    @property
+    def needs(self) -> Needs:
+        """What every tile so far waits for."""
+        return Needs(self._needed, self._holds)
 
     def event(self, event: Event, following: list[Event]) -> None:
         if event.kind == "run":
@@ -195,8 +201,8 @@ class _Maker:
     def _add(self, tile: Tile, start: int, data: Edges, holds: list[int]) -> None:
         self.tiles.append(tile)
         self.start.append(start)
-        self.needs.data.append(data)
-        self.needs.holds.append(holds)
+        self._needed.append(data)
+        self._holds.append(holds)
 
     def _stretch(self, sources: tuple[int, ...]) -> None:
         numbers = sorted(n for row in sources for n in self._by_source.get(row, ()))

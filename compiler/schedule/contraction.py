@@ -8,7 +8,7 @@ from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.schedule import place as pl
 from compiler.schedule.chains import Step
 from compiler.schedule.forms import Form, extras, load_beats, weights
-from compiler.schedule.tile import make
+from compiler.schedule.tile import Tile, make
 from compiler.schedule.tiler import Tiler, pieces
 from compiler.schedule.toeplitz import cells
 
@@ -132,13 +132,14 @@ def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
     k_tiles = pieces(f.k, f.tile[0])
     step = cut.share * cut.run
     short = _left_over(f, cut, tiler)
+    made = _Made(f, tiler)
     for batch in range(f.batch):
         for at in range(0, len(row_tiles), step):
             block = row_tiles[at : at + step]
             for number, columns in enumerate(pieces(f.n, cut.columns)):
                 parts, share = (pieces(f.m, short[1]), 1) if number >= short[0] else (block, cut.share)
                 for some in _dealt(parts, share, number >= short[0]):
-                    _chain(f, tiler, batch, some, k_tiles, columns, tiles[number])
+                    _chain(made, batch, some, k_tiles, columns, tiles[number])
 
 
 def _dealt(rows: list[pl.Range], share: int, apart: bool) -> list[list[pl.Range]]:
@@ -172,40 +173,60 @@ def _left_over(f: Form, cut: Cut, tiler: Tiler) -> tuple[int, int]:
     return (whole - rest, rows) if chains[1] < chains[0] else none
 
 
+class _Made:
+    """What chains of one contraction have in common: names of what they read, and by weight tile its LOADW and a product."""
+
+    def __init__(self, f: Form, tiler: Tiler) -> None:
+        node = f.node
+        self.f, self.tiler = f, tiler
+        self.values = {"a": node.operands[1 - f.roles.stationary].value}
+        for field, i in zip("bcd", extras(node, tiler), strict=False):
+            self.values[field] = node.operands[i].value
+        self._known: dict[tuple[int, ...], tuple[Tile, Instruction]] = {}
+
+    def pass_(self, where: tuple[int, ...], columns: pl.Range, flags: int) -> tuple[Tile, Instruction]:
+        """A LOADW of the weight tile at (stream, batch, K start and count, columns within the stream), and a product of its
+        that is given its rows."""
+        found = self._known.get((*where, *columns, flags))
+        if found is None:
+            found = self._known[(*where, *columns, flags)] = self._pass(where, columns, flags)
+        return found
+
+    def _pass(self, where: tuple[int, ...], columns: pl.Range, flags: int) -> tuple[Tile, Instruction]:
+        f, tiler = self.f, self.tiler
+        stream, batch, k, depth, column, count = where
+        on = cells(tiler.space.pool.streams[stream - 1], (k, depth), (column, count)) if f.band else 0
+        load = Instruction(
+            Op.LOADW, source=tiler.source, a=stream, g0=batch,
+            start1=k, count1=depth, start2=column, count2=count, blocks=f.blocks, start3=f.run, offset=on,
+        )  # fmt: skip
+        product = _matmul(f, batch, (0, 1), (k, depth), columns, flags)._replace(source=tiler.source, offset=on)
+        return make(tiler.space, load, {"a": f.node.operands[f.roles.stationary].value}), product
+
+
 def _chain(
-    f: Form,
-    tiler: Tiler,
+    made: _Made,
     batch: int,
     rows: list[pl.Range],
     k_tiles: list[pl.Range],
     columns: pl.Range,
     tile: tuple[int, int],
 ) -> None:
-    node = f.node
-    values = {"a": node.operands[1 - f.roles.stationary].value}
-    for field, i in zip("bcd", extras(node, tiler), strict=False):
-        values[field] = node.operands[i].value
-    stationary = {"a": node.operands[f.roles.stationary].value}
+    tiler = made.tiler
     stream, start = tile
     steps: list[Step] = []
     for number, k in enumerate(k_tiles):
         where = (stream, batch, k[0], k[1], columns[0] - start, columns[1])
-        on = cells(tiler.space.pool.streams[stream - 1], k, (columns[0] - start, columns[1])) if f.band else 0
-        load = Instruction(
-            Op.LOADW, source=tiler.source, a=stream, g0=batch,
-            start1=k[0], count1=k[1], start2=columns[0] - start, count2=columns[1], blocks=f.blocks, start3=f.run,
-            offset=on,
-        )  # fmt: skip
-        step = Step(len(tiler.tiles), where)
-        tiler.tiles.append(make(tiler.space, load, stationary))
         flags = (_FIRST if number == 0 else 0) | (_LAST if number == len(k_tiles) - 1 else 0)
+        load, product = made.pass_(where, columns, flags)
+        step = Step(len(tiler.tiles), where)
+        tiler.tiles.append(load.on(load.instruction))
         row = 0
-        alike = _matmul(f, batch, rows[0], k, columns, flags)._replace(source=tiler.source, offset=on)
-        for piece in rows:
-            product = alike._replace(row=row, start1=piece[0], count1=piece[1])
+        output = made.f.node.output if flags & _LAST else ""
+        for first, count in rows:
             step.uses.append(len(tiler.tiles))
-            tiler.tiles.append(make(tiler.space, product, values, node.output if flags & _LAST else ""))
-            row += piece[1] if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own
+            tiler.tiles.append(make(tiler.space, product.rows(row, first, count), made.values, output))
+            row += count if len(k_tiles) > 1 else 0  # a sum that is complete at once needs no rows of its own
         steps.append(step)
     tiler.chains.append(steps)
 

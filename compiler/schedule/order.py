@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compiler.schedule.budget import passes
+from compiler.schedule.depend import Edges
 from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.problem import Problem, problem
 from compiler.schedule.rank import rankings, sequence, urgency
@@ -17,7 +19,6 @@ from compiler.schedule.shift import latest
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
     from compiler.schedule.chains import Step
-    from compiler.schedule.depend import Edges
     from compiler.schedule.space import Space
     from compiler.schedule.tile import Tile
 
@@ -43,8 +44,8 @@ class Needs:
     """``data``: tiles whose results (or weights) a tile uses, with the cycles from start to start that it waits at least.
     ``holds``: tiles that must have read what it overwrites."""
 
-    data: list[Edges]
-    holds: list[list[int]]
+    data: Sequence[Edges]
+    holds: Sequence[list[int]]
 
 
 @dataclass
@@ -123,12 +124,24 @@ def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Ti
         tile, unit = tiles[n], placed.instance[n]
         i = tile.instruction
         if n in placed.slot:
-            i = i._replace(unit=unit, slot=placed.slot[n], row=i.row + placed.row.get(n, 0))
-        else:
-            i = i._replace(unit=unit)
+            i = i.on(unit, placed.slot[n], i.row + placed.row.get(n, 0))
+        elif unit != i.unit:
+            i = i.on(unit, i.slot, i.row)
         left.append(tile.on(i))
-    data = [dict(sorted((number[b], lag) for b, lag in given.data[n].items())) for n in keep]
-    return left, Needs(data, [[number[b] for b in tiles[n].after] for n in keep])
+    return left, Needs(_Kept(given.data, keep, number), [[number[b] for b in tiles[n].after] for n in keep])
+
+
+class _Kept(Sequence[Edges]):
+    """What the tiles that are left need, by their new numbers, worked out for those that are asked for."""
+
+    def __init__(self, data: list[Edges], keep: list[int], number: dict[int, int]) -> None:
+        self._data, self._keep, self._number = data, keep, number
+
+    def __len__(self) -> int:
+        return len(self._keep)
+
+    def __getitem__(self, n: Any) -> Any:
+        return dict(sorted((self._number[b], lag) for b, lag in self._data[self._keep[n]].items()))
 
 
 def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Schedule:
