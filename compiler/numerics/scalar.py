@@ -119,6 +119,11 @@ def cast(x: Array, dtype: DType) -> Array:
     if dtype.kind == "b":
         return np.asarray(x != 0)
     limits = np.iinfo(dtype)
+    if dtype.itemsize <= 2:  # both limits are numbers of a 32-bit float
+        near = np.asarray(np.trunc(x if x.dtype.itemsize > 2 else x.astype(np.float32)))
+        np.clip(near, limits.min, limits.max, out=near)
+        near[near != near] = 0
+        return near.astype(dtype)
     wide = np.trunc(x.astype(np.float64))
     low, high = float(limits.min), float(limits.max)  # the high limit of 64-bit types rounds up to 2**63 or 2**64
     inside = (wide >= low) & (wide < high)
