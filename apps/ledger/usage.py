@@ -120,4 +120,4 @@ def leaves_of(text: str) -> list[str]:
 
 def stamp(instant: datetime) -> str:
     """An instant as the ledger writes it: UTC, to the microsecond."""
-    return instant.astimezone(UTC).isoformat(timespec="microseconds")
+    return (instant if instant.tzinfo is UTC else instant.astimezone(UTC)).isoformat("T", "microseconds")

@@ -41,6 +41,22 @@ def test_the_text_of_a_rating_is_its_canonical_json(whole: Rating, more: dict[st
     assert rating.text == canonical_json(rating.to_json())
 
 
-def test_a_value_with_an_exponent_is_written_plain() -> None:
-    step = Step("a", "a", "times", Decimal("1E+3"), Decimal("1E-15"), Decimal("-0"), "", "")
-    assert step.text == canonical_json(step.to_json())
+def test_a_value_with_an_exponent_is_written_plain_and_equal_ones_alike() -> None:
+    amounts = ["1E+3", "1000", "1000.0", "-0", "0", "0E-30", "1E-15", "1.0E-15"]
+    steps = [
+        Step(f"{one}", "a", "times", Decimal(one), Decimal("1E-15"), Decimal(other), "", "")
+        for one in amounts
+        for other in amounts
+    ]
+    whole = Rating(
+        1,
+        "",
+        Counts(1, 1),
+        1,
+        Terms("", "", "", ""),
+        unused=False,
+        steps=tuple(steps),
+        amount=Decimal(0),
+        currency="EUR",
+    )
+    assert whole.text == canonical_json(whole.to_json())

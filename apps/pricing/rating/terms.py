@@ -5,12 +5,12 @@ A field that was added later is absent in JSON while it has its default, so docu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any
 
@@ -145,7 +145,7 @@ class Terms:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a price. `operation` says how `input` and `factor` make `result`: `times`, `times-per-tera` (divided
     by 10^12), `larger` or `smaller` (of the two), `plus`."""
@@ -171,15 +171,6 @@ class Step:
             "rule": self.rule,
         }
 
-    @property
-    def text(self) -> str:
-        """The canonical JSON of the step, written directly: what `canonical_json(self.to_json())` says."""
-        return (
-            f'{{"factor":"{decimal_text(self.factor)}","input":"{decimal_text(self.input)}","name":{_quoted(self.name)},'
-            f'"operation":{_quoted(self.operation)},"result":"{decimal_text(self.result)}","rule":{_quoted(self.rule)},'
-            f'"title":{_quoted(self.title)},"unit":{_quoted(self.unit)}}}'
-        )
-
     @staticmethod
     def from_json(document: dict[str, str]) -> Step:
         return Step(
@@ -192,6 +183,30 @@ class Step:
             unit=document["unit"],
             rule=document["rule"],
         )
+
+
+@lru_cache(maxsize=1024)
+def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple[str, str]:
+    """What stands between a step's input and its result, and behind that: the same words in rating after rating."""
+    return (
+        f'","name":{_quoted(name)},"operation":{_quoted(operation)},"result":"',
+        f'","rule":{_quoted(rule)},"title":{_quoted(title)},"unit":{_quoted(unit)}}}',
+    )
+
+
+def _steps_text(steps: Iterable[Step]) -> str:
+    """The canonical JSON of steps, written directly. Most take what the one before made, and many leave it as it was: equal
+    values have one text, which is made once."""
+    parts, value, text = [], Decimal(0), "0"
+    for step in steps:
+        if step.input != value:
+            value, text = step.input, decimal_text(step.input)
+        given = text
+        if step.result != value:
+            value, text = step.result, decimal_text(step.result)
+        between, behind = _words(step.name, step.title, step.operation, step.unit, step.rule)
+        parts.append(f'{{"factor":"{decimal_text(step.factor)}","input":"{given}{between}{text}{behind}')
+    return ",".join(parts)
 
 
 _COMPUTED: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
@@ -249,7 +264,6 @@ class Rating:
 
         Written directly, since every lease has a rating of its own; keys stand in the order of their names.
         """
-        steps = ",".join([item.text for item in self.steps])
         measured = ""
         if self.measured is not None:
             measured = f'"measured":{canonical_json([item.to_json() for item in self.measured])},'
@@ -259,7 +273,7 @@ class Rating:
             f'{{"amount":"{decimal_text(self.amount)}","book_digest":{_quoted(self.book_digest)},'
             f'"book_version":{self.book_version:d},"counts":{{"cycles":{self.counts.cycles:d},'
             f'"operations":{self.counts.operations:d}}},"currency":{_quoted(self.currency)},'
-            f'"executions":{self.executions:d},{measured}{missed}{periods}"steps":[{steps}],"terms":{self.terms.text},'
+            f'"executions":{self.executions:d},{measured}{missed}{periods}"steps":[{_steps_text(self.steps)}],"terms":{self.terms.text},'
             f'"unused":{"true" if self.unused else "false"}}}'
         )
 
