@@ -1,14 +1,18 @@
 """What bounds take over from case to case is what they would count anew, and quick counts rule out nothing that matters."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from compiler import targets
+from compiler.bounds import bound, cases
 from compiler.bounds.barriers import Bodies
 from compiler.bounds.interval import Table, corner
 from compiler.bounds.pace import Pace
+from compiler.bounds.problem import Problem
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
 from compiler.bounds.work import forms
@@ -66,7 +70,49 @@ def test_boxes_that_are_ruled_out_in_whole_numbers_take_no_longer(sizes, taps, p
     graph = b.finish({"y": y}, {}, {})
     node = graph.nodes[-1]
     box = data.draw(st.tuples(st.integers(1, rows), st.integers(1, columns)))
+    assume(box != (rows, columns))  # all of it is counted as it is, with what passes the ports
     ways = Ways(graph)
     for known in (frozenset([node.output]), frozenset()):
         pace = Pace(graph, machine, known, frozenset(), ways.counted)
         assert pace.body(node, box, -1) <= max(0, pace._most(node, box))
+
+
+def some_products(rows, columns, steps):
+    """A chain with products that both kinds of unit can make in about the same time."""
+    graph, machine = chain(rows, columns, steps), targets.load("lpu")
+    nodes = list(graph.nodes)
+    return Problem(graph, machine, Ways(graph), nodes, [forms(node, graph, machine) for node in nodes])
+
+
+def over_all_cases(problem):
+    """The least bound of programs with each contraction on one kind of unit, over all choices."""
+    names = list(problem.contested)
+    choices = (
+        frozenset(n for n, on in zip(names, which, strict=True) if on) for which in product([0, 1], repeat=len(names))
+    )
+    return min(bound._latency(problem.on(some, frozenset(names) - some))[0] for some in choices)
+
+
+PRODUCTS = [(1, 48, ["product"] * 4), (6, 40, ["product", "map", "product", "rows", "product"]),
+            (12, 64, ["product", "whole", "product", "map", "product"]), (40, 64, ["product", "columns", "product"])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "columns", "steps"), PRODUCTS)
+def test_no_choice_of_units_has_a_smaller_bound_than_all_programs(rows, columns, steps):
+    problem = some_products(rows, columns, steps)
+    found = cases.least_latency(problem, bound._latency)[0]
+    assert bound._latency(problem)[0] <= found <= over_all_cases(problem)
+
+
+def test_contractions_that_would_take_too_long_elsewhere_are_on_the_planes():
+    problem = some_products(40, 64, ["product", "columns", "product", "whole", "product"])
+    found = cases.least_latency(problem, bound._latency)[0]
+    assert found > bound._latency(problem)[0] + problem.machine.matrix.latency
+    assert found * cases.WORTH >= over_all_cases(problem) * (cases.WORTH - 1)
+
+
+def test_what_takes_less_elsewhere_than_the_aim_is_not_ruled_out(monkeypatch):
+    takes = Problem.elsewhere_takes
+    monkeypatch.setattr(Problem, "elsewhere_takes", lambda problem, name: 2 * takes(problem, name))
+    problems = [some_products(*each) for each in PRODUCTS]
+    assert any(cases.least_latency(p, bound._latency)[0] > over_all_cases(p) for p in problems)
