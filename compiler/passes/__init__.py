@@ -18,6 +18,7 @@ from compiler.passes.known import known_places
 from compiler.passes.literals import literals
 from compiler.passes.multiply_add import multiply_add
 from compiler.passes.one_hot import one_hots
+from compiler.passes.parts import parts
 from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
 from compiler.passes.split import split_reductions
@@ -43,6 +44,7 @@ __all__ = [
     "multiply_add",
     "one_hots",
     "optimise",
+    "parts",
     "reach",
     "repeats",
     "shape_for_units",
@@ -71,7 +73,7 @@ def optimise(
 
 def shape_for_units(graph: Graph) -> Graph:
     """The graph in the form that the processor's units do best, after its precision is chosen; the same values."""
-    return folds(ahead(multiply_add(windows(graph))))
+    return folds(parts(ahead(multiply_add(windows(graph)))))
 
 
 def _trusted(graph: Graph) -> Graph:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.access import Access
-from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape
+from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape
 from compiler.ir.terms import Term, arg, expression, term_of
 from compiler.ir.types import DType, TensorType
 from compiler.numerics.reduce import identity
@@ -27,7 +27,8 @@ def folds(graph: Graph, least: int = LEAST) -> Graph:
     """Reductions of ``least`` elements or more that leave units of a lane idle take two or four elements at a time; the same
     values."""
     types = dict(graph.types)
-    made = {n.output for n in graph.nodes if isinstance(n, Compute)}  # their places are chosen for who reads them
+    made = {n.output for n in graph.nodes if isinstance(n, Compute | Gather)}  # their places are chosen for who reads
+    made |= {n.output for n in graph.nodes if isinstance(n, Reshape) and n.input in made}
     nodes: list[Node] = []
     for node in graph.nodes:
         able = isinstance(node, Compute) and _fits(node, least) and all(o.value in made for o in node.operands)

@@ -13,6 +13,7 @@ from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import Encoding
+from compiler.precision.ends import ends
 from compiler.precision.plan import (
     FLOAT,
     HALF,

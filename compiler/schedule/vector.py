@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PIECES = 12  # pieces that a large map is cut into, so that layers overlap
 FOLLOWING = 48  # and one that is worked on while an image comes in: its readers stay close behind it
 SLOWER = 1.05  # a walk in another order than memory's may take so many times longer
+SHORTEST = 16  # cycles of a piece
 FEW = 12  # cycles of the vector unit that are no burden to it
 CHAIN = REDUCER_CODES["chain"]
 FIELDS = ("a", "b", "c", "d")
@@ -153,8 +154,9 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     """Points of one piece: whole lines of the output, at most the unit's tile."""
     target = tiler.target
     most = max(1, target.vector.tile // max(1, depth))
-    least = -(-target.vector.lanes * 16 // max(1, depth))
     follows = points * depth // target.vector.lanes < streams.coming(tiler.graph, target)
+    first = follows and any(o.value in tiler.graph.inputs for o in node.operands)  # what comes in is waited for
+    least = -(-target.vector.lanes * (1 if first else SHORTEST) // max(1, depth))
     wanted = max(least, -(-points // (FOLLOWING if follows else PIECES)))
     size = tiler.graph.types[node.output].dtype.size
     if not _reduces_along_lines(node, tiler):
