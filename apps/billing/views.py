@@ -23,6 +23,7 @@ from apps.billing.drafting import currencies_open, document_of_draft, invoice_dr
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
+from apps.billing.services.disputing import balance_returned
 from apps.billing.settling_api import credit_note_response
 from apps.dispatch.models import Lease
 from apps.pricing.amounts import currency_of
@@ -87,6 +88,7 @@ def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),
         "credit_notes": invoice.credit_notes.all(),
+        "returned": balance_returned(invoice),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{invoice.pk}",
         "books": sorted({line["rating"]["book_version"] for line in invoice.document["lines"]}),

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import F, Max, Prefetch, Q, QuerySet
 from django.db.models.functions import TruncDate
 
+from apps.ledger.altered import UNREADABLE
 from apps.ledger.identity import identity
 from apps.ledger.instant import one_instant
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
@@ -93,9 +94,14 @@ class _Walk:
             raise _Broken(f"transaction {self.count} is missing")
         for entry in posted.entries.all():
             self._entry(entry)
-        if posted.kind == "usage":
-            self._usages(posted)
-        if posted.previous_hash != self.head or posted.hash != _hash_again(posted, self.head, self.count):
+        try:
+            if posted.kind == "usage":
+                self._usages(posted)
+        except UNREADABLE as error:
+            raise _Broken(
+                f"transaction {self.count} cannot be read: its detail is none that was posted", posted
+            ) from error
+        if posted.previous_hash != self.head or posted.hash != hash_or_nothing(posted, self.head, self.count):
             raise _Broken(f"transaction {self.count} does not have its hash", posted)
         self.head = posted.hash
 
@@ -118,11 +124,11 @@ class _Walk:
             raise _Broken(f"transaction {self.count} does not commit to its usage rows: {said}", culprit)
 
 
-def _hash_again(posted: Transaction, previous: str, sequence: int) -> str:
+def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
     """The hash that a transaction must have; empty where its detail is none that was ever posted (a float in it)."""
     try:
         return hash_again(posted, previous, sequence)
-    except TypeError:
+    except UNREADABLE:
         return ""
 
 
@@ -130,7 +136,7 @@ def _digest_again(row: UsageRow) -> str:
     """The digest of a row's columns; empty where they hold what no row was ever posted with (a float, not a number)."""
     try:
         return digest_of(payload_of(row.__dict__))
-    except (TypeError, ValueError, ArithmeticError):
+    except UNREADABLE:
         return ""
 
 
@@ -138,7 +144,13 @@ def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
     """What of a usage row does not follow from what its digest is over; empty when all does. `digest`: of its columns."""
     if digest != row.payload_digest:
         return "it does not have its digest"
-    rating = Rating.from_json(row.rating)
+    try:
+        return _unlike(row, posted, Rating.from_json(row.rating))
+    except UNREADABLE:
+        return "its rating is none that was ever made"
+
+
+def _unlike(row: UsageRow, posted: Transaction, rating: Rating) -> str:
     told = (
         row.billed_operations, row.klass, row.amount, row.currency, row.unused, row.organisation_id, row.created_at,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import F, Q, Sum
 
+from apps.ledger.altered import compared
 from apps.ledger.chain import chain_verify
 from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.pricing.rating import Rating, decimal_text, exact_sum
@@ -68,18 +69,25 @@ def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
     metered: defaultdict[str, Decimal] = defaultdict(Decimal)
     rated: defaultdict[str, Decimal] = defaultdict(Decimal)
     for row in UsageRow.objects.filter(organisation_id=organisation_id).iterator(chunk_size=500):
-        rating = Rating.from_json(row.rating)
-        result, name = rating.steps[-1].result, f"usage {row.idempotency_key}"
         count += 1
         metered[row.currency] = exact_sum([metered[row.currency], row.amount])
-        rated[rating.currency] = exact_sum([rated[rating.currency], result])
-        if result != row.amount:
-            differences.append(f"{name}: its steps say {decimal_text(result)}, not {decimal_text(row.amount)}")
-        if rating.currency != row.currency:
-            differences.append(f"{name}: it was rated in {rating.currency}, not {row.currency}")
-        if rating.executions != row.quantity or rating.counted_operations != row.operations:
-            differences.append(f"{name}: counted and rated quantities differ")
+        differences += compared(f"usage {row.idempotency_key}", lambda row=row: _rated(row, rated))  # type: ignore[misc]
     return count, dict(metered), dict(rated), differences
+
+
+def _rated(row: UsageRow, rated: defaultdict[str, Decimal]) -> list[str]:
+    """Where a row is not what its steps say; what they come to is added to `rated`."""
+    rating = Rating.from_json(row.rating)
+    result, name, differences = rating.steps[-1].result, f"usage {row.idempotency_key}", []
+    code = str(rating.currency)
+    rated[code] = exact_sum([rated[code], result])
+    if result != row.amount:
+        differences.append(f"{name}: its steps say {decimal_text(result)}, not {decimal_text(row.amount)}")
+    if rating.currency != row.currency:
+        differences.append(f"{name}: it was rated in {rating.currency}, not {row.currency}")
+    if rating.executions != row.quantity or rating.counted_operations != row.operations:
+        differences.append(f"{name}: counted and rated quantities differ")
+    return differences
 
 
 _SPEND_DIFFERS = """

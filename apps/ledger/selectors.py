@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -9,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery, Sum
 
 from apps.ledger.chain import chain_verify, day_roots
 from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, HoldState, Spend, UsageRow
@@ -26,6 +27,7 @@ __all__ = [
     "day_roots",
     "hold_of",
     "month_of",
+    "moved",
     "spending",
     "spending_of_all",
     "usage_of",
@@ -128,6 +130,14 @@ def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decim
     )
     last = entries.order_by("-number").values_list("balance", flat=True).first()
     return last or Decimal(0)
+
+
+def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Decimal:
+    """What the postings of these keys moved on accounts of a kind, together; they are of one currency."""
+    entries = Entry.objects.filter(
+        transaction__organisation_id=organisation_id, transaction__idempotency_key__in=list(keys), account__kind=kind
+    )
+    return entries.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
 
 
 def hold_of(contract_id: UUID) -> Hold | None:

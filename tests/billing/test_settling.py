@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -14,7 +15,7 @@ from django.core import mail
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
 from apps.billing.mails import invoice_mail
 from apps.billing.models import (
@@ -29,6 +30,7 @@ from apps.billing.models import (
 )
 from apps.billing.reconciling import reconcile_all
 from apps.billing.services import (
+    balance_refund,
     credit_note_issue,
     dunning_run,
     invoice_collect,
@@ -42,6 +44,7 @@ from apps.billing.services import (
 )
 from apps.billing.services.settling import balance_of
 from apps.billing.stripe.returning import _move
+from apps.billing.stripe.syncing import fact_record
 from apps.figures import money_format
 from apps.ledger.models import AccountKind, OutboxRow
 from apps.ledger.selectors import balances, chain_verify
@@ -262,6 +265,113 @@ def test_what_a_lost_dispute_gave_back_is_not_credited_again(cast: Cast, market:
     assert credited(None).total == Decimal("4.32")
     assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (0, Decimal("-1.70"))
     assert [_kind(cast, kind) for kind in ("revenue", "tax", "rounding")] == [0, 0, 0]
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []
+
+
+def _disputed(invoice: Invoice, reference: str, minor: int) -> None:
+    """The payer's bank takes it back, and that stays so."""
+    bank, disputed, lost = AccountKind.BANK, AccountKind.DISPUTED, AccountKind.BAD_DEBT
+    for kind, to, source, outcome in (
+        (FactKind.DISPUTED, disputed, bank, DisputeState.OPEN),
+        (FactKind.DISPUTE_LOST, lost, disputed, DisputeState.LOST),
+    ):
+        with transaction.atomic():
+            assert _move(invoice, kind, reference, minor, to, source, LATER)
+            assert not _move(invoice, kind, reference, minor, to, source, LATER), "an event may come twice"
+        invoice_dispute(invoice_id=invoice.id, outcome=outcome, now=LATER)
+
+
+@pytest.mark.parametrize("first", ["note", "dispute"])
+@pytest.mark.parametrize("minor", [670, 500, 100])
+def test_a_note_and_a_lost_dispute_come_to_the_same_in_either_order(
+    cast: Cast, market: Market, first: str, minor: int
+) -> None:
+    invoice = _pay(cast, _invoice(cast, market, tax="0.19"), "6.70", "pi_1")
+    acts = [
+        lambda: credit_note_issue(
+            invoice_id=invoice.id, parts={1: Decimal("2.00")}, reason="wrong", actor=None, now=LATER
+        ),
+        lambda: _disputed(invoice, "du_1", minor),
+    ]
+    for act in acts if first == "note" else acts[::-1]:
+        act()
+    lost, noted = Decimal(minor) / 100, Decimal("2.38")
+    kept = max(noted - lost, Decimal(0))  # in the balance: what the bank did not give back
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (lost - (noted - kept), -kept)
+    assert _kind(cast, "disputed") == 0
+    assert _kind(cast, "bank") == Decimal("6.70") - lost
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []
+
+
+def test_of_a_balance_that_is_used_a_lost_dispute_takes_what_is_left_and_says_the_rest(
+    cast: Cast, market: Market, as_user: Callable[[User], Client]
+) -> None:
+    invoice = _pay(cast, _invoice(cast, market), "5.63", "pi_1")
+    credit_note_issue(invoice_id=invoice.id, reason="wrong", actor=None, now=LATER)
+    balance_refund(
+        organisation=cast.organisation, amount=Decimal("4.00"), currency="EUR", reference="back", idempotency_key="a",
+        actor=None, now=LATER,
+    )  # fmt: skip
+    _disputed(invoice, "du_1", 300)
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (Decimal("1.37"), 0)
+    said = {"balance_taken": "1.63", "balance_gone": "1.37"}
+    assert OutboxRow.objects.get(topic="dispute.closed").payload.items() >= said.items()
+    assert AuditEntry.objects.get(action="invoice.dispute_lost").detail == said
+    for page in (
+        as_user(cast.owner).get(f"/invoices/{invoice.pk}"),
+        as_user(cast.admin).get(f"/customers/invoices/{invoice.pk}"),
+    ):
+        text = " ".join(unescape(re.sub(r"<[^>]+>", "", page.content.decode())).split())
+        assert "€ 1.63 of the balance" in text
+        assert "€ 1.37 was no longer there" in text
+    payment_record(
+        organisation=cast.organisation, amount=Decimal(9), currency="EUR", provider="bank-transfer",
+        reference="other money", idempotency_key="b", actor=None, now=LATER,
+    )  # fmt: skip
+    _disputed(invoice, "du_2", 263)  # what was gone is not taken out of money that came since
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (Decimal("1.37"), Decimal("-6.37"))
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []
+
+
+def test_money_that_came_twice_and_is_disputed_is_no_balance_any_more(cast: Cast, market: Market) -> None:
+    invoice = _pay(cast, _invoice(cast, market), "5.63", "by transfer")
+    with transaction.atomic():
+        fact_record(invoice, FactKind.PAID, "pi_1", Decimal("5.63"), LATER)
+    payment_record(
+        organisation=cast.organisation, amount=Decimal("5.63"), currency="EUR", provider="stripe", reference="pi_1",
+        idempotency_key="stripe:pi_1", actor=None, now=LATER,
+    )  # fmt: skip
+    assert _kind(cast, "prepaid") == Decimal("-5.63")
+    _disputed(invoice, "du_1", 563)
+    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid"), _kind(cast, "bank")) == (0, 0, Decimal("5.63"))
+    assert reconcile_all(cast.organisation).differences == []
+
+
+@pytest.mark.parametrize("balance", ["2.00", "20.00"])
+def test_a_void_invoice_gives_the_balance_back_that_it_took(cast: Cast, market: Market, balance: str) -> None:
+    payment_record(
+        organisation=cast.organisation, amount=Decimal(balance), currency="EUR", provider="bank-transfer",
+        reference="ahead", idempotency_key="a", actor=None, now=LATER,
+    )  # fmt: skip
+    invoice = _invoice(cast, market, tax="0.19")
+    taken = min(Decimal(balance), invoice.due)
+    assert (invoice.open, _kind(cast, "prepaid")) == (invoice.due - taken, taken - Decimal(balance))
+    invoice = invoice_void(invoice_id=invoice.id, reason="wrong address", actor=None, now=LATER)
+    invoice.refresh_from_db()
+    assert (invoice.state, invoice.open, invoice.paid_at) == ("void", 0, None)
+    assert _kind(cast, "prepaid") == -Decimal(balance)
+    assert _kind(cast, "receivable") == 0
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []
+    again = invoice_issue(organisation=cast.organisation, actor=None, now=LATER + timedelta(minutes=9))
+    assert (again.due, again.due - again.open) == (invoice.due, taken)
+    part = _pay(cast, again, str(again.open), "b") if again.open else again
+    if taken < part.due:  # money that came is no balance: such an invoice is credited instead
+        with pytest.raises(Problem, match="is settled; issue a credit note"):
+            invoice_void(invoice_id=part.id, reason="x", actor=None, now=LATER)
     _books_agree(cast)
     assert reconcile_all(cast.organisation).differences == []
 

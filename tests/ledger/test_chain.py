@@ -13,7 +13,8 @@ from apps.ledger.identity import identity
 from apps.ledger.models import Chain, ChainRoot, Entry, Transaction, UsageRow
 from apps.ledger.reconciling import reconcile
 from apps.ledger.services import hold_release, usage_post_batch
-from apps.pricing.rating import canonical_json
+from apps.ledger.usage import payload_of
+from apps.pricing.rating import canonical_json, digest_of
 from bin.services import APPLICATION_ROLE
 from tests.cast import Cast
 from tests.ledger.money import NOW, held, usage, used
@@ -55,6 +56,20 @@ def test_whatever_is_changed_in_a_usage_row_the_row_is_named(cast: Cast, column:
     changed = UsageRow.objects.get(transaction=row.transaction_id, idempotency_key__in=["lease:1", "lease:other"])
     assert (found.broken_at, found.row) == (2, f"ledger_usagerow {changed.pk}")
     assert str(changed.pk) in found.reason
+
+
+@pytest.mark.parametrize("rating", ["{}", "[]", '"x"', "null", '{"steps": []}'])
+def test_a_rating_that_is_none_is_named_though_its_digest_was_rewritten_too(cast: Cast, rating: str) -> None:
+    hold = held(cast.organisation)
+    usage_post_batch([usage(hold, key=f"lease:{number}") for number in range(3)], now=NOW)
+    behind_its_back("UPDATE ledger_usagerow SET rating = %s WHERE idempotency_key = 'lease:1'", rating)
+    row = UsageRow.objects.get(idempotency_key="lease:1")
+    digest = digest_of(payload_of(row.__dict__))
+    behind_its_back("UPDATE ledger_usagerow SET payload_digest = %s WHERE id = %s", digest, row.pk)
+    found = chain_verify(cast.organisation.id)
+    assert (found.broken_at, found.row) == (2, f"ledger_usagerow {row.pk}")
+    assert found.reason.endswith("its rating is none that was ever made")
+    assert f"usage row {row.pk} (lease:1)" in str(reconcile(cast.organisation.id).differences)
 
 
 def test_every_column_of_a_usage_row_is_bound() -> None:

@@ -25,6 +25,7 @@ from apps.billing.models import BillingProfile, CreditGrant, Invoice
 from apps.billing.portal.views import burn_charts
 from apps.billing.selectors import invoices_called, invoices_of
 from apps.billing.services.crediting import credit_lines
+from apps.billing.services.disputing import balance_returned
 from apps.pricing.amounts import currencies_offered
 
 PER_PAGE = 25
@@ -140,7 +141,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
         "invoice": invoice, "currency": invoice.document["currency"], "note_form": note_form, "end_form": end_form,
         "rows": [(line, note_form[f"line_{line.number}"] if line.left > 0 else None) for line in lines],
         "is_left": any(line.left > 0 for line in lines),
-        "credit_notes": invoice.credit_notes.all(),
+        "credit_notes": invoice.credit_notes.all(), "returned": balance_returned(invoice),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{pk}/credit-notes",
     }  # fmt: skip

@@ -113,6 +113,11 @@ class StripeFact(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} {self.reference}"
 
+    @property
+    def posting_key(self) -> str:
+        """Of the posting that it led to (what was paid has that of its payment)."""
+        return f"stripe:{self.kind}:{self.reference}"
+
 
 class StripeCheck(models.Model):
     """A comparison of our sums with Stripe's, as it was found at `at`. Never changed."""

@@ -14,9 +14,10 @@ from django.views.decorators.http import require_GET
 from apps.accounts.access import organisation_get
 from apps.accounts.models import Organisation
 from apps.billing.reconciling import reconcile_all
+from apps.ledger.chain import hash_or_nothing
 from apps.ledger.instant import one_instant
 from apps.ledger.models import Chain, Entry, Transaction
-from apps.ledger.posting import entries_text, hash_again
+from apps.ledger.posting import entries_text
 from apps.ledger.selectors import balances, chain_verify, day_roots
 from apps.pricing.selectors import book_in_force
 
@@ -67,6 +68,6 @@ def rows_checked(newest_first: list[Transaction]) -> list[Row]:
     rows = []
     for posted, previous in zip(newest_first, earlier, strict=True):
         told = previous.hash if previous else "0" * 64
-        follows = posted.previous_hash == told and posted.hash == hash_again(posted, told, posted.sequence)
+        follows = posted.previous_hash == told and posted.hash == hash_or_nothing(posted, told, posted.sequence)
         rows.append(Row(posted, entries_text(posted), follows))
     return rows

@@ -12,12 +12,15 @@ from django.db.models import Count, Sum
 from apps.accounts.models import Organisation
 from apps.billing.adjusting import credits_left
 from apps.billing.models import Invoice, InvoicedUsage, InvoiceLine, InvoiceState
+from apps.billing.reconciling.contracts import contract_differences
 from apps.billing.reconciling.credits import grant_differences
 from apps.billing.reconciling.invoices import invoice_differences
 from apps.billing.reconciling.notes import note_differences
 from apps.billing.reconciling.postings import Postings
+from apps.billing.reconciling.reminders import reminder_differences
 from apps.billing.reconciling.settlements import settlement_differences
 from apps.billing.reconciling.stripe import fact_differences
+from apps.ledger.altered import compared
 from apps.ledger.instant import one_instant
 from apps.ledger.models import AccountKind, UsageRow
 from apps.ledger.reconciling import Amounts, Reconciliation, amounts_differ, reconcile
@@ -89,13 +92,15 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
     postings = Postings.of(organisation.id)
     # Every book, not only those that it bought by: what it is offered next is priced by one of them.
     differences = [one for book in PriceBook.objects.order_by("version") for one in book_alterations(book)]
+    differences += contract_differences(organisation.id)
     differences += invoice_differences(organisation.id, postings)
     differences += note_differences(organisation.id, postings)
     differences += settlement_differences(organisation.id, postings)
+    differences += reminder_differences(organisation.id, postings)
     differences += grant_differences(organisation.id, postings)
     differences += fact_differences(organisation.id, postings)
     differences += postings.orphans()
-    return differences + _account_differences(organisation, waiting)
+    return differences + compared("the accounts", lambda: _account_differences(organisation, waiting))
 
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:

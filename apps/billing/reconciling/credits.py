@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from apps.billing.models import CreditGrant, CreditNoteLine, CreditUse, Invoice
 from apps.billing.reconciling.postings import NOTHING, Postings, moved_differences
+from apps.ledger.altered import UNREADABLE
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
@@ -52,10 +54,20 @@ def _told(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, 
     invoices = Invoice.objects.filter(organisation_id=organisation_id).order_by("sequence")
     for pk, name, document in invoices.values_list("pk", "number", "document").iterator(chunk_size=100):
         numbers[pk] = name
-        for one in document.get("adjustments", []):
-            grant = one.get("basis", {}).get("grant")
-            if grant is not None:
-                back = returned.get((pk, one["number"]), NOTHING)
-                key = (str(grant), pk)
-                told[key] = exact_sum([told.get(key, NOTHING), subtract(back, Decimal(one["amount"]))])
+        for grant, number, amount in _taken(document):
+            key, back = (grant, pk), returned.get((pk, number), NOTHING)
+            told[key] = exact_sum([told.get(key, NOTHING), subtract(back, amount)])
     return told, numbers
+
+
+def _taken(document: Any) -> list[tuple[str, int, Decimal]]:
+    """What an invoice's document says of credits: which one, on which line, how much; nothing where it cannot be read,
+    which is named with the invoice."""
+    try:
+        return [
+            (str(one["basis"]["grant"]), int(one["number"]), Decimal(one["amount"]))
+            for one in document.get("adjustments", [])
+            if "grant" in one.get("basis", {})
+        ]
+    except UNREADABLE:
+        return []

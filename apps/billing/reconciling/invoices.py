@@ -18,6 +18,7 @@ from apps.billing.reconciling.postings import (
     moved_differences,
 )
 from apps.billing.services.crediting import adjustment_account
+from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
@@ -43,10 +44,18 @@ def invoice_differences(organisation_id: UUID, postings: Postings) -> list[str]:
         Invoice.objects.filter(organisation_id=organisation_id).order_by("sequence").iterator(chunk_size=100)
     ):
         ours = lines.get(invoice.id, [])
-        found += _paper(invoice, ours, postings)
-        found += _open(invoice, settled.get(invoice.id, NOTHING))
-        found += _usage(invoice, ours, released if invoice.state == InvoiceState.VOID else claimed)
+        sums = released if invoice.state == InvoiceState.VOID else claimed
+        found += _invoice(invoice, ours, postings, settled.get(invoice.id, NOTHING), sums)
     return found
+
+
+def _invoice(
+    invoice: Invoice, lines: list[InvoiceLine], postings: Postings, settled: Decimal, sums: dict[UUID, Decimal]
+) -> list[str]:
+    name = f"invoice {invoice.number}"
+    found = compared(name, lambda: _paper(invoice, lines, postings))
+    found += compared(name, lambda: _open(invoice, settled))
+    return found + compared(name, lambda: _usage(invoice, lines, sums))
 
 
 def _by(rows: Any, group: str, amount: str) -> dict[UUID, Decimal]:

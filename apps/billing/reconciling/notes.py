@@ -16,6 +16,7 @@ from apps.billing.reconciling.postings import (
     moved_differences,
 )
 from apps.billing.services.crediting import Part, note_amounts, part_known
+from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import exact_sum
 
@@ -27,14 +28,22 @@ def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     notes = CreditNote.objects.filter(organisation_id=organisation_id).order_by("number")
     found = []
     for note in notes.select_related("invoice").prefetch_related("lines__line"):
-        found += _note(note, settled.get(note.id, NOTHING), postings)
-    return found + _bad_debt(organisation_id, postings)
+        found += _compared(note, settled.get(note.id, NOTHING), postings)
+    return found + compared("what credit notes take back", lambda: _bad_debt(organisation_id, postings))
+
+
+def _compared(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
+    return compared(f"credit note {note.number}", lambda: _note(note, settled, postings))
 
 
 def _bad_debt(organisation_id: UUID, postings: Postings) -> list[str]:
     """Credit notes take back no more bad debt than disputes of their invoice had made."""
-    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.DISPUTE_LOST).order_by()
-    lost: dict[UUID, Decimal] = dict(rows.values_list("invoice").annotate(sum=Sum("amount")))
+    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.DISPUTE_LOST)
+    lost: dict[UUID, Decimal] = {}
+    for fact in rows.select_related("invoice").order_by("id"):
+        posting = postings.by_key.get(fact.posting_key)
+        made = posting.amount(AccountKind.BAD_DEBT, fact.invoice.currency) if posting else NOTHING
+        lost[fact.invoice_id] = exact_sum([lost.get(fact.invoice_id, NOTHING), made])
     for pk, invoice, currency in CreditNote.objects.filter(organisation_id=organisation_id).values_list(
         "pk", "invoice", "currency"
     ):

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.billing.models import FactKind
+from apps.ledger.altered import UNREADABLE
 from apps.ledger.models import AccountKind, Entry, Transaction
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 
@@ -23,8 +24,21 @@ class Posting:
     key: str
     kind: str
     subject: str
-    detail: dict[str, Any]
+    detail: Any
     entries: dict[tuple[str, str], Decimal] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> object:
+        """Of the paper that was posted; None where it says none."""
+        return self._told("digest")
+
+    @property
+    def reference(self) -> object:
+        """That of the payment that was posted; None where it says none."""
+        return self._told("reference")
+
+    def _told(self, name: str) -> object:
+        return self.detail.get(name) if isinstance(self.detail, dict) else None
 
     def amount(self, account: AccountKind, currency: str) -> Decimal:
         """What it moved on an account; 0 when it did not."""
@@ -87,21 +101,22 @@ def moved_differences(
     ]
 
 
-def document_differences(name: str, document: dict[str, Any], digest: str, posting: Posting | None) -> list[str]:
+def document_differences(name: str, document: object, digest: str, posting: Posting | None) -> list[str]:
     """Whether a paper is the one that was posted: its digest follows from it, and the posting holds it."""
     found = []
-    if _digest(document) != digest:
+    if not digest_follows(document, digest):
         found.append(f"{name}: its document is not the one that was issued")
-    if posting is not None and posting.detail.get("digest") != digest:
+    if posting is not None and posting.digest != digest:
         found.append(f"{name}: its digest is not the one that was posted")
     return found
 
 
-def _digest(document: dict[str, Any]) -> str:
+def digest_follows(document: object, digest: str) -> bool:
+    """Whether a stored document has that digest."""
     try:
-        return digest_of(document)
-    except TypeError:  # a number with a point, which no document of ours has
-        return ""
+        return digest_of(document) == digest
+    except UNREADABLE:  # a number with a point, for one, which no document of ours has
+        return False
 
 
 def figures_differ(name: str, row: object, document: Mapping[str, Any], figures: Mapping[str, str]) -> list[str]:

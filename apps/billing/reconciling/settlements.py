@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from decimal import Decimal
 from uuid import UUID
 
@@ -10,11 +11,13 @@ from django.db.models import Sum
 from apps.billing.models import Invoice, Payment, Settlement, SettlementKind
 from apps.billing.reconciling.postings import NOTHING, Postings, moved_differences
 from apps.ledger.models import AccountKind
+from apps.pricing.rating import exact_sum
 
 BY_INVOICE = {
-    SettlementKind.BALANCE: "balance",
-    SettlementKind.WRITE_OFF: "write-off",
-}  # -> the end of the posting's key
+    (SettlementKind.BALANCE, False): "balance",
+    (SettlementKind.BALANCE, True): "balance-back",  # of an invoice that is void
+    (SettlementKind.WRITE_OFF, False): "write-off",
+}  # kind, and whether it takes back -> the end of the posting's key
 
 
 def settlement_differences(organisation_id: UUID, postings: Postings) -> list[str]:
@@ -30,25 +33,25 @@ def settlement_differences(organisation_id: UUID, postings: Postings) -> list[st
         settled = by_payment.get(payment.id, NOTHING)
         expected = {AccountKind.BANK: payment.amount, AccountKind.RECEIVABLE: settled.copy_negate()}
         found += moved_differences(name, posting, expected, payment.currency)
-        if posting is not None and posting.detail.get("reference") != payment.reference:
-            found.append(f"{name}: it was posted under the reference {posting.detail.get('reference')}")
+        if posting is not None and posting.reference != payment.reference:
+            found.append(f"{name}: it was posted under the reference {posting.reference}")
     return found + _of_invoices(organisation_id, postings)
 
 
 def _of_invoices(organisation_id: UUID, postings: Postings) -> list[str]:
-    rows = Settlement.objects.filter(invoice__organisation_id=organisation_id, kind__in=BY_INVOICE).order_by()
-    sums = {
-        (invoice, kind): amount
-        for invoice, kind, amount in rows.values_list("invoice", "kind").annotate(sum=Sum("amount"))
-    }
+    sums: defaultdict[tuple[UUID, str, bool], Decimal] = defaultdict(Decimal)
+    rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by("at", "id")
+    for invoice, kind, amount in rows.values_list("invoice", "kind", "amount"):
+        key = invoice, kind, amount.is_signed()
+        sums[key] = exact_sum([sums[key], amount])
     found = []
     for pk, number, currency in (
         Invoice.objects.filter(organisation_id=organisation_id)
         .order_by("sequence")
         .values_list("pk", "number", "currency")
     ):
-        for kind, end in BY_INVOICE.items():
-            posting, settled = postings.take(f"invoice:{pk}:{end}"), sums.get((pk, kind), NOTHING)
+        for (kind, is_back), end in BY_INVOICE.items():
+            posting, settled = postings.take(f"invoice:{pk}:{end}"), sums.get((pk, kind, is_back), NOTHING)
             name = f"invoice {number}, settled by {kind.label.lower()}"
             found += moved_differences(name, posting, {AccountKind.RECEIVABLE: settled.copy_negate()}, currency)
     return found

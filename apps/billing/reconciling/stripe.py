@@ -9,6 +9,7 @@ from django.db.models import Sum
 
 from apps.billing.models import FactKind, Payment, StripeFact
 from apps.billing.reconciling.postings import NOTHING, Posting, Postings
+from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind, Entry
 from apps.pricing.rating import decimal_text
 
@@ -28,13 +29,19 @@ def fact_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     facts = StripeFact.objects.filter(invoice__organisation_id=organisation_id).select_related("invoice").order_by("id")
     found = []
     for fact in facts:
-        shown = _shown(fact, organisation_id, postings)
-        if shown != fact.amount:
-            found.append(
-                f"invoice {fact.invoice.number}, {fact.get_kind_display().lower()} at Stripe as {fact.reference}: "
-                f"{decimal_text(fact.amount)} {fact.invoice.currency}, and {decimal_text(shown)} was posted"
-            )
+        found += _compared(fact, organisation_id, postings)
     return found + _unknown(organisation_id)
+
+
+def _compared(fact: StripeFact, organisation_id: UUID, postings: Postings) -> list[str]:
+    name = f"invoice {fact.invoice.number}, {str(fact.get_kind_display()).lower()} at Stripe as {fact.reference}"
+    return compared(name, lambda: _differs(name, fact, _shown(fact, organisation_id, postings)))
+
+
+def _differs(name: str, fact: StripeFact, shown: Decimal) -> list[str]:
+    if shown == fact.amount:
+        return []
+    return [f"{name}: {decimal_text(fact.amount)} {fact.invoice.currency}, and {decimal_text(shown)} was posted"]
 
 
 def _unknown(organisation_id: UUID) -> list[str]:
@@ -56,7 +63,7 @@ def _shown(fact: StripeFact, organisation_id: UUID, postings: Postings) -> Decim
         rows = Payment.objects.filter(organisation_id=organisation_id, reference=fact.reference, currency=currency)
         return rows.aggregate(sum=Sum("amount"))["sum"] or NOTHING
     account, sign = SHOWS[kind]
-    posting = postings.take(f"stripe:{kind.value}:{fact.reference}")
+    posting = postings.take(fact.posting_key)
     if posting is None and kind == FactKind.REFUNDED:  # out of the customer's balance
         posting = _of_balance(fact, organisation_id)
     return posting.amount(account, currency) * sign if posting else NOTHING

@@ -34,6 +34,7 @@ from apps.figures import money_format
 from apps.ledger.identity import identity
 from apps.ledger.models import AccountKind, Entry
 from apps.ledger.posting import transaction_post
+from apps.ledger.selectors import moved
 from apps.pricing.amounts import amount_check
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
@@ -289,15 +290,19 @@ def _lost(invoice: Invoice, beyond: Decimal) -> Decimal:
             409, "Disputed", f"The payment of invoice {invoice.number} is disputed; credit it when that is decided.",
             kind="invoice-disputed",
         )  # fmt: skip
+    keys = [*keys_of_notes(invoice), *keys_of_lost(invoice)]
+    return min(beyond, max(moved(invoice.organisation_id, keys, AccountKind.BAD_DEBT), Decimal(0)))
+
+
+def keys_of_notes(invoice: Invoice) -> list[str]:
+    """The keys of the postings of an invoice's credit notes."""
+    return [f"credit-note:{pk}" for pk in invoice.credit_notes.order_by("number").values_list("pk", flat=True)]
+
+
+def keys_of_lost(invoice: Invoice) -> list[str]:
+    """The keys of the postings of an invoice's disputes that were lost."""
     facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST)
-    lost = facts.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
-    keys = [f"credit-note:{pk}" for pk in invoice.credit_notes.values_list("pk", flat=True)]
-    entries = Entry.objects.filter(
-        transaction__organisation_id=invoice.organisation_id, transaction__idempotency_key__in=keys,
-        account__kind=AccountKind.BAD_DEBT,
-    )  # fmt: skip
-    taken = entries.aggregate(sum=Sum("amount"))["sum"] or Decimal(0)
-    return min(beyond, exact_sum([lost, taken]))
+    return [fact.posting_key for fact in facts.order_by("id")]
 
 
 def note_amounts(

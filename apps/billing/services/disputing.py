@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
@@ -11,13 +12,58 @@ from django.db import transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.billing.models import DisputeState, Invoice
+from apps.billing.models import DisputeState, FactKind, Invoice, Payment, StripeFact
 from apps.billing.outbox import outbox_write
+from apps.billing.services.crediting import keys_of_lost, keys_of_notes
 from apps.billing.services.settling import balance_of, invoice_lock
 from apps.figures import money_exact_format
 from apps.ledger.models import AccountKind, Transaction
 from apps.ledger.posting import chain_lock, transaction_post
-from apps.pricing.rating import decimal_text
+from apps.ledger.selectors import moved
+from apps.pricing.rating import decimal_text, exact_sum
+from apps.pricing.rating.decimals import subtract
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a customer had in the balance of money that the bank gave back as well: `taken` is taken out of the balance,
+    `gone` was used or given back before and stays a loss."""
+
+    taken: Decimal
+    gone: Decimal
+
+
+def balance_return(invoice: Invoice, lost: Decimal) -> Returned:
+    """What of a lost dispute over `lost` the balance returns: what credit notes of the (locked) invoice, and payments for it
+    beyond what was due, had put there. The customer has that money from the bank now, and not twice."""
+    due = min(lost, max(_given(invoice), Decimal(0)))
+    taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))
+    return Returned(taken, subtract(due, taken))
+
+
+def _given(invoice: Invoice) -> Decimal:
+    """What the balance has from an invoice's money, less what disputes took out of it, now or for good."""
+    facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.PAID).values("reference")
+    payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=facts)
+    keys = [f"payment:{pk}" for pk in payments.order_by("id").values_list("pk", flat=True)]
+    lost = keys_of_lost(invoice)
+    put = moved(invoice.organisation_id, [*keys_of_notes(invoice), *keys, *lost], AccountKind.PREPAID)
+    return subtract(put.copy_negate(), exact_sum(_gone(invoice, lost)))
+
+
+def _gone(invoice: Invoice, keys: list[str]) -> list[Decimal]:
+    posted = Transaction.objects.filter(organisation_id=invoice.organisation_id, idempotency_key__in=keys)
+    details = posted.order_by("sequence").values_list("detail", flat=True)
+    return [
+        Decimal(detail["balance_gone"]) for detail in details if isinstance(detail, dict) and "balance_gone" in detail
+    ]
+
+
+def balance_returned(invoice: Invoice) -> Returned | None:
+    """What lost disputes of an invoice took out of the balance, and what was not there any more; None when neither."""
+    lost = keys_of_lost(invoice) if invoice.dispute == DisputeState.LOST else []
+    found = Returned(moved(invoice.organisation_id, lost, AccountKind.PREPAID), exact_sum(_gone(invoice, lost)))
+    return found if found.taken or found.gone else None
 
 
 @transaction.atomic
@@ -28,9 +74,11 @@ def invoice_dispute(*, invoice_id: UUID, outcome: DisputeState, now: datetime) -
         return invoice
     invoice.dispute = outcome
     invoice.save(update_fields=["dispute"])
+    found = balance_returned(invoice)
+    said = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)} if found else {}
     audit_record(
         action=f"invoice.dispute_{outcome.value}", subject=f"invoice {invoice.number}", actor=None, now=now,
-        organisation=invoice.organisation,
+        organisation=invoice.organisation, detail=said,
     )  # fmt: skip
     return invoice
 

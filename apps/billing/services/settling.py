@@ -15,7 +15,7 @@ from apps.billing.outbox import outbox_write
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import balances
-from apps.pricing.rating import decimal_text
+from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 
 
@@ -80,3 +80,22 @@ def balance_use(invoice: Invoice, *, now: datetime) -> None:
         now=now,
     )
     settle(invoice, amount, SettlementKind.BALANCE, now=now)
+
+
+def balance_give_back(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
+    """Undo `balance_use` of a locked invoice that nothing else settled: all of it is open again."""
+    transaction_post(
+        organisation_id=invoice.organisation_id,
+        kind="balance",
+        idempotency_key=f"invoice:{invoice.id}:balance-back",
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        amounts={AccountKind.RECEIVABLE: amount, AccountKind.PREPAID: amount.copy_negate()},
+        detail={},
+        now=now,
+    )
+    Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
+    invoice.open = exact_sum([invoice.open, amount])
+    if invoice.state == InvoiceState.PAID:
+        invoice.state, invoice.paid_at = InvoiceState.ISSUED, None
+    invoice.save(update_fields=["open", "state", "paid_at"])

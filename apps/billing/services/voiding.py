@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Sum
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.billing.models import CreditNote, Invoice, InvoicedUsage, InvoiceState, ReleasedUsage
+from apps.billing.models import CreditNote, Invoice, InvoicedUsage, InvoiceState, ReleasedUsage, SettlementKind
 from apps.billing.services.crediting import note_write
-from apps.billing.services.settling import invoice_lock, tell
+from apps.billing.services.settling import balance_give_back, invoice_lock, tell
 
 
 @transaction.atomic
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Undo an unpaid invoice by a credit note over all of it, and free its usage: the next draft takes it.
+    """Undo an unpaid invoice by a credit note over all of it, and free its usage: the next draft takes it. What the
+    invoice took of the customer's balance when it was issued is there again.
 
-    To give the usage away instead, issue a credit note over everything. Raises Problem when something of it was settled,
-    or when it is void already.
+    To give the usage away instead, issue a credit note over everything. Raises Problem when anything else settled a part of
+    it, or when it is void already.
     """
     invoice = invoice_lock(invoice_id)
     if invoice.state == InvoiceState.VOID:
         raise Problem(409, "Void already", f"Invoice {invoice.number} is void already.", kind="invoice-void")
-    if not invoice.is_waiting or invoice.open != invoice.due:
+    by_balance = invoice.settlements.filter(kind=SettlementKind.BALANCE).aggregate(sum=Sum("amount"))["sum"] or Decimal(
+        0
+    )
+    if invoice.due == 0 or invoice.settlements.exclude(kind=SettlementKind.BALANCE).exists():
         raise Problem(
             409,
             "Not voided",
             f"Something of invoice {invoice.number} is settled; issue a credit note.",
             kind="invoice-settled",
         )
+    if by_balance:
+        balance_give_back(invoice, by_balance, now=now)
     note = note_write(invoice, None, reason, actor, now, final=InvoiceState.VOID)
     _release(invoice, note)
     tell(invoice, "invoice.voided", now=now)

@@ -12,12 +12,15 @@ from apps.accounts.problems import Problem
 from apps.billing.models import DisputeState, FactKind, Invoice, StripeFact
 from apps.billing.outbox import outbox_write
 from apps.billing.services import balance_refund, invoice_dispute
+from apps.billing.services.disputing import balance_return
+from apps.billing.services.settling import invoice_lock
 from apps.billing.stripe.amounts import amount_of
 from apps.billing.stripe.gateway import called
 from apps.billing.stripe.syncing import fact_record, intent_sync
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import transaction_post
 from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import subtract
 
 PURPOSE, BALANCE = "takt_purpose", "balance"  # metadata of a refund that gives a customer's balance back
 TOPICS = {
@@ -36,17 +39,25 @@ OUTCOMES = {
 def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
-    """Record that money moved, and post it; False when it is known."""
+    """Record that money moved, and post it; False when it is known. A loss is less by what the balance returns of it."""
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
         return False
+    amounts, told = {to: amount, source: amount.copy_negate()}, {}
+    if kind == FactKind.DISPUTE_LOST:
+        found = balance_return(invoice_lock(invoice.id), amount)
+        amounts |= {to: subtract(amount, found.taken), AccountKind.PREPAID: found.taken}
+        if found.taken or found.gone:
+            told = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)}
     transaction_post(
-        organisation_id=invoice.organisation_id, kind=kind.value, idempotency_key=f"stripe:{kind.value}:{reference}",
-        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reference": reference}, now=now,
-        amounts={to: amount, source: amount.copy_negate()},
+        organisation_id=invoice.organisation_id, kind=kind.value,
+        idempotency_key=StripeFact(kind=kind.value, reference=reference).posting_key,
+        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reference": reference, **told}, now=now,
+        amounts=amounts,
     )  # fmt: skip
     said = {
         "invoice": str(invoice.id), "number": invoice.number, "amount": decimal_text(amount), "currency": invoice.currency,
+        **told,
     }  # fmt: skip
     outbox_write(organisation_id=invoice.organisation_id, topic=TOPICS[kind], payload=said, now=now)
     return True

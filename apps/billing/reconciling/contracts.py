@@ -1,0 +1,77 @@
+"""Quotes and the contracts that they became, beside their digests, each other and what is held for them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef
+
+from apps.billing.reconciling.postings import digest_follows, figures_differ
+from apps.ledger.altered import compared
+from apps.sales.models import Contract, Quote
+from apps.sales.services.accepting import terms_of
+
+AT_ONCE = 100  # documents
+NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
+    (Quote, "pool"), (Quote, "amends"), (Contract, "pool"), (Contract, "commitment"),
+)  # fmt: skip
+
+
+def contract_differences(organisation_id: UUID) -> list[str]:
+    """Every quote and contract of an organisation; none is the normal answer."""
+    found = []
+    for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
+        found += _quote_compared(quote)
+    contracts = Contract.objects.filter(organisation_id=organisation_id).order_by("accepted_at", "id")
+    # Fetched beside them: joined, a contract whose quote is gone would not be seen.
+    for contract in contracts.prefetch_related("quote").iterator(AT_ONCE):
+        found += _contract_compared(contract, _quote_of(contract))
+    return found + [sentence for model, name in NAMED for sentence in _lost(model, name, organisation_id)]
+
+
+def _lost(model: type[Quote | Contract], name: str, organisation_id: UUID) -> list[str]:
+    """Rows that name something which is not there any more."""
+    field = model._meta.get_field(name)
+    there = field.remote_field.model._default_manager.filter(pk=OuterRef(field.attname))  # type: ignore[union-attr]
+    rows = model._default_manager.filter(organisation_id=organisation_id).exclude(**{name: None})
+    lost = rows.filter(~Exists(there)).order_by("id").values_list("id", flat=True)
+    return [f"{model._meta.verbose_name} {pk}: the {name} that it names is not there any more" for pk in lost]
+
+
+def _quote_of(contract: Contract) -> Quote | None:
+    try:
+        return contract.quote
+    except Quote.DoesNotExist:
+        return None
+
+
+def _quote_compared(quote: Quote) -> list[str]:
+    return compared(f"quote {quote.id}", lambda: _quote(quote))
+
+
+def _quote(quote: Quote) -> list[str]:
+    name = f"quote {quote.id}"
+    if not digest_follows(quote.document, quote.digest):
+        return [f"{name}: its document is not the one that was made"]
+    found = figures_differ(name, quote, quote.document, {"worst": "net", "expected": "expected"})
+    if quote.document["currency"]["code"] != quote.currency:
+        found.append(f"{name}: its currency is {quote.currency}, and its document says another one")
+    return found
+
+
+def _contract_compared(contract: Contract, quote: Quote | None) -> list[str]:
+    return compared(f"contract {contract.id}", lambda: _contract(contract, quote))
+
+
+def _contract(contract: Contract, quote: Quote | None) -> list[str]:
+    name = f"contract {contract.id}"
+    found = []
+    if not digest_follows(contract.terms, contract.terms_digest):
+        found.append(f"{name}: its terms are not those that were agreed")
+    if quote is None:
+        return [*found, f"{name}: the quote that it was made from is not there any more"]
+    if not found and contract.terms != terms_of(quote):
+        found.append(f"{name}: its terms are not those of its quote")
+    if (contract.net, contract.currency) != (quote.worst, quote.currency):
+        found.append(f"{name}: its net is not that of its quote")
+    return found
