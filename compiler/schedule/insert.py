@@ -33,8 +33,8 @@ class TooShort(Exception):
 
 @dataclass
 class Placement:
-    """``start`` and ``instance`` per tile; slot, first accumulator row and LOADW that serves, of what planes do; per
-    buffer the first and the last cycle of its life; ``drop``: LOADWs whose weights were there already."""
+    """``start`` and ``instance`` per tile (-1: a LOADW whose weights were there already); slot, first accumulator row and
+    LOADW that serves, of what planes do; per buffer the first and the last cycle of its life, where the schedule repeats."""
 
     start: list[int]
     instance: list[int]
@@ -85,7 +85,7 @@ class Insertion:
         common: Common | None = None,
     ) -> None:
         self.p, self.jobs, self.limit, self.patience, self.common = problem, jobs, limit, patience, common
-        self.period = period
+        self.period, self.repeats = period, period != ONCE
         self.span = [period * copies if moves else period for moves in problem.moves]
         self.tracks = {
             name: [Track(self.period) for _ in range(machine.unit(name).instances)] for name in problem.classes
@@ -215,12 +215,21 @@ class Insertion:
     def _settle(self, n: int, start: int, instance: int) -> None:
         p, out = self.p, self.out
         out.start[n], out.instance[n] = start, instance
-        first, last = out.first, out.last
+        if start + p.tail[n] > self.limit:
+            raise TooShort(start + p.tail[n])
+        if self.repeats:
+            self._lives(n, start)
+        earliest = self.earliest
+        for user, lag in self.after[n]:
+            if start + lag > earliest[user]:
+                earliest[user] = start + lag
+
+    def _lives(self, n: int, start: int) -> None:
+        """The lives of the buffers that a tile begins and ends."""
+        p, first, last = self.p, self.out.first, self.out.last
         for b in p.begins[n]:
             if start < first[b]:
                 first[b] = start
-        if start + p.tail[n] > self.limit:
-            raise TooShort(start + p.tail[n])
         end = start + p.end[n]
         for b, whole in p.ends[n]:
             until = end if whole else start + p.beats[n]
@@ -228,10 +237,6 @@ class Insertion:
                 last[b] = until
             if last[b] - first[b] > self.span[b]:
                 raise TooShort(last[b] - first[b])
-        earliest = self.earliest
-        for user, lag in self.after[n]:
-            if start + lag > earliest[user]:
-                earliest[user] = start + lag
 
     # -- a chain --------------------------------------------------------------------------------------------------------
 
@@ -257,7 +262,7 @@ class Insertion:
 
     def _ready(self, number: int, step: int, at: int) -> int:
         """From when on the products of a step may follow each other without a pause."""
-        beats, earliest, repeats = self.p.beats, self.earliest, self.period != ONCE
+        beats, earliest, repeats = self.p.beats, self.earliest, self.repeats
         offset = 0
         for use in self.p.chains[number][step].uses:
             if earliest[use] - offset > at:
@@ -270,11 +275,11 @@ class Insertion:
     def _fit(self, number: int, step: int, plane: int, at: int, before: int = NEVER) -> Place | None:
         """The place of a step on a plane, no write of it in the way of another; None if it does not begin ``before``."""
         block, mated = self.p.blocks[number][step], self.mated[number][step]
-        loadable = max(0, self.earliest[self.p.chains[number][step].load])
+        loadable = self.earliest[self.p.chains[number][step].load]
         while True:
             place = self.planes[plane].fit(block, at, loadable, before)
-            if place is None:
-                return None
+            if place is None or not mated:
+                return place
             moved = 0
             for use, offset in mated:
                 cycle = place.start + offset
@@ -286,8 +291,9 @@ class Insertion:
     def _plane(self, number: int, at: int) -> tuple[int, Place]:
         """The plane on which the first step begins earliest, and its place there."""
         block = self.p.blocks[number][0]
-        loadable = max(0, self.earliest[self.p.chains[number][0].load])
-        least = sorted((plane.least(block, at, loadable), n) for n, plane in enumerate(self.planes))
+        loadable = self.earliest[self.p.chains[number][0].load]
+        least = [(plane.least(block, at, loadable), n) for n, plane in enumerate(self.planes)]
+        least.sort()
         best: Place | None = None
         where = 0
         for start, plane in least:

@@ -96,14 +96,11 @@ class Plane:
     def fit(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
         """The earliest place: operands are there at ``ready``, weights can be fetched from ``loadable`` on. None where none
         is found, or none that begins ``before`` a cycle."""
-        fresh = self._fresh(block, ready, loadable, before)
         held = self.held.get(block.weights)
-        if held is None:
-            return fresh
-        again = self._again(block, max(ready, held.ready), held)
-        if again is None or (fresh is not None and fresh.start < again.start):
-            return fresh
-        return again
+        again = None if held is None else self._again(block, max(ready, held.ready), held)
+        if again is not None and again.start < before:
+            before = again.start
+        return self._fresh(block, ready, loadable, before) or again
 
     def _again(self, block: Block, at: int, held: Held) -> Place | None:
         start = self.array.find(at, block.beats)
@@ -117,7 +114,7 @@ class Plane:
     def _fresh(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
         """The earliest place with weights of its own. Where blocks of the same kind found none is not looked at again."""
         lead, beats, find = block.lead, block.beats, self.array.find
-        low = at = max(ready, loadable + lead)
+        low = at = ready if ready > loadable + lead else loadable + lead
         known = self.none.get(block.kind)
         if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
             low, at = known[1], known[2]
@@ -147,9 +144,11 @@ class Plane:
             for number, slot in enumerate(self.slots):
                 if slot.free(filled, length):
                     return start, Place(start, load, number)
-            shortest = block.load + block.beats
-            met = [slot.find(start - block.load, shortest) for slot in self.slots]
-            at = min((m for m in met if m is not None), default=NEVER)
+            shortest, at = block.load + block.beats, NEVER
+            for slot in self.slots:
+                met = slot.find(start - block.load, shortest)
+                if met is not None and met < at:
+                    at = met
             if at == NEVER:
                 return NEVER, None
             at += block.load
@@ -163,25 +162,26 @@ class Plane:
     def take(self, block: Block, place: Place, number: int) -> int:
         """Reserve a place; ``number``: of the LOADW. Answers the number of the LOADW that really serves."""
         start, load, where = place
-        self._take(self.array, start, block.beats)
-        end = start + block.beats  # of the slot, too: the next load may be on its way before its products have read it
+        beats, taken = block.beats, self.taken
+        self.array.take(start, beats)
+        taken.append((self.array, start, beats))
+        end = start + beats  # of the slot, too: the next load may be on its way before its products have read it
         held = self.held.get(block.weights)
         self.before.append((block.weights, held))
         if load is None:
             assert held is not None
             if end > held.end:
-                self._take(self.slots[held.slot], held.end, end - held.end)
+                slot = self.slots[held.slot]
+                slot.take(held.end, end - held.end)
+                taken.append((slot, held.end, end - held.end))
                 self.held[block.weights] = Held(held.slot, held.ready, end, held.load)
             return held.load
-        self._take(self.port, load, block.load)
-        filled = load + block.latency
-        self._take(self.slots[where], filled, end - filled)
+        self.port.take(load, block.load)
+        filled, slot = load + block.latency, self.slots[where]
+        slot.take(filled, end - filled)
+        taken += ((self.port, load, block.load), (slot, filled, end - filled))
         self.held[block.weights] = Held(where, filled + block.load, end, number)
         return number
-
-    def _take(self, track: Track, at: int, beats: int) -> None:
-        track.take(at, beats)
-        self.taken.append((track, at, beats))
 
     def bank(self, start: int, end: int, count: int) -> int | None:
         """The first of ``count`` banks side by side that are free from ``start`` to ``end``, taken; None when there are none."""

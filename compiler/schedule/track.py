@@ -92,9 +92,17 @@ class Track:
 
     def last(self, at: int, beats: int, least: int) -> int | None:
         """The last cycle up to ``at``, not before ``least``, with ``beats`` free cycles behind it."""
+        if at < least:
+            return None
+        starts, ends, period = self.starts, self.ends, self.period
+        if not starts:
+            return at
+        x = at % period
+        if x >= ends[-1] and starts[0] + period - x >= beats:  # behind everything
+            return at
         met = self.hit(at, beats)
         if met is None:
-            return at if at >= least else None
+            return at
         base = met - met % self.period
         i = bisect_right(self.starts, met - base) - 1
         while True:
@@ -130,12 +138,16 @@ class Track:
 
     def take(self, at: int, beats: int) -> None:
         """Take a span that is free."""
-        x = at % self.period
-        if x + beats > self.period:
-            self._add(x, self.period)
-            self._add(0, x + beats - self.period)
+        period, ends = self.period, self.ends
+        x = at % period
+        if x + beats > period:
+            self._add(x, period)
+            self._add(0, x + beats - period)
         elif beats:
-            self._add(x, x + beats)
+            if ends and x == ends[-1]:
+                ends[-1] = x + beats
+            else:
+                self._add(x, x + beats)
 
     def _add(self, start: int, end: int) -> None:
         starts, ends = self.starts, self.ends
