@@ -85,10 +85,12 @@ class DraftOut(Schema):
 
 
 class PaidIn(RequestBody):
-    """`amount` is in the invoice's currency."""
+    """`amount` is in the invoice's currency. More than is open is refused (409) unless `overpaid` says that so much
+    arrived: the rest is then the customer's balance."""
 
     amount: Entered
     reference: str = Field(pattern=r"^[^\x00-\x1f]{1,120}$")
+    overpaid: bool = False
 
 
 class UsageOut(Schema):
@@ -206,7 +208,7 @@ def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
         raise Http404
     return services.invoice_mark_paid(
         invoice_id=pk, amount=amount_entered(payload.amount, currency=invoice.unit), reference=payload.reference,
-        actor=principal_get(request).user, now=timezone.now(),
+        actor=principal_get(request).user, now=timezone.now(), is_overpaid=payload.overpaid,
     )  # fmt: skip
 
 

@@ -77,6 +77,7 @@ class PaymentForm(MoneyForm):
 
     amount = AmountField()
     reference = forms.CharField(max_length=120, widget=forms.TextInput(attrs={"class": "form-control"}))
+    overpaid = forms.BooleanField(required=False)
 
 
 class CapForm(MoneyForm):

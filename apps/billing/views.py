@@ -184,13 +184,16 @@ def payments(request: HttpRequest) -> HttpResponse:
             services.invoice_mark_paid(
                 invoice_id=invoice.id, actor=principal.user, now=timezone.now(),
                 amount=form.cleaned_data["amount"], reference=form.cleaned_data["reference"],
+                is_overpaid=form.cleaned_data["overpaid"],
             )  # fmt: skip
         except Problem as problem:
             refusal = problem
         else:
             messages.success(request, f"The payment of invoice {invoice.number} is recorded.")
             return redirect("billing:payments")
-    context = {"invoices": selectors.invoices_unpaid(), "refusal": refusal, "now": timezone.now()}
+    context = {
+        "invoices": selectors.invoices_unpaid(), "refusal": refusal, "now": timezone.now(), "entered": request.POST,
+    }  # fmt: skip
     return render(request, "billing/payments.html", context, status=refusal.status if refusal else 200)
 
 

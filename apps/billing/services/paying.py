@@ -17,7 +17,7 @@ from apps.billing.models import Invoice, InvoiceState, Payment, SettlementKind
 from apps.billing.outbox import outbox_write
 from apps.billing.payments import provider_of
 from apps.billing.services.settling import invoice_lock, settle, tell
-from apps.figures import money_exact_format
+from apps.figures import money_exact_format, money_format
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.pricing.rating import decimal_text, exact_sum
@@ -26,12 +26,19 @@ from apps.pricing.rating.decimals import subtract
 
 @transaction.atomic
 def invoice_mark_paid(
-    *, invoice_id: UUID, amount: Decimal, reference: str, actor: User | None, now: datetime
+    *,
+    invoice_id: UUID,
+    amount: Decimal,
+    reference: str,
+    actor: User | None,
+    now: datetime,
+    is_overpaid: bool = True,
 ) -> Invoice:
     """Record money that arrived for an invoice: less than is open leaves the rest open, more goes to the balance. What
     comes for one that was written off takes back bad debt; with the last of it the invoice is paid after all.
 
-    The same reference twice is one payment. Raises Problem when nothing is open, or the provider refuses the receipt.
+    The same reference twice is one payment. Raises Problem when nothing is open, the provider refuses the receipt, or more
+    came than is open and whoever records it did not say so (`is_overpaid`): most often a point was mistyped.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -42,6 +49,8 @@ def invoice_mark_paid(
     if not invoice.is_waiting and invoice.state != InvoiceState.WRITTEN_OFF:
         word = invoice.get_state_display().lower()
         raise Problem(409, "Nothing is open", f"Invoice {invoice.number} is {word}.", kind="invoice-settled")
+    if not is_overpaid:
+        _at_most_open(invoice, amount)
     invoice.payment_reference = reference
     invoice.save(update_fields=["payment_reference"])
     payment_record(
@@ -53,6 +62,17 @@ def invoice_mark_paid(
         invoice.save(update_fields=["state", "paid_at"])
         tell(invoice, "invoice.paid", now=now)
     return invoice
+
+
+def _at_most_open(invoice: Invoice, amount: Decimal) -> None:
+    owed = exact_sum([invoice.open, _given_up(invoice)])
+    if amount > owed:
+        currency = invoice.document["currency"]
+        raise Problem(
+            409, "More than is open", f"Of invoice {invoice.number} {money_format(owed, currency)} are open, and "
+            f"{money_format(amount, currency)} would be recorded. Correct the amount, or say that so much arrived: the rest "
+            "is then the customer's balance.", kind="overpaid",
+        )  # fmt: skip
 
 
 def _given_up(invoice: Invoice) -> Decimal:
