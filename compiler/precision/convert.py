@@ -13,7 +13,6 @@ from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import Encoding
-from compiler.precision.ends import ends
 from compiler.precision.plan import (
     FLOAT,
     HALF,
@@ -31,6 +30,9 @@ from compiler.precision.reciprocals import of_rows
 from compiler.precision.rewrite import Rewriter
 
 SELDOM = 256  # products of an element, for which finding its row's scale and rounding it is not worth it
+# Nor is it for more where rows are enough to hide the loads of weights twice as large: planes have far more cells than vector
+# units have lanes, so they do that many products twice in less time than the others pass over the rows twice.
+OFTEN, ROWS = 1152, 32
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
     with one scale per row (where rows are apart), else float16. Two factors that both come at run time are multiplied in float16:
     their codes would need scales measured on both sides for products that seldom fill a plane. Rows of tokens have their own
     scales at once when the feeds were made up: how large a token's features become depends on the text. Scales of rows cost
-    two passes over the rows; elements that are multiplied ``SELDOM`` times or less are float16 instead, which loses less too.
+    two passes over the rows; elements that are multiplied ``SELDOM`` times or less (of many rows ``OFTEN``) are float16 instead,
+    which loses less too.
     """
     modes = {}
     for node in graph.nodes:
@@ -83,7 +86,8 @@ def choose(graph: Graph, calibration: Calibration) -> dict[str, str]:
 def seldom(node: Compute, graph: Graph) -> bool:
     """Whether an element of the moving factor is part of few products."""
     moved = graph.types[node.operands[factors(node, graph)[0]].value].elements
-    return node.points * node.reduction <= SELDOM * moved
+    many = moved >= ROWS * node.reduction
+    return node.points * node.reduction <= (OFTEN if many else SELDOM) * moved
 
 
 def has_token_rows(node: Compute, graph: Graph) -> bool:

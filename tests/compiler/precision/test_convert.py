@@ -143,3 +143,17 @@ def test_ranges_of_another_model_are_refused():
     other = compiler.Calibration({"z": (0.0, 1.0)}, {}, seeded=True, count=1)
     with pytest.raises(ModelError, match="another model"):
         compiler.compile(compiler.load(network()), precision="int8", calibration=other)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "mode"), [(8, 300, "row"), (32, 300, "half"), (32, 1153, "row"), (8, 256, "half")]
+)
+def test_rows_have_scales_where_that_takes_less_than_larger_products(rows, columns, mode):
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, rows, n]) for name, n in (("x", 8), ("y", columns))
+    ]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], [weight("w", 8, columns)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    loaded = optimise(compiler.load(model.SerializeToString()))
+    assert convert(loaded, "int8", calibrated(loaded, None, "int8")).contractions == {mode: 1}
