@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 8  # passes that may improve the latency
 PATIENCE = 2  # and how many of them may fail in a row
+TOGETHER = 1 << 10  # tiles whose lines are gone through at once
 
 
 @dataclass
@@ -148,9 +149,12 @@ def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Sche
     """When every line is written and read."""
     first = np.full(lines, np.iinfo(np.int64).max)
     ready, read_end = np.zeros(lines, np.int64), np.zeros(lines, np.int64)
-    for cycle, tile in zip(start, tiles, strict=True):
-        for mine, span in ((read_end, tile.reads), (ready, tile.writes)):
-            mine[span.lines] = np.maximum(mine[span.lines], cycle + span.end)
-        if len(tile.writes.lines):
-            first[tile.writes.lines] = np.minimum(first[tile.writes.lines], cycle)
+    for at in range(0, len(tiles), TOGETHER):
+        some, cycles = tiles[at : at + TOGETHER], np.array(start[at : at + TOGETHER], np.int64)
+        for mine, spans in ((read_end, [t.reads for t in some]), (ready, [t.writes for t in some])):
+            where = np.concatenate([span.lines for span in spans])
+            begun = np.repeat(cycles, [len(span.lines) for span in spans])
+            np.maximum.at(mine, where, begun + np.concatenate([span.end for span in spans]))
+            if mine is ready:
+                np.minimum.at(first, where, begun)
     return Schedule(start, latency, first, ready, read_end)

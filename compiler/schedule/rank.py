@@ -100,7 +100,7 @@ def jobs(rank: Ranks, given: Problem) -> list[int]:
     """A tile's own rank; a chain's is that of the most urgent of its first products. Ranks as numbers from 0."""
     keys = [*rank, *(min(rank[use] for use in chain[0].uses) for chain in given.chains)]
     numbers = [0] * len(keys)
-    for number, job in enumerate(sorted(range(len(keys)), key=lambda job: (keys[job], job))):
+    for number, job in enumerate(sorted(range(len(keys)), key=keys.__getitem__)):
         numbers[job] = number
     return numbers
 

@@ -21,6 +21,7 @@ from compiler.schedule import place as pl
 
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
+    from compiler.isa.table import Timing
 
 Array = np.ndarray[Any, Any]
 
@@ -54,8 +55,11 @@ class Space:
     _streams: dict[int, pl.Stream] = field(default_factory=dict)
     _references: dict[pl.Stream, int] = field(default_factory=dict)
     _covered: dict[tuple[int, Ranges, str], Touched] = field(default_factory=dict)
-    # by first rows (or points) of lines, kept so that their number stays theirs, speed and delay: begins and ends
-    times: dict[tuple[int, Pace, int], tuple[Array, Array, Array]] = field(default_factory=dict)
+    # by first rows (or points) of lines and timing, kept so that their numbers stay theirs, and operand: begins and ends
+    times: dict[tuple[int, int, bool, str], tuple[Array, Timing, Array, Array]] = field(default_factory=dict)
+    paced: dict[tuple[int, Pace, int], tuple[Array, Array]] = field(
+        default_factory=dict
+    )  # by first rows, speed and delay
     _pieces: dict[int, Pieces] = field(default_factory=dict)  # of streams, their base that in the space
 
     @cached_property

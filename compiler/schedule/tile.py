@@ -102,12 +102,20 @@ def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
     delay = timing.latency if a.write else 0
     if a.flow == WHOLE or (a.flow == ROWS and i.count1 == 1):
         return Span(lines, *_constant(len(lines), delay, delay + timing.beats))
-    speed = pace(space.machine, space.pool, i, timing.beats, a.flow)
-    key = (id(first), speed, delay)  # pieces of one form share their rows (or points)
+    key = (
+        id(first),
+        id(timing),
+        a.write,
+        a.flow,
+    )  # pieces of one form share their rows (or points), tiles their timing
     found = space.times.get(key)
     if found is None:
-        found = space.times[key] = (first, speed.begin(first) + delay, speed.end(last) + delay)
-    return Span(lines, found[1], found[2])
+        speed = pace(space.machine, space.pool, i, timing.beats, a.flow)
+        same = (id(first), speed, delay)
+        if same not in space.paced:
+            space.paced[same] = (speed.begin(first) + delay, speed.end(last) + delay)
+        found = space.times[key] = (first, timing, *space.paced[same])
+    return Span(lines, found[2], found[3])
 
 
 @lru_cache(maxsize=1 << 10)
