@@ -282,23 +282,52 @@ def _disputed(invoice: Invoice, reference: str, minor: int) -> None:
         invoice_dispute(invoice_id=invoice.id, outcome=outcome, now=LATER)
 
 
-@pytest.mark.parametrize("first", ["note", "dispute"])
+def _refunded(invoice: Invoice, reference: str, minor: int, kind: FactKind = FactKind.REFUNDED) -> None:
+    """From Stripe's desk, without a word about the balance; or such a refund comes back."""
+    ways = {
+        FactKind.REFUNDED: (AccountKind.REFUND, AccountKind.BANK),
+        FactKind.REFUND_FAILED: (AccountKind.BANK, AccountKind.PREPAID),
+    }
+    with transaction.atomic():
+        assert _move(invoice, kind, reference, minor, *ways[kind], LATER)
+
+
+def test_a_refund_that_failed_is_paid_again_out_of_the_balance(cast: Cast, market: Market) -> None:
+    invoice = _pay(cast, _invoice(cast, market), "5.63", "pi_1")
+    _refunded(invoice, "re_1", 200)
+    _refunded(invoice, "re_1", 200, FactKind.REFUND_FAILED)
+    assert (_kind(cast, "refund"), _kind(cast, "prepaid")) == (2, -2)
+    _refunded(invoice, "re_2", 300)
+    assert (_kind(cast, "refund"), _kind(cast, "prepaid"), _kind(cast, "bank")) == (3, 0, Decimal("2.63"))
+    credit_note_issue(invoice_id=invoice.id, reason="wrong", actor=None, now=LATER)
+    assert (_kind(cast, "refund"), _kind(cast, "prepaid"), _kind(cast, "bank")) == (
+        0,
+        Decimal("-2.63"),
+        Decimal("2.63"),
+    )
+    _books_agree(cast)
+    assert reconcile_all(cast.organisation).differences == []
+
+
+@pytest.mark.parametrize("first", ["note", "money"])
 @pytest.mark.parametrize("minor", [670, 500, 100])
-def test_a_note_and_a_lost_dispute_come_to_the_same_in_either_order(
-    cast: Cast, market: Market, first: str, minor: int
+@pytest.mark.parametrize("account", ["bad_debt", "refund"])
+def test_a_note_and_money_that_is_given_back_come_to_the_same_in_either_order(
+    cast: Cast, market: Market, first: str, minor: int, account: str
 ) -> None:
+    """By a dispute that is lost, or by a refund to the card: the customer never has it twice."""
     invoice = _pay(cast, _invoice(cast, market, tax="0.19"), "6.70", "pi_1")
     acts = [
         lambda: credit_note_issue(
             invoice_id=invoice.id, parts={1: Decimal("2.00")}, reason="wrong", actor=None, now=LATER
         ),
-        lambda: _disputed(invoice, "du_1", minor),
+        lambda: (_disputed if account == "bad_debt" else _refunded)(invoice, "x_1", minor),
     ]
     for act in acts if first == "note" else acts[::-1]:
         act()
     lost, noted = Decimal(minor) / 100, Decimal("2.38")
     kept = max(noted - lost, Decimal(0))  # in the balance: what the bank did not give back
-    assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (lost - (noted - kept), -kept)
+    assert (_kind(cast, account), _kind(cast, "prepaid")) == (lost - (noted - kept), -kept)
     assert _kind(cast, "disputed") == 0
     assert _kind(cast, "bank") == Decimal("6.70") - lost
     _books_agree(cast)

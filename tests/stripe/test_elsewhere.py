@@ -106,9 +106,12 @@ def test_a_balance_is_given_back_once_and_never_more_than_it_is(
     client.v1.refunds.create({**given, "amount": 60})
     caught_up(lambda: StripeFact.objects.filter(kind="refunded").exists())
     assert books(cast, "prepaid", "refund") == [Decimal("-0.40"), 0]
-    client.v1.refunds.create({**given, "amount": 63})  # more than is left: at our cost
+    credit_note_issue(invoice_id=push.pk, parts={1: Decimal("0.40")}, reason="late", actor=cast.admin, now=now)
+    client.v1.refunds.create({**given, "amount": 103})  # more than is left: the rest at our cost
     caught_up(lambda: StripeFact.objects.filter(kind="refunded").count() == 2)
-    assert books(cast, "prepaid", "refund") == [Decimal("-0.40"), Decimal("0.63")]
+    assert books(cast, "prepaid", "refund") == [0, Decimal("0.23")]
+    credit_note_issue(invoice_id=push.pk, parts={1: Decimal("0.63")}, reason="late", actor=cast.admin, now=now)
+    assert books(cast, "prepaid", "refund") == [Decimal("-0.40"), 0]  # a part of it is given back already
     all_equal(cast, client)
     shared: Any = {"organisation": cast.organisation, "currency": "EUR", "reference": "8/11", "actor": None, "now": now}
     for _ in range(2):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import Sum
 
-from apps.billing.models import CreditNote, FactKind, Invoice, InvoiceState, Settlement, StripeFact
+from apps.billing.models import CreditNote, Invoice, InvoiceState, Settlement, StripeFact
 from apps.billing.reconciling.postings import (
     NOTHING,
     Postings,
@@ -15,7 +16,7 @@ from apps.billing.reconciling.postings import (
     figures_differ,
     moved_differences,
 )
-from apps.billing.services.crediting import Part, note_amounts, part_known
+from apps.billing.services.crediting import GIVEN_BACK, MOVED_BACK, Part, note_amounts, part_known
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import exact_sum
@@ -29,29 +30,38 @@ def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     found = []
     for note in notes.select_related("invoice").prefetch_related("lines__line"):
         found += _compared(note, settled.get(note.id, NOTHING), postings)
-    return found + compared("what credit notes take back", lambda: _bad_debt(organisation_id, postings))
+    return found + compared("what credit notes take back", lambda: _given_back(organisation_id, postings))
 
 
 def _compared(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
     return compared(f"credit note {note.number}", lambda: _note(note, settled, postings))
 
 
-def _bad_debt(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Credit notes take back no more bad debt than disputes of their invoice had made."""
-    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.DISPUTE_LOST)
-    lost: dict[UUID, Decimal] = {}
-    for fact in rows.select_related("invoice").order_by("id"):
-        posting = postings.by_key.get(fact.posting_key)
-        made = posting.amount(AccountKind.BAD_DEBT, fact.invoice.currency) if posting else NOTHING
-        lost[fact.invoice_id] = exact_sum([lost.get(fact.invoice_id, NOTHING), made])
-    for pk, invoice, currency in CreditNote.objects.filter(organisation_id=organisation_id).values_list(
-        "pk", "invoice", "currency"
-    ):
-        posting = postings.by_key.get(f"credit-note:{pk}")
-        taken = posting.amount(AccountKind.BAD_DEBT, currency) if posting else NOTHING
-        lost[invoice] = exact_sum([lost.get(invoice, NOTHING), taken])
-    over = Invoice.objects.filter(pk__in=[pk for pk, left in lost.items() if left < 0]).order_by("sequence")
-    return [f"invoice {one.number}: its credit notes take back more bad debt than its disputes made" for one in over]
+def _given_back(organisation_id: UUID, postings: Postings) -> list[str]:
+    """Credit notes take back no more of lost disputes and refunds of their invoice than there was."""
+    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind__in=MOVED_BACK)
+    moved = [
+        (fact.invoice_id, fact.invoice.currency, fact.posting_key)
+        for fact in rows.select_related("invoice").order_by("id")
+    ]
+    notes = CreditNote.objects.filter(organisation_id=organisation_id).order_by("number")
+    moved += [
+        (invoice, currency, f"credit-note:{pk}")
+        for pk, invoice, currency in notes.values_list("pk", "invoice", "currency")
+    ]
+    left: defaultdict[tuple[UUID, AccountKind], Decimal] = defaultdict(Decimal)
+    for invoice, currency, key in moved:
+        posting = postings.by_key.get(key)
+        if posting is None:
+            continue
+        for account in GIVEN_BACK:
+            left[invoice, account] = exact_sum([left[invoice, account], posting.amount(account, currency)])
+    over = {invoice: account for (invoice, account), amount in left.items() if amount < 0}
+    return [
+        f"invoice {one.number}: its credit notes take back more {AccountKind(over[one.pk]).label.partition(':')[0].lower()} "
+        "than there was"
+        for one in Invoice.objects.filter(pk__in=over).order_by("sequence")
+    ]
 
 
 def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
@@ -79,6 +89,6 @@ def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
         }
         expected = undone | {AccountKind.RECEIVABLE: settled.copy_negate()}
     else:
-        lost = posting.amount(AccountKind.BAD_DEBT, note.currency).copy_negate() if posting else NOTHING
-        expected = note_amounts(note, note.invoice, parts, settled, lost)
+        back = {one: posting.amount(one, note.currency).copy_negate() if posting else NOTHING for one in GIVEN_BACK}
+        expected = note_amounts(note, note.invoice, parts, settled, back)
     return moved_differences(name, posting, expected, note.currency, whole=True)

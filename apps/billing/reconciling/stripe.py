@@ -9,6 +9,7 @@ from django.db.models import Sum
 
 from apps.billing.models import FactKind, Payment, StripeFact
 from apps.billing.reconciling.postings import NOTHING, Posting, Postings
+from apps.billing.services.disputing import refund_key
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind, Entry
 from apps.pricing.rating import decimal_text
@@ -70,7 +71,7 @@ def _shown(fact: StripeFact, organisation_id: UUID, postings: Postings) -> Decim
 
 
 def _of_balance(fact: StripeFact, organisation_id: UUID) -> Posting:
-    key = f"balance-refund:stripe:{fact.reference}"
+    key = refund_key(f"stripe:{fact.reference}")
     rows = Entry.objects.filter(transaction__organisation_id=organisation_id, transaction__idempotency_key=key)
     entries = {
         (kind, code): amount for kind, code, amount in rows.values_list("account__kind", "account__currency", "amount")

@@ -47,6 +47,9 @@ ACCOUNTS = {
     "free-tier": AccountKind.PROMOTION,
     "carried": AccountKind.REVENUE,
 }
+# Where money shows that the customer has back, and the facts that moved it there or out of the balance.
+GIVEN_BACK = (AccountKind.BAD_DEBT, AccountKind.REFUND)
+MOVED_BACK = (FactKind.DISPUTE_LOST, FactKind.REFUNDED, FactKind.REFUND_FAILED)
 CARRIED = 0  # the number of what the invoice carried in
 
 
@@ -120,8 +123,8 @@ def note_write(
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
     is_void = final == InvoiceState.VOID
-    lost = _lost(invoice, subtract(note.total, settled))
-    amounts = issue_reversed(invoice) if is_void else note_amounts(note, invoice, parts, settled, lost)
+    back = _given_back(invoice, subtract(note.total, settled))
+    amounts = issue_reversed(invoice) if is_void else note_amounts(note, invoice, parts, settled, back)
     _post(note, amounts, now)
     _credits_return(invoice, parts, now)
     if settled:
@@ -280,8 +283,9 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
     return note
 
 
-def _lost(invoice: Invoice, beyond: Decimal) -> Decimal:
-    """How much of what is credited beyond what was open the customer has back already, by a dispute that was lost.
+def _given_back(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]:
+    """How much of what is credited beyond what was open the customer has back already: by disputes that were lost, and by
+    refunds at our cost. What the note takes back of both accounts.
 
     Raises Problem while a dispute is not decided: who has the money is not known.
     """
@@ -290,8 +294,12 @@ def _lost(invoice: Invoice, beyond: Decimal) -> Decimal:
             409, "Disputed", f"The payment of invoice {invoice.number} is disputed; credit it when that is decided.",
             kind="invoice-disputed",
         )  # fmt: skip
-    keys = [*keys_of_notes(invoice), *keys_of_lost(invoice)]
-    return min(beyond, max(moved(invoice.organisation_id, keys, AccountKind.BAD_DEBT), Decimal(0)))
+    keys, found = [*keys_of_notes(invoice), *keys_of_facts(invoice)], {}
+    for account in GIVEN_BACK:
+        there = max(moved(invoice.organisation_id, keys, account), Decimal(0))
+        found[account] = min(beyond, there)
+        beyond = subtract(beyond, found[account])
+    return found
 
 
 def keys_of_notes(invoice: Invoice) -> list[str]:
@@ -299,23 +307,23 @@ def keys_of_notes(invoice: Invoice) -> list[str]:
     return [f"credit-note:{pk}" for pk in invoice.credit_notes.order_by("number").values_list("pk", flat=True)]
 
 
-def keys_of_lost(invoice: Invoice) -> list[str]:
-    """The keys of the postings of an invoice's disputes that were lost."""
-    facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST)
+def keys_of_facts(invoice: Invoice) -> list[str]:
+    """The keys of the postings of what came back, or was given back, of an invoice's money at Stripe."""
+    facts = StripeFact.objects.filter(invoice=invoice, kind__in=MOVED_BACK)
     return [fact.posting_key for fact in facts.order_by("id")]
 
 
 def note_amounts(
-    note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, lost: Decimal
+    note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, back: Mapping[AccountKind, Decimal]
 ) -> dict[AccountKind, Decimal]:
-    """What a credit note posts: income comes back exactly, what rounding had moved of it too. `settled` was open, `lost` is
-    bad debt of a dispute, whose money the customer has; the rest is the customer's balance."""
+    """What a credit note posts: income comes back exactly, what rounding had moved of it too. `settled` was open, of `back`
+    (a dispute that was lost, a refund) the customer has the money; the rest is the customer's balance."""
     amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
         AccountKind.TAX: note.tax,
         AccountKind.RECEIVABLE: settled.copy_negate(),
-        AccountKind.BAD_DEBT: lost.copy_negate(),
-        AccountKind.PREPAID: subtract(exact_sum([settled, lost]), note.total),
+        **{account: back[account].copy_negate() for account in GIVEN_BACK},
+        AccountKind.PREPAID: subtract(exact_sum([settled, *back.values()]), note.total),
     }
     for part in parts:
         account = _account(invoice, part)

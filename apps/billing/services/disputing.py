@@ -14,7 +14,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.billing.models import DisputeState, FactKind, Invoice, Payment, StripeFact
 from apps.billing.outbox import outbox_write
-from apps.billing.services.crediting import keys_of_lost, keys_of_notes
+from apps.billing.services.crediting import keys_of_facts, keys_of_notes
 from apps.billing.services.settling import balance_of, invoice_lock
 from apps.figures import money_exact_format
 from apps.ledger.models import AccountKind, Transaction
@@ -26,29 +26,38 @@ from apps.pricing.rating.decimals import subtract
 
 @dataclass(frozen=True)
 class Returned:
-    """What a customer had in the balance of money that the bank gave back as well: `taken` is taken out of the balance,
-    `gone` was used or given back before and stays a loss."""
+    """What a customer had in the balance of money that was given back as well: `taken` is taken out of the balance, `gone`
+    was used or given back before and stays at our cost."""
 
     taken: Decimal
     gone: Decimal
 
 
-def balance_return(invoice: Invoice, lost: Decimal) -> Returned:
-    """What of a lost dispute over `lost` the balance returns: what credit notes of the (locked) invoice, and payments for it
-    beyond what was due, had put there. The customer has that money from the bank now, and not twice."""
-    due = min(lost, max(_given(invoice), Decimal(0)))
+def balance_return(invoice: Invoice, amount: Decimal) -> Returned:
+    """What of a lost dispute, or a refund, over `amount` the balance returns: what credit notes of the (locked) invoice,
+    payments for it beyond what was due, and refunds that failed had put there. The customer has that money now, and not
+    twice."""
+    due = min(amount, max(_given(invoice), Decimal(0)))
     taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))
     return Returned(taken, subtract(due, taken))
 
 
 def _given(invoice: Invoice) -> Decimal:
-    """What the balance has from an invoice's money, less what disputes took out of it, now or for good."""
-    facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.PAID).values("reference")
-    payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=facts)
+    """What the balance has from an invoice's money, less what disputes and refunds took out of it, now or for good."""
+    facts = StripeFact.objects.filter(invoice=invoice)
+    paid = facts.filter(kind=FactKind.PAID).values("reference")
+    payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=paid)
     keys = [f"payment:{pk}" for pk in payments.order_by("id").values_list("pk", flat=True)]
-    lost = keys_of_lost(invoice)
-    put = moved(invoice.organisation_id, [*keys_of_notes(invoice), *keys, *lost], AccountKind.PREPAID)
-    return subtract(put.copy_negate(), exact_sum(_gone(invoice, lost)))
+    refunds = facts.filter(kind=FactKind.REFUNDED).order_by("id").values_list("reference", flat=True)
+    keys += [refund_key(f"stripe:{reference}") for reference in refunds]
+    back = keys_of_facts(invoice)
+    put = moved(invoice.organisation_id, [*keys_of_notes(invoice), *keys, *back], AccountKind.PREPAID)
+    return subtract(put.copy_negate(), exact_sum(_gone(invoice, back)))
+
+
+def refund_key(idempotency_key: str) -> str:
+    """The key of the posting of money of the balance that is given back."""
+    return f"balance-refund:{idempotency_key}"
 
 
 def _gone(invoice: Invoice, keys: list[str]) -> list[Decimal]:
@@ -61,7 +70,8 @@ def _gone(invoice: Invoice, keys: list[str]) -> list[Decimal]:
 
 def balance_returned(invoice: Invoice) -> Returned | None:
     """What lost disputes of an invoice took out of the balance, and what was not there any more; None when neither."""
-    lost = keys_of_lost(invoice) if invoice.dispute == DisputeState.LOST else []
+    facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST).order_by("id")
+    lost = [fact.posting_key for fact in facts]
     found = Returned(moved(invoice.organisation_id, lost, AccountKind.PREPAID), exact_sum(_gone(invoice, lost)))
     return found if found.taken or found.gone else None
 
@@ -96,7 +106,7 @@ def balance_refund(
 ) -> Transaction:
     """Give money of the customer's balance back; once for each key. Raises Problem (409) when the balance is less."""
     chain_lock(organisation.id)
-    key = f"balance-refund:{idempotency_key}"
+    key = refund_key(idempotency_key)
     known = Transaction.objects.filter(organisation=organisation, idempotency_key=key).exists()
     left = balance_of(organisation.id, currency)
     if not known and not 0 < amount <= left:

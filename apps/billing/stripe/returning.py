@@ -39,12 +39,13 @@ OUTCOMES = {
 def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
-    """Record that money moved, and post it; False when it is known. A loss is less by what the balance returns of it."""
+    """Record that money moved, and post it; False when it is known. What is lost, or given back
+    at our cost, is less by what the balance returns of it."""
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
         return False
     amounts, told = {to: amount, source: amount.copy_negate()}, {}
-    if kind == FactKind.DISPUTE_LOST:
+    if kind in {FactKind.DISPUTE_LOST, FactKind.REFUNDED}:
         found = balance_return(invoice_lock(invoice.id), amount)
         amounts |= {to: subtract(amount, found.taken), AccountKind.PREPAID: found.taken}
         if found.taken or found.gone:
@@ -89,7 +90,8 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
 
 
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
-    """Out of the customer's balance where the refund says so and that suffices, else at our cost."""
+    """Out of the customer's balance where the refund says so and that suffices; else out of what the balance has of this
+    invoice's money, and the rest at our cost."""
     purpose: Any = refund.metadata[PURPOSE] if refund.metadata and PURPOSE in refund.metadata else ""
     if purpose == BALANCE and not StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund.id).exists():
         amount = amount_of(refund.amount, currency=invoice.currency)
