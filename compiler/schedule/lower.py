@@ -94,6 +94,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         walks.blocked(walks.plain(node), stationary, f.tile),
         walks.parted(node, stationary, tiler.target),
         walks.rested(node, stationary, f.tile),
+        walks.turned(node, stationary, tiler.target),
         *_rowed(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
     ]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from compiler.ir.graph import Compute
     from compiler.isa.machine import Machine
 
+GAIN = 2  # columns left over that move instead take so many times fewer rows, or wait in vain for what then stays
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -104,6 +106,27 @@ def rested(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     )
     at = along + (along > loop)
     return [first, replace(split(rest, at, sizes[along]), block=at + 1)]
+
+
+def turned(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
+    """The columns that fill planes, and those left over as rows that move past the other factor; none where nothing is left
+    over or that takes no fewer rows."""
+    r = roles(node, stationary)
+    types = factor_types(node)
+    width, across = (machine.matrix.tiles[types[n].value][1] for n in (1 - stationary, stationary))
+    columns, rows, batch = (prod(node.loops[i] for i in g) for g in (r.columns, r.rows, r.batch))
+    loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
+    if batch > 1 or columns <= width or loop < 0 or _counts(node, loop):
+        return []
+    extent = node.loops[loop]
+    each = columns // extent
+    whole = columns // width * width // each
+    if whole in (0, extent) or GAIN * (extent - whole) * each * -(-rows // across) >= rows:
+        return []
+    return [
+        replace(_cut(plain(node), loop, start, count, count), stationary=side)
+        for start, count, side in ((0, whole, stationary), (whole, extent - whole, 1 - stationary))
+    ]
 
 
 def rowed(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
