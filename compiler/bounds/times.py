@@ -11,6 +11,7 @@ from collections import defaultdict
 from math import prod
 
 from compiler.bounds.barriers import Bodies
+from compiler.bounds.names import behind
 from compiler.bounds.pace import Pace
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box
@@ -152,12 +153,8 @@ class Times:
         node = self.ways.makers[value]
         if isinstance(node, Scatter | Sort):
             return self.first[value]
-        if isinstance(node, Reshape):
-            whole = box == graph.types[value].shape
-            return self.ready(node.input, graph.types[node.input].shape) if whole else 0
-        if isinstance(node, Join):
-            whole = box == graph.types[value].shape
-            return max(self.ready(p, graph.types[p].shape) for p in node.parts) if whole else 0
+        if isinstance(node, Reshape | Join):
+            return max((self.ready(name, taken) for name, taken in behind(node, graph, box)), default=0)
         inputs = max((self._read_ready(r, box) for r in self.ways.readings[value]), default=0)
         if self.pace.is_name(node):
             return inputs
@@ -220,10 +217,13 @@ class Times:
         at = self.ways.place[node.output] + 1
         for name in self.ways.order[at : at + self.ways.far]:
             start = self._after(self.ways.makers[name], first)
+            pieces = max((first[value] for value in self.ways.pieces[name] if value in first), default=None)
+            if pieces is not None:
+                first[name] = pieces + self._step[name]
             if start is None:
                 continue
             spans[name] = start, tail.get(name, 0) + self._latency[name]
-            first[name] = start + self._step[name]
+            first[name] = max(first.get(name, 0), start + self._step[name])
         ends = [first[name] + 1 + self.machine.link_out.latency for name in self.graph.outputs if name in first]
         return max(self._bodies.least(spans), *ends, tail[node.output], 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from compiler.bounds import names
 from compiler.bounds.demand import Demands
 from compiler.bounds.pace import Counted
 from compiler.bounds.reads import Reading, covered, readings
@@ -20,7 +21,8 @@ Flow = tuple[str, list[str], bool]
 
 class Ways:
     """A graph's accesses. By output of an operation: ``readings``; ``sure`` and ``whole``, the values that it reads, and
-    whether each of its elements depends on them, and whether it reads each of theirs. By value: ``readers``, and
+    whether each of its elements depends on them, and whether it reads each of theirs; ``pieces``, those that each of its
+    elements depends on although its work may begin before. By value: ``readers``, and
     ``whole_readers``, those that read all of it. ``counted``: what has been counted of operations."""
 
     def __init__(self, graph: Graph) -> None:
@@ -33,6 +35,7 @@ class Ways:
         self.readings = {node.output: readings(node, graph) for node in graph.nodes}
         self.sure = {node.output: self._surely(node) for node in graph.nodes}
         self.whole = {node.output: self._wholly(node) for node in graph.nodes}
+        self.pieces = {node.output: self._pieces(node) for node in graph.nodes}
         self.covered = covered(graph, self.readings)
         self.readers: dict[str, list[str]] = defaultdict(list)
         self.whole_readers: dict[str, list[str]] = defaultdict(list)
@@ -69,6 +72,31 @@ class Ways:
             found = reading.known[outputs] = reading.box(outputs)
         return found
 
+    def reads(self, node: Node, box: Box) -> list[tuple[str, Box]]:
+        """What a box of an operation's output surely takes: values, and at least so many elements along each dimension."""
+        if isinstance(node, Reshape | Join):
+            return names.behind(node, self.graph, box)
+        if not isinstance(node, Compute | View):
+            return []
+        return [(r.value, self.taken(r, box)) for r in self.readings[node.output] if r.always]
+
+    def _pieces(self, node: Node) -> list[str]:
+        """Values of which something is in every element of an operation's output, behind joins, their reshapes and views."""
+        found: list[str] = []
+        if not isinstance(node, Compute | View):
+            return found
+        boxes = self.reads(node, (1,) * len(self.graph.types[node.output].shape))
+        joined = False
+        while boxes:
+            value, box = boxes.pop()
+            maker = self.makers.get(value)
+            if isinstance(maker, Join | Reshape | View):
+                boxes += self.reads(maker, box)
+                joined |= isinstance(maker, Join)
+            elif value not in self.resident:
+                found.append(value)
+        return found if joined else []
+
     def trail(self, name: str) -> Trail:
         """How an element of a value needs all of others: readers, each with the place of the one that it is read by, and
         those values with the place of their reader."""
@@ -79,19 +107,18 @@ class Ways:
         seen: set[tuple[str, Box]] = set()
         while boxes:
             reader, box, behind = boxes.pop()
-            if not isinstance(reader, Compute) and not (isinstance(reader, View) and reader.operand.fill is None):
+            if isinstance(reader, View) and reader.operand.fill is not None:
                 continue
             at = len(steps)
             steps.append((reader.output, behind))
-            for r in self.readings[reader.output]:
-                if r.value in self.resident or not r.always:
+            for value, read in self.reads(reader, box):
+                if value in self.resident:
                     continue
-                read = self.taken(r, box)
-                if read == self.graph.types[r.value].shape:
-                    found.append((r.value, at))
-                elif r.value in self.makers and (r.value, read) not in seen and len(seen) < NEAR:
-                    seen.add((r.value, read))
-                    boxes.append((self.makers[r.value], read, at))
+                if read == self.graph.types[value].shape:
+                    found.append((value, at))
+                elif value in self.makers and (value, read) not in seen and len(seen) < NEAR:
+                    seen.add((value, read))
+                    boxes.append((self.makers[value], read, at))
         return steps, found
 
     def flow(self, value: str) -> list[Flow]:

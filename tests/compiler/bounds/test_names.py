@@ -1,0 +1,60 @@
+"""What a box surely takes behind a reshape or a join is in every box of these sizes, counted one by one."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.bounds.names import behind, reshaped
+from compiler.ir.builder import Builder
+from compiler.ir.types import DType, TensorType
+
+SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1)]
+
+
+def contains(flags, sizes):
+    """Whether some product of index sets of these sizes is all true."""
+    sets = [list(combinations(range(n), k)) for n, k in zip(flags.shape, sizes, strict=True)]
+    return any(flags[np.ix_(*each)].all() for each in product(*sets))
+
+
+@settings(max_examples=150, deadline=None)
+@given(before=st.sampled_from(SHAPES), after=st.sampled_from(SHAPES), data=st.data())
+def test_a_box_of_a_reshaped_value_contains_what_is_said(before, after, data):
+    sets = [data.draw(st.sets(st.integers(0, n - 1), min_size=1)) for n in after]
+    flags = np.zeros(after, dtype=bool)
+    flags[np.ix_(*(sorted(s) for s in sets))] = True
+    found = reshaped(before, after, tuple(len(s) for s in sets))
+    assert contains(flags.reshape(before), found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "box", "found"),
+    [
+        ((2, 60, 8), (120, 8), (120, 3), (2, 60, 3)),
+        ((120, 8), (2, 60, 8), (1, 7, 3), (7, 3)),
+        ((8, 40), (320,), (41,), (1, 6)),
+        ((1, 480, 1, 40), (480, 40), (480, 1), (1, 480, 1, 1)),
+    ],
+)
+def test_boxes_that_were_counted_by_hand(before, after, box, found):
+    assert reshaped(before, after, box) == found
+
+
+def joined():
+    b = Builder("join")
+    parts = [b.input(f"x{n}", TensorType(DType.F32, (2, size))) for n, size in enumerate((3, 5))]
+    b.join(parts, 1)
+    return b.finish({"y": b.join(parts, 1)}, {}, {})
+
+
+@pytest.mark.parametrize("taken", range(9))
+def test_of_the_indices_of_a_join_each_part_has_at_least_what_the_others_have_not(taken):
+    graph = joined()
+    node = next(n for n in graph.nodes if n.output == "y")
+    found = dict(behind(node, graph, (2, taken)))
+    for part, inside in zip(node.parts, (range(3), range(3, 8)), strict=True):
+        least = min(len(set(which) & set(inside)) for which in combinations(range(8), taken))
+        assert found.get(part) == ((2, least) if least else None)
