@@ -13,6 +13,7 @@ from compiler.passes import again, dead_code, fold_views, merge_equal
 from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import Encoding
+from compiler.precision.ends import ends
 from compiler.precision.plan import (
     FLOAT,
     HALF,
@@ -52,7 +53,7 @@ def convert(graph: Graph, precision: str, calibration: Calibration) -> Converted
         plan = integer_plan(graph, choose(graph, calibration), calibration.ranges)
     made = Rewriter(graph, plan).run()
     metadata = {**made.metadata, "wire": wire(graph, plan)}
-    for step in (dead_code, fold_views, merge_equal, again, of_rows):
+    for step in (dead_code, fold_views, merge_equal, again, of_rows, ends):
         made = step(made)
     counts = Counter(plan.modes.get(n.output, FLOAT) for n in graph.nodes if is_float_contraction(n))
     return Converted(replace(made, metadata=metadata), dict(sorted(counts.items())))
