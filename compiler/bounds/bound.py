@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from compiler.bounds.problem import WEIGHTS, Found, Problem, mixtures
 from compiler.bounds.recurrence import recurrence
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
-from compiler.bounds.work import SCHEDULED, Work, forms, sparse
+from compiler.bounds.work import SCHEDULED, Work, forms, loaded_before, sparse
 from compiler.ir.graph import Compute, Graph, Node
 from compiler.isa.machine import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
@@ -40,7 +41,9 @@ def bounds(graph: Graph, machine: Machine) -> Bounds:
     """
     ways = Ways(graph)
     nodes = [n for n in graph.nodes if ways.demands.share(n.output) > 0]
-    problem = Problem(graph, machine, ways, nodes, [_demanded(n, graph, machine, ways) for n in nodes])
+    loaded = loaded_before(nodes, graph, machine)
+    work = [_demanded(n, graph, machine, ways, loaded.get(n.output, ())) for n in nodes]
+    problem = Problem(graph, machine, ways, nodes, work)
     interval, latency = least_interval(problem, _interval), least_latency(problem, _latency)
     if interval[0] > latency[0]:
         latency = interval
@@ -60,17 +63,17 @@ def _interval(problem: Problem) -> Found:
     return max(steady, key=lambda found: found[0])
 
 
-def _demanded(node: Node, graph: Graph, machine: Machine, ways: Ways) -> list[Work]:
+def _demanded(node: Node, graph: Graph, machine: Machine, ways: Ways, loaded: Collection[int] = ()) -> list[Work]:
     """Forms of what is demanded of a node: all of it, or as many indices along each dimension, or else of one sum of the
     lot, as if the rest filled its passes."""
     box, share = ways.demands.box(node.output), ways.demands.share(node.output)
     if share == 1 or not isinstance(node, Compute):
-        found = forms(node, graph, machine)
+        found = forms(node, graph, machine, None, loaded)
         ways.counted.forms[node.output, graph.types[node.output].shape] = found
         return found if share == 1 else [{unit: cycles * share for unit, cycles in form.items()} for form in found]
     if box is not None:
-        return forms(node, graph, machine, box)
-    return [{unit: cycles * share for unit, cycles in form.items()} for form in sparse(node, graph, machine)]
+        return forms(node, graph, machine, box, loaded)
+    return [{unit: cycles * share for unit, cycles in form.items()} for form in sparse(node, graph, machine, loaded)]
 
 
 def _in(graph: Graph, machine: Machine) -> list[int]:

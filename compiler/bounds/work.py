@@ -7,14 +7,14 @@ rate of the lanes, since an instruction's points fill them whatever their shape,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, prod
 
 from compiler.bounds.planes import beats, ends, grid, one_sided
 from compiler.bounds.shape import Box, Extents, extents, inside_share, read_box, read_operands, unmixed
 from compiler.ir.expr import FREE, Expr
-from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Scatter, Sort
+from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, Sort, View
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, sort_run, sort_stages
 
@@ -22,27 +22,29 @@ Work = dict[str, Fraction]  # unit class -> unit-cycles
 SCHEDULED = ("external", "weights", "matrix", "vector", "move")
 
 
-def forms(node: Node, graph: Graph, machine: Machine, box: Box | None = None) -> list[Work]:
+def forms(
+    node: Node, graph: Graph, machine: Machine, box: Box | None = None, loaded: Collection[int] = ()
+) -> list[Work]:
     """All legal forms of an operation for ``box`` points of its output; one empty form when it needs no unit.
 
-    With one form only, its cycles are whole.
+    With one form only, its cycles are whole. ``loaded``: factors that may be in the planes for another operation.
     """
-    found = _forms(node, graph, machine, box)
+    found = _forms(node, graph, machine, box, loaded)
     return found if len(found) > 1 else [{unit: Fraction(ceil(cycles)) for unit, cycles in found[0].items()}]
 
 
-def sparse(node: Compute, graph: Graph, machine: Machine) -> list[Work]:
+def sparse(node: Compute, graph: Graph, machine: Machine, loaded: Collection[int] = ()) -> list[Work]:
     """Forms of all points of an operation, from counts that hold in proportion for any part of them."""
     box = node.loops[: node.parallel]
     if node.reducer is None and node.expr.is_identity and node.post is None:
         return [{}]
     found = [_vector(node, graph, machine, box)] if machine.vector.instances else []
     if on_planes(node, graph, machine):
-        found += _planes(node, graph, machine, box, part=True)
+        found += _planes(node, graph, machine, box, loaded, part=True)
     return found
 
 
-def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None) -> list[Work]:
+def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None, loaded: Collection[int]) -> list[Work]:
     if isinstance(node, Gather):
         points = prod(box if box is not None else node.loops)
         size = graph.types[node.output].dtype.size
@@ -55,7 +57,7 @@ def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None) -> list[
         return [{}]  # a copy, which may be a name for the same memory
     found = [_vector(node, graph, machine, box)] if machine.vector.instances else []
     if on_planes(node, graph, machine):
-        found += _planes(node, graph, machine, box)
+        found += _planes(node, graph, machine, box, loaded)
     return found
 
 
@@ -73,6 +75,33 @@ def on_planes(node: Compute, graph: Graph, machine: Machine) -> bool:
     if not node.is_contraction:
         return False
     return all(graph.types[o.value].dtype.value in machine.matrix.tiles for o in node.operands[:2])
+
+
+def loaded_before(nodes: Sequence[Node], graph: Graph, machine: Machine) -> dict[str, list[int]]:
+    """By output of an operation: factors that an earlier one may have left in the planes, under whatever name."""
+    makers = {node.output: node for node in graph.nodes}
+    seen: set[str] = set()
+    found: dict[str, list[int]] = {}
+    for node in nodes:
+        if isinstance(node, Compute) and on_planes(node, graph, machine):
+            factors = [_original(o.value, makers) for o in node.operands[:2]]
+            found[node.output] = [side for side, value in enumerate(factors) if value in seen]
+            seen.update(factors)
+    return found
+
+
+def _original(value: str, makers: Mapping[str, Node]) -> str:
+    """What a value may be another name for."""
+    while (node := makers.get(value)) is not None:
+        if isinstance(node, Reshape):
+            value = node.input
+        elif isinstance(node, View):
+            value = node.operand.value
+        elif isinstance(node, Compute) and node.reducer is None and node.post is None and node.expr.is_identity:
+            value = node.operands[0].value
+        else:
+            break
+    return value
 
 
 def passes(expr: Expr | None, machine: Machine) -> int:
@@ -127,7 +156,9 @@ def _fetches(
     return cycles
 
 
-def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None, part: bool = False) -> Iterator[Work]:
+def _planes(
+    node: Compute, graph: Graph, machine: Machine, box: Box | None, loaded: Collection[int], part: bool = False
+) -> Iterator[Work]:
     """Each side alone, and the mixture of both from which on the count over both decides; each with any part of the
     epilogue behind the planes. ``part``: only what holds in proportion for a part of the outputs."""
     g = grid(node, graph, box)
@@ -136,6 +167,8 @@ def _planes(node: Compute, graph: Graph, machine: Machine, box: Box | None, part
     sides = [extents(node, graph, side, box) for side in (0, 1)]
     alone = [one_sided(g, e.columns, *tile) for e in sides]
     loads = [_loads(node, graph, machine, e, side, box is None) for side, e in enumerate(sides)]
+    for side in loaded:
+        loads[side]["weights"] = Fraction(0)
     ways = [(max(cycles, both), load) for cycles, load in zip(alone, loads, strict=True)]
     if min(alone) < both < max(alone):
         share = (both - alone[1]) / (alone[0] - alone[1])

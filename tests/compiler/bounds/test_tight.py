@@ -144,3 +144,27 @@ def test_a_gather_at_known_places_demands_just_those():
     index = Operand(places, Access((0,), ((1, 0),)))
     graph = b.finish({"z": b.gather(y, (3, 2), Access((0, 0), ((0, 0), (0, 1))), [index, None])}, {}, {})
     assert Demands(graph).share(graph.nodes[0].output) == Fraction(2, 6)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_weights_that_two_products_share_are_loaded_once(alike):
+    """Rows of two inputs by the same matrix: a tile of it may stay in a plane for both."""
+    machine = targets.load("lpu")
+
+    def cycles(*seeds):
+        b = Builder("shared")
+        made, known = {}, {}
+        for n, seed in enumerate(seeds):
+            x = b.input(f"x{n}", TensorType(F32, (1, 320)))
+            if seed not in known:
+                known[seed] = b.constant(np.random.default_rng(seed).standard_normal((320, 8000)).astype(np.float32))
+            sides = [Operand(x, Access((0, 0), ((1, 0, 0), (0, 0, 1))))]
+            sides.append(Operand(known[seed], Access((0, 0), ((0, 0, 1), (0, 1, 0)))))
+            y = b.compute((1, 8000, 320), sides, arg(0, F32) * arg(1, F32), parallel=2, reducer="sum")
+            made[f"y{n}"] = b.compute(
+                (1, 8000), [Operand(y, Access.identity(2))], arg(0, F32), parallel=1, reducer="max"
+            )
+        return bounds(b.finish(made, {}, {}), machine).interval
+
+    one, both = cycles(0), cycles(0, 0 if alike else 1)
+    assert both < 3 * one // 2 if alike else both > 3 * one // 2
