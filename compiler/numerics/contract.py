@@ -10,6 +10,7 @@ from compiler.numerics.exact import Array
 
 _BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
+_SHORT = 64  # columns that make short inner loops
 _NARROW = 1 << 12  # elements of one accumulator of many, up to which all are worked on at once
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
@@ -56,15 +57,20 @@ def _matrices(out: Array, a: Array, b: Array) -> None:
     rows, columns, inner = out.shape[-2], out.shape[-1], a.shape[-1]
     flat = out.reshape(-1, rows, columns)  # a view: ``contract`` made it
     a, b = a.reshape(-1, rows, inner), b.reshape(-1, inner, columns)
+    across = columns < rows and columns < _SHORT
+    if across:
+        flat, a, b = (array.transpose(0, 2, 1) for array in (flat, b, a))  # long inner loops; products commute
     step = max(1, _BLOCK // (rows * columns))
     for at in range(0, len(flat), step):
-        total = flat[at : at + step]
+        total = np.ascontiguousarray(flat[at : at + step])
         left = np.ascontiguousarray(a[at : at + step].transpose(2, 0, 1))
-        right = b[at : at + step]
+        right = np.ascontiguousarray(b[at : at + step]) if across else b[at : at + step]
         product = np.empty_like(total)
         for k in range(inner):
             np.multiply(left[k][:, :, None], right[:, k, None, :], out=product)
             np.add(total, product, out=total)
+        if across:
+            flat[at : at + step] = total
 
 
 def _matrix(out: Array, a: Array, b: Array) -> None:
