@@ -23,7 +23,8 @@ from compiler.precision.rewrite import pruned
 
 MANY = 8  # elements, from which on two activations instead of one each are worth two reductions
 LARGE = 40  # steps of an expression that is looked into
-Powers = dict[int, float]
+SHARES = ("tanh", "erf", "sigmoid")
+Powers = dict[tuple[int, int], float]  # coefficients by the degrees of two variables
 
 
 def ends(graph: Graph) -> Graph:
@@ -91,12 +92,10 @@ def _inner(term: Term) -> Term | None:
     """What an activation is a function of; None where the term is no activation that is largest at an end."""
     while term.name in ("nearest", "cast") and term.args[0].dtype.is_float:  # roundings keep the order
         term = term.args[0]
-    for share in _subterms(term):
-        argument = _argument(share)
-        for inner in _subterms(argument) if argument is not None else ():
-            powers = _powers(argument, inner) if argument is not None and inner.name != "const" else None
-            plain = share.name != "add" or share.args[0].name == "tanh" or share.args[1].name == "tanh"
-            if powers and _rises(powers, straight=not plain) and _is_product(term, inner, share):
+    for share in dict.fromkeys(t for t in _subterms(term) if t.name in SHARES):
+        for inner in dict.fromkeys(_subterms(share.args[0])):
+            powers = None if inner.name == "const" else _powers(share.args[0], inner)
+            if powers and _rises(powers, straight=share.name == "erf") and _is_gate(_powers(term, inner, share), share):
                 return inner
     return None
 
@@ -107,63 +106,50 @@ def _subterms(term: Term) -> Iterator[Term]:
         yield from _subterms(below)
 
 
-def _argument(term: Term) -> Term | None:
-    """The argument of ``1 + tanh``, ``1 + erf`` or the logistic function."""
-    if term.name == "sigmoid":
-        return term.args[0]
-    if term.name == "add":
-        for one, other in (term.args, term.args[::-1]):
-            if one.name == "const" and one.imm == 1 and other.name in ("tanh", "erf"):
-                return other.args[0]
-    return None
-
-
 def _rises(powers: Powers, *, straight: bool) -> bool:
     """Odd powers, none with a negative coefficient; ``straight``: the first alone."""
-    used = {degree: c for degree, c in powers.items() if c}
-    return (
-        bool(used)
-        and all(degree % 2 == 1 and c > 0 for degree, c in used.items())
-        and not (straight and set(used) != {1})
-    )
+    degrees = {degree for (degree, _), c in powers.items() if c}
+    odd = bool(degrees) and all(degree % 2 == 1 for degree in degrees) and all(c >= 0 for c in powers.values())
+    return odd and not (straight and degrees != {1})
 
 
-def _is_product(term: Term, inner: Term, share: Term) -> bool:
-    """Whether the term is a positive number times ``inner`` times ``share``."""
-    found = _factors(term, inner, share)
-    return found is not None and found[0] > 0 and found[1:] == (1, 1)
+def _is_gate(powers: Powers | None, share: Term) -> bool:
+    """Whether it is a positive number times the number times ``1 + share``, or times the logistic function itself."""
+    found = {degrees: c for degrees, c in (powers or {}).items() if c}
+    whole = found.pop((1, 1), 0.0)
+    return whole > 0 and found == ({} if share.name == "sigmoid" else {(1, 0): whole})
 
 
-def _factors(term: Term, inner: Term, share: Term) -> tuple[float, int, int] | None:
-    if term in (inner, share):
-        return 1.0, int(term == inner), int(term == share)
-    if term.name == "const" and term.dtype.is_float and term.imm is not None:
-        return float(term.imm), 0, 0
-    if term.name != "mul":
-        return None
-    left, right = (_factors(a, inner, share) for a in term.args)
-    return None if left is None or right is None else (left[0] * right[0], left[1] + right[1], left[2] + right[2])
-
-
-def _powers(term: Term, inner: Term) -> Powers | None:
-    """The term as a polynomial of ``inner``: coefficients by degree; None where it is none."""
+def _powers(term: Term, inner: Term, share: Term | None = None) -> Powers | None:
+    """The term as a polynomial of ``inner`` and ``share``: coefficients by both degrees; None where it is none."""
     if term == inner:
-        return {1: 1.0}
+        return {(1, 0): 1.0}
+    if share is not None and term == share:
+        return {(0, 1): 1.0}
     if term.name == "const" and term.dtype.is_float and term.imm is not None:
-        return {0: float(term.imm)}
-    if term.name not in ("add", "mul", "div"):
+        return {(0, 0): float(term.imm)}
+    if term.name not in ("add", "mul", "muladd", "div"):
         return None
-    left, right = (_powers(a, inner) for a in term.args)
-    if left is None or right is None:
+    args = [_powers(a, inner, share) for a in term.args]
+    known = [a for a in args if a is not None]
+    if len(known) < len(args):
         return None
     if term.name == "add":
-        return {degree: left.get(degree, 0.0) + right.get(degree, 0.0) for degree in sorted({*left, *right})}
+        return _sum(*known)
     if term.name == "div":
-        if set(right) != {0} or not right[0]:
-            return None
-        right = {0: 1 / right[0]}
+        divisor = known[1].get((0, 0), 0.0)
+        return _product(known[0], {(0, 0): 1 / divisor}) if set(known[1]) == {(0, 0)} and divisor else None
+    product = _product(known[0], known[1])
+    return _sum(product, known[2]) if term.name == "muladd" else product
+
+
+def _sum(left: Powers, right: Powers) -> Powers:
+    return {degrees: left.get(degrees, 0.0) + right.get(degrees, 0.0) for degrees in dict.fromkeys((*left, *right))}
+
+
+def _product(left: Powers, right: Powers) -> Powers:
     found: Powers = {}
-    for degree, c in left.items():
-        for other, factor in right.items():
-            found[degree + other] = found.get(degree + other, 0.0) + c * factor
+    for (i, j), c in left.items():
+        for (k, n), factor in right.items():
+            found[i + k, j + n] = found.get((i + k, j + n), 0.0) + c * factor
     return found

@@ -156,7 +156,7 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     most = max(1, target.vector.tile // max(1, depth))
     follows = points * depth // target.vector.lanes < streams.coming(tiler.graph, target)
     first = follows and any(o.value in tiler.graph.inputs for o in node.operands)  # what comes in is waited for
-    least = -(-target.vector.lanes * (1 if first else SHORTEST) // max(1, depth))
+    least = target.vector.lanes if first else -(-target.vector.lanes * SHORTEST // max(1, depth))
     wanted = max(least, -(-points // (FOLLOWING if follows else PIECES)))
     size = tiler.graph.types[node.output].dtype.size
     if not _reduces_along_lines(node, tiler):

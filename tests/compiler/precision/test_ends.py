@@ -23,6 +23,11 @@ def gelu_erf(x):
     return x * ((x / 1.4142135).op("erf") + 1.0) * 0.5
 
 
+def gelu_short(x):
+    gate = (x * ((x * x).op("mul", 0.0356774) + 0.79788456)).op("tanh")
+    return Term("muladd", (x, gate, x), DType.F32) * 0.5
+
+
 def silu(x):
     return x * x.op("sigmoid")
 
@@ -41,6 +46,10 @@ def shifted(x):
 
 def negative(x):
     return x * -0.5 * ((x * 0.8).op("tanh") + 1.0)
+
+
+def uneven(x):
+    return x * (x.op("tanh") + 2.0)
 
 
 def wave(x):
@@ -62,7 +71,7 @@ def pooled(activation, rows=12, read_again=False):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([gelu, gelu_erf, silu, quick_gelu]),
+    st.sampled_from([gelu, gelu_erf, gelu_short, silu, quick_gelu]),
     st.floats(0.01, 30.0),
     st.floats(-4.0, 4.0),
     st.integers(0, 1000),
@@ -78,7 +87,7 @@ def test_the_largest_is_at_an_end(activation, width, middle, seed):
     np.testing.assert_allclose(got, want, rtol=3e-7, atol=1e-6)  # 1 + tanh leaves few digits far left
 
 
-@pytest.mark.parametrize("activation", [mish, shifted, negative, wave, lambda x: x * x.op("tanh"), lambda x: x])
+@pytest.mark.parametrize("activation", [mish, shifted, negative, uneven, wave, lambda x: x * x.op("tanh"), lambda x: x])
 def test_other_functions_stay(activation):
     graph = pooled(activation)
     assert ends(graph) is graph
