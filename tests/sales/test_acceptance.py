@@ -11,8 +11,8 @@ from apps.accounts.problems import Problem
 from apps.ledger.models import Hold
 from apps.ledger.services import cap_set
 from apps.pricing.rating import digest_of
-from apps.sales.models import Contract, ContractLine, Quote
-from apps.sales.services import QuoteLine, quote_accept, quote_create
+from apps.sales.models import Contract, ContractLine, ContractState, Quote, QuoteState
+from apps.sales.services import QuoteLine, contract_close, quote_accept, quote_create
 from apps.timetable.models import Refusal, Reservation, Window
 from apps.timetable.services import CapacityTaken
 from tests.cast import Cast
@@ -155,3 +155,9 @@ def test_the_database_refuses_to_change_what_was_agreed(cast: Cast, market: Mark
         ContractLine.objects.update(executions=2000)
     with pytest.raises(IntegrityError, match="contractline_within_volume"), transaction.atomic():
         ContractLine.objects.update(taken=1001)
+    with pytest.raises(IntegrityError, match="is accepted and stays as it is"), transaction.atomic():
+        Quote.objects.update(state=QuoteState.OPEN)
+    assert contract_close(contract_id=contract.id, now=contract.ends_at).state == ContractState.ENDED
+    for change in ({"state": ContractState.ACTIVE}, {"state": ContractState.USED}, {"closed_at": NOW}):
+        with pytest.raises(IntegrityError, match="is ended and stays as it is"), transaction.atomic():
+            Contract.objects.update(**change)
