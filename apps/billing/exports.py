@@ -14,6 +14,9 @@ from apps.figures import count_format, money_exact_format, money_format
 from apps.sales.exports import instant, step_of, step_table, steps_csv
 from apps.sales.paper import Paper
 
+# What an invoice comes to, as its document says it; `correction` is what rounding leaves open or takes.
+TOTALS = ("net", "carried_in", "total", "correction", "carried_out", "payable", "tax", "due")
+
 
 def invoice_json(invoice: Invoice) -> str:
     """The document with its digest: what `takt verify` takes."""
@@ -21,13 +24,17 @@ def invoice_json(invoice: Invoice) -> str:
 
 
 def invoice_csv(invoice: Invoice) -> str:
-    """Lines x steps, then the named lines beside usage, one row for each."""
+    """Lines x steps, then the named lines beside usage and the totals, one row for each; totals are of no line."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     code = invoice.document["currency"]["code"]
     for one in invoice.document.get("adjustments", []):
         writer.writerow(
             [one["number"], one["title"], *[""] * 5, one["kind"], "add", "", "", one["amount"], code, one["sentence"]]
+        )
+    for name in TOTALS:
+        writer.writerow(
+            ["", f"Invoice {invoice.number}", *[""] * 5, name, "", "", "", invoice.document[name], code, ""]
         )
     return steps_csv(invoice.document["lines"]) + buffer.getvalue()
 

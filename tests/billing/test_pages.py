@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
+from apps.billing.exports import TOTALS
 from apps.billing.models import BillingProfile, Invoice
 from apps.billing.reconciling import reconcile_all
 from apps.ledger.models import Cap
@@ -70,7 +71,10 @@ def test_the_files_of_an_invoice_say_what_its_document_says(cast: Cast, as_user:
     stored = json.loads(client.get(f"/invoices/{invoice.pk}/invoice.json").content)
     assert stored.pop("digest") == invoice.digest == digest_of(stored)
     rows = list(csv.DictReader(io.StringIO(client.get(f"/invoices/{invoice.pk}/invoice.csv").content.decode())))
-    assert rows[-1]["result"] == invoice.document["net"]
+    steps, totals = ([row for row in rows if bool(row["line"]) == of_line] for of_line in (True, False))
+    assert steps[-1]["result"] == invoice.document["net"]
+    assert [row["step"] for row in totals] == [*TOTALS]
+    assert all(row["result"] == invoice.document[row["step"]] and invoice.number in row["model"] for row in totals)
     first, second = (client.get(f"/invoices/{invoice.pk}/invoice.pdf").content for _ in range(2))
     assert first == second
     assert first.startswith(b"%PDF")

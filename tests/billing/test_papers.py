@@ -101,7 +101,8 @@ def test_a_credit_is_granted_seen_and_used(cast: Cast, as_user: AsUser, as_token
     assert "-€ 2.00" in page
     assert "€ 3.63" in page
     rows = list(csv.DictReader(io.StringIO(client.get(f"/invoices/{invoice.pk}/invoice.csv").content.decode())))
-    assert [rows[-1][name] for name in ("line", "step", "result")] == ["2", "credit", "-2"]
+    (named,) = [row for row in rows if row["line"] == "2"]
+    assert [named[name] for name in ("step", "result")] == ["credit", "-2"]
     (credit,) = as_token(cast.owner, cast.organisation, Scope.READ).get("/api/v1/credits").json()
     assert (credit["amount"], credit["left"]) == ("2", "0")
 
