@@ -12,15 +12,15 @@ class Block:
     """A step of a chain: a weight tile and the products that follow each other on it.
 
     ``beats``: of all products; ``load``, ``latency``: of the LOADW. ``lead``: cycles from its issue until the weights can
-    be used. Blocks of one ``kind`` differ in their weights alone.
+    be used. Blocks of one ``kind`` differ in their weights alone; it is made of the cycles where none is given.
     """
 
     __slots__ = ("beats", "kind", "latency", "lead", "load", "weights")
 
-    def __init__(self, weights: Hashable, beats: int, load: int, latency: int) -> None:
+    def __init__(self, weights: Hashable, beats: int, load: int, latency: int, kind: Hashable = None) -> None:
         self.weights, self.beats, self.load, self.latency = weights, beats, load, latency
         self.lead = load + latency
-        self.kind = (beats, load, latency)
+        self.kind = (beats, load, latency) if kind is None else kind
 
 
 class Place(NamedTuple):
@@ -50,7 +50,7 @@ class Plane:
         self.banks = [Track(period) for _ in range(banks)]
         self.held: dict[Hashable, Held] = {}
         # by kind of block: loaded no earlier than at the first cycle, none begins from the second up to the third
-        self.none: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+        self.none: dict[Hashable, tuple[int, int, int]] = {}
         self.taken: list[tuple[Track, int, int]] = []
         self.before: list[tuple[Hashable, Held | None]] = []
 
@@ -82,7 +82,9 @@ class Plane:
 
     def least(self, block: Block, ready: int, loadable: int) -> int:
         """A cycle before which ``fit`` finds no place; ``NEVER`` where it finds none. It looks at the array alone."""
-        at = max(ready, loadable + block.lead)
+        at = loadable + block.lead
+        if ready > at:
+            at = ready
         held = self.held.get(block.weights)
         if held is not None:
             at = min(at, max(ready, held.ready))
@@ -90,7 +92,9 @@ class Plane:
             known = self.none.get(block.kind)
             if known is not None and known[0] <= loadable and known[1] <= at < known[2]:
                 at = known[2]
-        found = self.array.find(at, block.beats) if at < NEVER else None
+        if at >= NEVER:
+            return NEVER
+        found = self.array.find(at, block.beats)
         return NEVER if found is None else found
 
     def fit(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.schedule.tile import Tile
 
 PLANES = ("weights", "matrix")
+TOGETHER = 1 << 10  # tiles whose lines are gone through at once
 Array = np.ndarray[Any, Any]
 
 
@@ -97,7 +98,7 @@ def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], spac
         [t.unit[0] for t in tiles], beats, latency, end,
         data, users, dict(held), _tails(tiles, users, end), _mates(tiles), begins, ends,
         [b.name for b in buffers], [b.kind == "arena" for b in buffers], chains,
-        [[_block(step, tiles) for step in chain] for chain in chains],
+        _blocks(tiles, chains),
         [_rows(chain, tiles) for chain in chains], jobs, waiting, followers,
     )  # fmt: skip
 
@@ -113,9 +114,18 @@ def _tails(tiles: list[Tile], users: list[list[tuple[int, int]]], end: list[int]
     return tail
 
 
-def _block(step: Step, tiles: list[Tile]) -> Block:
-    load = tiles[step.load]
-    return Block(step.weights, sum(tiles[use].beats for use in step.uses), load.beats, load.latency)
+def _blocks(tiles: list[Tile], chains: list[list[Step]]) -> list[list[Block]]:
+    """Every step of every chain; weights and kinds are told apart by numbers, which are compared faster than what they mean."""
+    weights: dict[tuple[int, ...], int] = {}
+    kinds: dict[tuple[int, int, int], int] = {}
+
+    def block(step: Step) -> Block:
+        load, beats = tiles[step.load], sum(tiles[use].beats for use in step.uses)
+        number = weights.setdefault(step.weights, len(weights))
+        kind = kinds.setdefault((beats, load.beats, load.latency), len(kinds))
+        return Block(number, beats, load.beats, load.latency, kind)
+
+    return [[block(step) for step in chain] for chain in chains]
 
 
 def _rows(chain: list[Step], tiles: list[Tile]) -> int:
@@ -202,13 +212,13 @@ def _touched(lines: list[Array], borders: Array) -> list[list[int]]:
     """Positions of the buffers that each of several stretches of ascending lines touches."""
     some = [n for n, stretch in enumerate(lines) if len(stretch)]
     found: list[list[int]] = [[] for _ in lines]
-    first, last = (
-        (np.searchsorted(borders, np.array([lines[n][at] for n in some], np.int64), "right") - 1).tolist()
-        for at in (0, -1)
-    )
-    for n, low, high in zip(some, first, last, strict=True):
-        if low == high:
-            found[n] = [low]
-        else:
-            found[n] = [int(b) for b in np.unique(np.searchsorted(borders, lines[n], "right") - 1)]
+    for at in range(0, len(some), TOGETHER):
+        here = some[at : at + TOGETHER]
+        owner = np.searchsorted(borders, np.concatenate([lines[n] for n in here]), "right") - 1
+        ends = np.cumsum([len(lines[n]) for n in here])
+        starts = np.append(0, ends[:-1])
+        for n, low, high, start, end in zip(
+            here, owner[starts].tolist(), owner[ends - 1].tolist(), starts.tolist(), ends.tolist(), strict=True
+        ):
+            found[n] = [low] if low == high else np.unique(owner[start:end]).tolist()
     return found
