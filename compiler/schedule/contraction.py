@@ -16,7 +16,7 @@ ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, s
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
 HALVES = 2  # of the rows of a result too small to give every plane whole columns
 FEW = 4  # rows of a product below which it is hardly worth a load
-_FIRST, _LAST = int(Flag.FIRST), int(Flag.LAST)  # plain numbers: tiles are many
+_FIRST, _LAST, _LOADW, _MATMUL = int(Flag.FIRST), int(Flag.LAST), int(Op.LOADW), int(Op.MATMUL)  # plain: tiles are many
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
 
 
@@ -87,8 +87,10 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
     """Cuts of one size of tile: weights changed after every MATMUL, or after some, or never."""
     target = tiler.target
     depth = f.tile[0]
-    product = _matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(columns, f.n)), _FIRST)
-    middle, last = (_beats(i, tiler) for i in (product, _finished(f, product)))
+    middle, last = (
+        _beats(_matmul(f, 0, (0, rows), (0, min(depth, f.k)), (0, min(columns, f.n)), flags), tiler)
+        for flags in (_FIRST, _FIRST | _LAST)
+    )
     load = load_beats(f, min(depth, f.k), columns, tiler)
     k_tiles, n_tiles = -(-f.k // depth), -(-f.n // columns)
     cuts = []
@@ -167,8 +169,11 @@ def _left_over(f: Form, cut: Cut, tiler: Tiler) -> tuple[int, int]:
     most = min(cut.columns, f.n)
     chains = []
     for count in (f.m, rows):
-        product = _matmul(f, 0, (0, count), (0, min(f.tile[0], f.k)), (0, most), _FIRST)
-        work = _beats(product, tiler) * (-(-f.k // f.tile[0]) - 1) + _beats(_finished(f, product), tiler)
+        middle, last = (
+            _beats(_matmul(f, 0, (0, count), (0, min(f.tile[0], f.k)), (0, most), flags), tiler)
+            for flags in (_FIRST, _FIRST | _LAST)
+        )
+        work = middle * (-(-f.k // f.tile[0]) - 1) + last
         chains.append(max(work, load_beats(f, f.k, most, tiler)))
     return (whole - rest, rows) if chains[1] < chains[0] else none
 
@@ -197,7 +202,7 @@ class _Made:
         stream, batch, k, depth, column, count = where
         on = cells(tiler.space.pool.streams[stream - 1], (k, depth), (column, count)) if f.band else 0
         load = Instruction(
-            Op.LOADW, source=tiler.source, a=stream, g0=batch,
+            _LOADW, source=tiler.source, a=stream, g0=batch,
             start1=k, count1=depth, start2=column, count2=count, blocks=f.blocks, start3=f.run, offset=on,
         )  # fmt: skip
         product = _matmul(f, batch, (0, 1), (k, depth), columns, flags)._replace(source=tiler.source, offset=on)
@@ -232,14 +237,9 @@ def _chain(
 
 
 def _matmul(f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int) -> Instruction:
-    i = Instruction(
-        Op.MATMUL, flags=flags, a=f.a, g0=batch, start1=rows[0], count1=rows[1], start2=k[0], count2=k[1],
-        start3=columns[0], count3=columns[1] * max(1, f.blocks), blocks=f.blocks,
+    """A product; the one that ends a sum has its epilogue, and the place where the result goes."""
+    b, c, d, out, post = (*[*f.extra, 0, 0, 0][:3], f.out, f.post) if flags & _LAST else (0, 0, 0, 0, 0)
+    return Instruction(
+        _MATMUL, 0, 0, flags, 0, 0, 0, f.a, b, c, d, out, 0, post, 0, 0, 0, f.blocks, batch, *rows, *k,
+        columns[0], columns[1] * max(1, f.blocks),
     )  # fmt: skip
-    return _finished(f, i) if flags & _LAST else i
-
-
-def _finished(f: Form, i: Instruction) -> Instruction:
-    """The product that ends a sum: its epilogue, and where the result goes."""
-    b, c, d = [*f.extra, 0, 0, 0][:3]
-    return i._replace(flags=i.flags | _LAST, b=b, c=c, d=d, out=f.out, post=f.post)
