@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from apps.cli.agreement import Difference, Unreadable
@@ -44,7 +44,7 @@ def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
         if isinstance(error, Difference | Unreadable):
             raise
         raise Unreadable(f"The chain lacks something that a {document['format']} has: {error!r}.") from error
-    except InvalidOperation as error:
+    except ArithmeticError as error:  # no number, or one that no amount of money is
         raise Unreadable("The chain holds an amount that is not a number.") from error
     if document["format"] == OLD:
         return checked, [_OLDER]

@@ -109,6 +109,8 @@ def _verify(options: argparse.Namespace) -> int:
             done = verify(document, models=models, books=books, ranges=ranges)
             checked, partial = [*checked, *done.checked], [*partial, *done.partial]
             names.append(str(document.get("number") or document.get("id", "")))
+    except RecursionError as error:
+        raise Refused(f"A document is nested deeper than any of ours; {DOWNLOAD}.") from error
     except Difference as error:
         result = {"verified": False, "place": error.place, "stated": str(error.stated), "computed": str(error.computed)}
         _print(options.json, result, f"DIFFERENT. {error}.\n")

@@ -67,6 +67,8 @@ def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
     stated = document.get("digest")
     try:
         computed = digest_of({key: value for key, value in document.items() if key != "digest"})
+    except UnicodeError as error:
+        raise Unreadable("The document cannot be read: it holds half a character.") from error
     except TypeError as error:
         raise Unreadable(f"The document cannot be read: {error}.") from error
     if stated is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from compiler.errors import ModelError
 from compiler.precision.plan import Range
 
 FORMAT = 1
+LARGEST = 3.4028234663852886e38  # of float32
 LOCAL = 30.0  # dB that a contraction of codes must keep of its own result
 
 
@@ -43,9 +45,13 @@ class Calibration:
             version = found["format"]
             ranges = {str(n): (float(low), float(high)) for n, (low, high) in found["ranges"].items()}
             loss = {str(n): {str(m): float(v) for m, v in modes.items()} for n, modes in found["loss"].items()}
-            errors = {str(p): dict(outputs) for p, outputs in found["errors"].items()}
+            errors = {
+                str(p): {str(n): dict(one) for n, one in outputs.items()} for p, outputs in found["errors"].items()
+            }
             made = Calibration(ranges, loss, bool(found["seeded"]), int(found["feeds"]), float(found["limit"]), errors)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if any(end != end or LARGEST < abs(end) < math.inf for both in ranges.values() for end in both):
+                raise ValueError("a range ends where float32 has no number")
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ModelError("the ranges are not readable; write them with Calibration.to_json") from error
         if version != FORMAT:
             raise ModelError(f"the ranges have format {version!r}, this version reads {FORMAT}; calibrate again")
