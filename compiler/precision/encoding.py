@@ -145,7 +145,7 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
     if term.name == "const" and term.imm is not None:
         return const(float(np.float32(term.imm) * np.float32(factor)), term.dtype)
     if term.name == "arg":
-        return leaf(term, factor, 0.0) or (term * factor if term.dtype == DType.F32 and term.imm != -1 else None)
+        return leaf(term, factor, 0.0) or (term * factor if term.dtype == DType.F32 else None)
     if term.name == "cast" and (term.dtype, term.args[0].dtype) == (DType.F32, DType.F16):
         return Term("mul", (term.args[0], const(factor, DType.F32)), DType.F32)  # which widens it too
     if term.name in ("add", "sub", "max", "min", "neg"):
@@ -162,13 +162,27 @@ def _scaled(term: Term, factor: float, leaf: Scaled) -> Term | None:
 
 
 def _scaled_product(term: Term, factor: float, leaf: Scaled) -> Term | None:
-    """One of the two factors takes it, a literal or a constant operand first."""
-    first = sorted((0, 1), key=lambda i: ("const", "arg", term.args[i].name).index(term.args[i].name))
+    """One of the two factors takes it: a literal or a constant operand first, then that of which fewer operands do."""
+    kinds = [("const", "arg", a.name).index(a.name) for a in term.args]
+    first = sorted((0, 1), key=lambda i: (kinds[i], _leaves(term.args[i])))
     for i in first:
         taken = _scaled(term.args[i], factor, leaf)
         if taken is not None:
             return _rebuilt(term, [taken, term.args[1]] if i == 0 else [term.args[0], taken])
     return None
+
+
+def _leaves(term: Term) -> int:
+    """Operands that take a factor where a term does."""
+    if term.name == "const":
+        return 0
+    if term.name in ("arg", "cast"):
+        return 1
+    if term.name == "mul":
+        return min(_leaves(a) for a in term.args)
+    if term.name == "div":
+        return _leaves(term.args[0])
+    return sum(_leaves(a) for a in (term.args[1:] if term.name in ("select", "scale") else term.args))
 
 
 def _rebuilt(term: Term, args: list[Term | None]) -> Term | None:

@@ -190,7 +190,7 @@ def _integer_storage(component: Component, ranges: Mapping[str, Range], graph: G
     """An input of the graph that expressions read too stays as the host gives it: a recurrent state would gather errors."""
     if component.fixed or not component.readers:
         return None
-    if component.readers != {STATIC} and not set(graph.inputs).isdisjoint(component.members):
+    if component.readers not in ({STATIC}, {HALF}) and not set(graph.inputs).isdisjoint(component.members):
         return None
     if STATIC in component.readers:
         return group_encoding(component, ranges)
