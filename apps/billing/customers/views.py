@@ -26,7 +26,7 @@ from apps.billing.portal.views import burn_charts
 from apps.billing.selectors import invoices_called, invoices_of
 from apps.billing.services.crediting import credit_lines
 from apps.billing.services.disputing import balance_returned
-from apps.pricing.amounts import currencies_offered
+from apps.pricing.amounts import currencies_offered, currency_of
 
 PER_PAGE = 25
 
@@ -51,13 +51,15 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
         organisation=organisation
     )
-    sent, offered = request.POST.get("form", ""), currencies_offered(now=now)
+    sent, offered, kept = request.POST.get("form", ""), currencies_offered(now=now), balances_prepaid(organisation)
+    returned = [currency_of(code) for code, _ in kept]  # what can go back stands first
+    returned += [one for one in offered if one.code not in dict(kept)]
     data = {name: request.POST if sent == name else None for name in ACTS}
     shown: dict[str, Any] = {
         "grant": GrantForm(data["grant"], currencies=offered, auto_id="grant_%s"),
         "end": CreditEndForm(data["end"]),
         "tax": TaxForm(data["tax"]) if data["tax"] else TaxForm.of(profile),
-        "refund": RefundForm(data["refund"], currencies=offered, auto_id="refund_%s"),
+        "refund": RefundForm(data["refund"], currencies=returned, auto_id="refund_%s"),
     }
     if sent in shown and shown[sent].is_valid():
         try:
@@ -69,7 +71,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
             shown[sent].add_error(None, refusal.detail)
     context = {
         "customer": organisation, "profile": profile, "now": now, "credits": credits_left(organisation),
-        "burns": burn_charts(organisation, now), "balances": balances_prepaid(organisation),
+        "burns": burn_charts(organisation, now), "balances": kept,
         "page": Paginator(invoices_of(organisation), PER_PAGE).get_page(request.GET.get("page")),
         "grant_body": {"organisation": str(pk), "amount": "10", "reason": "..."},
         **{f"{name}_form": form for name, form in shown.items()},
