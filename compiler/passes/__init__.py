@@ -8,6 +8,7 @@ from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.again import again
 from compiler.passes.ahead import ahead
+from compiler.passes.behind import behind_products
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.folds import folds
@@ -21,6 +22,7 @@ from compiler.passes.one_hot import one_hots
 from compiler.passes.parts import parts
 from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
+from compiler.passes.rescale import rescale
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
 from compiler.passes.windows import windows
@@ -31,6 +33,7 @@ __all__ = [
     "again",
     "ahead",
     "behind_gathers",
+    "behind_products",
     "combine",
     "dead_code",
     "fold",
@@ -47,6 +50,7 @@ __all__ = [
     "parts",
     "reach",
     "repeats",
+    "rescale",
     "shape_for_units",
     "split_reductions",
     "windows",
@@ -65,7 +69,7 @@ def optimise(
     verified = check or _trusted
     for step in (
         dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, one_hots, absorb, gates,
-        reach, fold_views, repeats, merge_equal, combine, fold_views, dead_code,
+        reach, fold_views, behind_products, repeats, merge_equal, combine, fold_views, rescale, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
