@@ -8,7 +8,6 @@ from compiler.ir.graph import Graph
 from compiler.passes.absorb import absorb
 from compiler.passes.again import again
 from compiler.passes.ahead import ahead
-from compiler.passes.behind import behind_products
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
 from compiler.passes.folds import folds
@@ -33,7 +32,6 @@ __all__ = [
     "again",
     "ahead",
     "behind_gathers",
-    "behind_products",
     "combine",
     "dead_code",
     "fold",
@@ -69,7 +67,7 @@ def optimise(
     verified = check or _trusted
     for step in (
         dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, one_hots, absorb, gates,
-        reach, fold_views, behind_products, repeats, merge_equal, combine, fold_views, rescale, dead_code,
+        reach, fold_views, repeats, merge_equal, combine, fold_views, rescale, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
