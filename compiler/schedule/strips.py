@@ -5,7 +5,8 @@ own way: softmax, the sum of values, normalisations, dense layers. As whole oper
 wait for the vector unit and the vector unit for planes. Cut into strips of rows, one strip is multiplied while the vector
 unit has another, and the first rows of a result are on the link while the last are computed. The work is the same but for
 weights, which planes load anew for every further strip; so there are as many strips as the vector unit's work hides of
-those loads. Source: strip mining, as for vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran programs to
+those loads. The same holds for rows behind the last product that are reduced (as a classifier's softmax over many classes) and
+then leave. Source: strip mining, as for vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran programs to
 vector form", 1987), here over whole layers.
 """
 
@@ -45,7 +46,9 @@ def in_strips(graph: Graph, machine: Machine) -> Graph:
 
     A graph is left as it is where memory is so short that the order of its operations matters.
     """
-    if not machine.matrix.instances or not machine.vector.instances or not any(_joins(n, graph) for n in graph.nodes):
+    if not machine.matrix.instances or not machine.vector.instances:
+        return graph
+    if not any(_joins(n, graph) for n in graph.nodes) and not _leaving(graph, machine):
         return graph
     fixed = sum(graph.types[name].bytes for name in graph.constants)
     if fixed + 2 * max(live_bytes(graph)) > machine.memory_bytes:
@@ -61,6 +64,29 @@ def _joins(node: Node, graph: Graph) -> bool:
         and node.guard is None
         and not any(o.value in graph.constants for o in node.operands[:2])
     )
+
+
+def _leaving(graph: Graph, machine: Machine) -> frozenset[str]:
+    """Products behind which rows are reduced and then leave, so many that the link is worth an early beginning."""
+    unit = machine.link_out
+    least = LEAVING * CYCLES * unit.bytes_per_cycle * unit.instances
+    makers = {n.output: n for n in graph.nodes}
+    found: set[str] = set()
+    for name in graph.outputs:
+        ways, seen, reduced = [name], {name}, False
+        products: set[str] = set()
+        while ways and graph.types[name].bytes >= least:
+            node = makers.get(ways.pop())
+            if node is None:
+                continue
+            if _is_product(node):
+                products.add(node.output)
+                continue
+            reduced |= isinstance(node, Compute) and node.reducer is not None
+            ways += [v for v in reads_of(node) if v not in seen]
+            seen.update(reads_of(node))
+        found |= products if reduced else set()
+    return frozenset(found)
 
 
 def _is_product(node: Node) -> bool:
@@ -80,6 +106,9 @@ def _along(node: Node, dims: Mapping[str, int], graph: Graph) -> int | None:
         return None
     if isinstance(node, Reshape):
         return _reshaped(graph.types[node.input].shape, graph.types[node.output].shape, dims[node.input])
+    if isinstance(node, Join):
+        ways = {dims.get(part) for part in node.parts}
+        return ways.pop() if len(ways) == 1 and node.axis not in ways else None
     if not isinstance(node, Compute | View):
         return None
     width = len(graph.types[node.output].shape)
@@ -114,11 +143,13 @@ class _Writer:
         self.nodes: list[Node] = []
         self.left = list(graph.nodes)
         self.steps = 0
+        self.leaving = _leaving(graph, machine)
 
     def run(self) -> Graph:
         at = 0
         while at < len(self.left):
-            stretch = self._best(at) if _joins(self.left[at], self.graph) and self.steps < STEPS else None
+            begins = _joins(self.left[at], self.graph) or self.left[at].output in self.leaving
+            stretch = self._best(at) if begins and self.steps < STEPS else None
             count = self._count(stretch) if stretch else 1
             if stretch is None or count < STRIPS:
                 at += 1
@@ -246,6 +277,8 @@ class _Writer:
             return replace(node, name=name, output=output, input=value(node.input))
         if isinstance(node, View):
             return replace(node, name=name, output=output, operand=part(node.operand))
+        if isinstance(node, Join):
+            return replace(node, name=name, output=output, parts=tuple(value(p) for p in node.parts))
         assert isinstance(node, Compute)
         loops = (*node.loops[:dim], end - start, *node.loops[dim + 1 :])
         operands = tuple(part(o) for o in node.operands)

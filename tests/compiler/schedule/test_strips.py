@@ -114,6 +114,40 @@ def test_the_first_rows_leave_while_the_last_are_computed(monkeypatch):
     assert soon.latency < 0.95 * whole.latency
 
 
+def classifier(rows, classes):
+    """A dense layer over rows and its softmax, so wide that largest elements and sums are found in parts."""
+    w = numpy_helper.from_array((np.random.default_rng(7).standard_normal((8, classes)) / 4).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["y"], axis=-1),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, rows, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    made = helper.make_model(
+        helper.make_graph(nodes, "classifier", [x], [y], [w]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    return shape_for_units(optimise(compiler.load(made.SerializeToString())))
+
+
+def test_first_rows_of_a_wide_classifier_leave_while_the_last_are_computed(monkeypatch):
+    graph = classifier(2 * ROWS, 4500)
+    made = verify(in_strips(graph, LPU))
+    assert STRIPS in strips(made)
+    assert any(isinstance(n, Join) and "~strip" in n.output for n in made.nodes)
+    fed = feeds(graph)
+    assert np.array_equal(run(graph, fed, {})["y"], run(made, fed, {})["y"])
+    check_program(graph, "lpu", [fed], objective="latency")
+    soon = building.build(graph, LPU, quiet, objective="latency")
+    monkeypatch.setattr(building, "in_strips", lambda graph, _: graph)
+    whole = building.build(graph, LPU, quiet, objective="latency")
+    assert whole.latency - soon.latency > 100
+
+
+def test_narrow_classifiers_stay_whole():
+    graph = classifier(2 * ROWS, 100)  # the link has them before strips would begin
+    assert in_strips(graph, LPU).nodes == graph.nodes
+
+
 @pytest.mark.parametrize(
     ("tokens", "why"), [(ROWS, "rows are few"), (2 * ROWS, "weights would be loaded for too little")]
 )
