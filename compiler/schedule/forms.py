@@ -215,5 +215,10 @@ def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
     if view.size == 0:
         return np.empty(0, view.dtype)
     whole = np.broadcast_to(view, [f.node.loops[i] for i in order])
-    matrix = whole.reshape(f.batch, -1, f.n)
-    return np.concatenate([matrix[:, :, at : at + count].reshape(-1) for at, count in tiles])
+    if len(r.columns) != 1:
+        whole = whole.reshape(f.batch, -1, f.n)
+    rows = prod(whole.shape[:-1])
+    packed = np.empty(rows * f.n, view.dtype)
+    for at, count in tiles:  # each element is moved once: weights are most of a model
+        packed[rows * at : rows * (at + count)].reshape(*whole.shape[:-1], count)[...] = whole[..., at : at + count]
+    return packed
