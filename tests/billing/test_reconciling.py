@@ -41,7 +41,8 @@ from apps.ledger.models import AccountKind, Entry, Hold, OutboxRow, Transaction,
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import digest_of
 from apps.pricing.selectors import document_of
-from apps.sales.models import Contract, Quote
+from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, Quote
+from apps.sales.services import Quota, commitment_enter, quote_accept, quote_create
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_contracts import run, sold
@@ -315,3 +316,32 @@ def test_a_row_that_names_one_that_is_gone_is_no_error_of_ours(books: Cast) -> N
                 if changed and not reconcile_all(books.organisation).differences:
                     unseen.append((model, name))
     assert unseen == []
+
+
+def test_what_was_bought_held_and_promised_is_compared_too(cast: Cast) -> None:
+    market = open_market()
+    sold(cast, market, executions=7000)
+    quote = quote_create(
+        organisation=cast.organisation, lines=Quota("float32", 500), klass="standard", pool=market.lpu, actor=None, now=NOW
+    )  # fmt: skip
+    quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=NOW)
+    commitment_enter(organisation=cast.organisation, kind="year", minimum=Decimal(90), actor=None, now=NOW)
+    assert reconcile_all(cast.organisation).differences == []
+    for model, column, said in (
+        (Contract, "net", "its net is not that of its quote"), (ContractLine, "executions", "the executions that may be used"),
+        (ContractQuota, "operations", "the operations that may be used"), (Hold, "amount", " EUR are held, not "),
+        (Commitment, "minimum", "it is not the one that was entered"),
+        (Commitment, "factor", "it is not the one that was entered"),
+    ):  # fmt: skip
+        with _behind_their_back(model._meta.db_table):
+            assert model._default_manager.update(**{column: F(column) * Decimal("0.9")})
+            found = reconcile_all(cast.organisation).differences
+        owner = Commitment.objects.get() if model is Commitment else Contract.objects.filter(lines=None).get()
+        if model is ContractLine:
+            owner = Contract.objects.exclude(lines=None).get()
+        name = f"{owner._meta.verbose_name} {owner.pk}"
+        assert any(sentence.startswith(name) and said in sentence for sentence in found), found
+    with _behind_their_back("sales_contract"):
+        Contract.objects.update(terms_digest="0" * 64)
+        found = reconcile_all(cast.organisation).differences
+    assert sum("its terms are not those that were agreed" in sentence for sentence in found) == 2

@@ -1,4 +1,4 @@
-"""Quotes and the contracts that they became, beside their digests, each other and what is held for them."""
+"""Quotes, the contracts that they became and commitments, beside their digests, each other and what is held for them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 
+from apps.accounts.models import AuditEntry
 from apps.billing.reconciling.postings import digest_follows, figures_differ
 from apps.ledger.altered import compared
-from apps.sales.models import Contract, Quote
+from apps.ledger.selectors import hold_of
+from apps.pricing.rating import decimal_text
+from apps.sales.asks import asks_of
+from apps.sales.models import Commitment, Contract, Quote
 from apps.sales.services.accepting import terms_of
 
 AT_ONCE = 100  # documents
@@ -18,14 +22,16 @@ NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
-    """Every quote and contract of an organisation; none is the normal answer."""
+    """Every quote, contract and commitment of an organisation; none is the normal answer."""
     found = []
     for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
         found += _quote_compared(quote)
     contracts = Contract.objects.filter(organisation_id=organisation_id).order_by("accepted_at", "id")
     # Fetched beside them: joined, a contract whose quote is gone would not be seen.
-    for contract in contracts.prefetch_related("quote").iterator(AT_ONCE):
+    for contract in contracts.select_related("quota").prefetch_related("quote", "lines").iterator(AT_ONCE):
         found += _contract_compared(contract, _quote_of(contract))
+    for commitment in Commitment.objects.filter(organisation_id=organisation_id).order_by("accepted_at", "id"):
+        found += _promised(commitment)
     return found + [sentence for model, name in NAMED for sentence in _lost(model, name, organisation_id)]
 
 
@@ -74,4 +80,37 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
         found.append(f"{name}: its terms are not those of its quote")
     if (contract.net, contract.currency) != (quote.worst, quote.currency):
         found.append(f"{name}: its net is not that of its quote")
+    return found + _bought(name, contract) + _held(name, contract)
+
+
+def _bought(name: str, contract: Contract) -> list[str]:
+    """The volumes that jobs draw from beside the terms."""
+    asks = asks_of(contract.terms)
+    wanted = {ask.facts.digest: ask.executions for ask in asks if not ask.facts.is_quota}
+    kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
+    found = [] if kept == wanted else [f"{name}: the executions that may be used are not those of its terms"]
+    quota = getattr(contract, "quota", None)
+    told = [(ask.facts.precision, ask.facts.operations) for ask in asks if ask.facts.is_quota]
+    if told != ([] if quota is None else [(quota.precision, quota.operations)]):
+        found.append(f"{name}: the operations that may be used are not those of its terms")
     return found
+
+
+def _held(name: str, contract: Contract) -> list[str]:
+    hold = hold_of(contract.id)
+    if hold is None:
+        return [f"{name}: its hold is not there any more"]
+    if (hold.amount, hold.currency) != (contract.net, contract.currency):
+        return [f"{name}: {decimal_text(hold.amount)} {hold.currency} are held, not {decimal_text(contract.net)}"]
+    return []
+
+
+def _promised(commitment: Commitment) -> list[str]:
+    """A commitment beside what was written down when it was entered."""
+    name = f"commitment {commitment.id}"
+    entries = AuditEntry.objects.filter(action="commitment.enter", subject=name).order_by("id")
+    told = {
+        "kind": commitment.kind, "minimum": decimal_text(commitment.minimum), "factor": decimal_text(commitment.factor),
+    }  # fmt: skip
+    details = list(entries.values_list("detail", flat=True))
+    return [] if details == [told] else [f"{name}: it is not the one that was entered"]
