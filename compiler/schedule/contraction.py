@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.schedule import place as pl
 from compiler.schedule.chains import Step
-from compiler.schedule.forms import Form, extras, load_beats, weights
+from compiler.schedule.forms import Form, column_tiles, extras, load_beats, weights
 from compiler.schedule.tile import Tile, make
 from compiler.schedule.tiler import Tiler, pieces
 from compiler.schedule.toeplitz import cells
@@ -138,7 +138,7 @@ def emit(f: Form, cut: Cut, tiler: Tiler) -> None:
     for batch in range(f.batch):
         for at in range(0, len(row_tiles), step):
             block = row_tiles[at : at + step]
-            for number, columns in enumerate(pieces(f.n, cut.columns)):
+            for number, columns in enumerate(column_tiles(f, cut.columns, tiler)):
                 parts, share = (pieces(f.m, short[1]), 1) if number >= short[0] else (block, cut.share)
                 for some in _dealt(parts, share, number >= short[0]):
                     _chain(made, batch, some, k_tiles, columns, tiles[number])

@@ -159,7 +159,7 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
     """For every column tile: its stream and the column that is the stream's first."""
     node, r = f.node, f.roles
     operand = node.operands[r.stationary]
-    tiles = pieces(f.n, columns)
+    tiles = column_tiles(f, columns, tiler)
     if not _packs(operand, tiler):
         return [(_stationary(f, tiler), 0)] * len(tiles)
     key = (operand, node.loops, tuple(r.batch), tuple(r.inner), tuple(r.columns), f.shared, columns)
@@ -170,6 +170,22 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
         tiler.space.constant(name, _pack(f, tiler, tiles))
     dtype = tiler.graph.types[operand.value].dtype
     return [(tiler.space.stream(_packed(f, name, dtype, at, count)), at) for at, count in tiles]
+
+
+def column_tiles(f: Form, columns: int, tiler: Tiler) -> list[pl.Range]:
+    """The columns in weight tiles; of an image that follows another one the first tile is shorter (see ``leads``)."""
+    lead = tiler.layout.leads.get(f.node.output, 0) % columns
+    if not lead or f.blocks or columns >= f.n or tiler.is_constant(f.node.operands[f.roles.stationary].value):
+        return pieces(f.n, columns)
+    place = tiler.place(f.node.output)
+    if f.node.parallel > len(place.shape):  # a walk of its own
+        return pieces(f.n, columns)
+    beside = min(abs(place.strides[i]) for i in f.roles.columns if f.node.loops[i] > 1) == place.dtype.size
+    step = 1 if beside else f.column_step
+    first = (columns - lead) // step * step
+    if first <= 0 or -(-(f.n - first) // columns) >= -(-f.n // columns):
+        return pieces(f.n, columns)
+    return [(0, first), *((first + at, count) for at, count in pieces(f.n - first, columns))]
 
 
 def _packed(f: Form, name: str, dtype: DType, at: int, count: int) -> pl.Stream:

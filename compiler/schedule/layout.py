@@ -13,12 +13,15 @@ from math import prod
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, View, reads_of
 from compiler.ir.types import DType
 from compiler.isa.machine import Machine
+from compiler.schedule.leads import along_lines, lead
 from compiler.schedule.place import Place, ordered_strides, row_major
 from compiler.schedule.readers import Order, dense_order, follow, ordered
 from compiler.schedule.sides import Chooser, Pitch, Side, fits_plane, padded, roles
 from compiler.schedule.streams import Stream
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
+CHANNELS = 1  # and one more of what lies side by side in it
+WASTE = 6  # part of a row of pixels that may be padding behind it
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes
 SLOTS = 2  # tiles of a sum below which its order matters little
@@ -39,6 +42,7 @@ class Layout:
     states: set[str] = field(default_factory=set)
     orders: dict[str, Order] = field(default_factory=dict)
     pitches: dict[str, Pitch] = field(default_factory=dict)
+    leads: dict[str, int] = field(default_factory=dict)  # pixels by which blocks end early
     joined: dict[str, str] = field(default_factory=dict)  # piece -> join whose buffer holds it
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
@@ -95,7 +99,7 @@ def _reduced(graph: Graph) -> dict[str, frozenset[int]]:
 class _Pass:
     def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
         self.graph, self.machine, self.homes = graph, machine, homes
-        self.known, self.pitches = known.orders, known.pitches
+        self.known, self.pitches, self.leads = known.orders, known.pitches, known.leads
         self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.kept = written_in_place(graph)
         self.scalars = _scalars(graph)
@@ -140,7 +144,7 @@ class _Pass:
         else:
             if isinstance(node, View):
                 self.out.copies.add(node.output)
-            self._own(node.output, *self._order(node))
+            self._own(node.output, *self._order(node), self._lead(node))
 
     def _alias(self, node: Node, place: Place) -> None:
         self.out.places[node.output] = place
@@ -153,6 +157,7 @@ class _Pass:
             if name in self.reshaped and self.graph.types[node.parts[0]].shape[node.axis] == 1:
                 order = _beside(order, node.axis)
             self._own(name, order)
+        self.out.leads.setdefault(name, max(self.out.leads.get(part, 0) for part in node.parts))
         pieces = [r for p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         whole = all(self.out.joined.get(p) == name for p in node.parts)
         self.out.roots[name] = tuple(dict.fromkeys(pieces)) if whole else tuple(dict.fromkeys([*pieces, name]))
@@ -165,28 +170,43 @@ class _Pass:
         pieces = [r for _, p in node.parts if self.out.joined.get(p) == name for r in self.out.roots[p]]
         self.out.roots[name] = tuple(dict.fromkeys([*pieces, name]))
 
-    def _own(self, name: str, order: Order, pitch: Pitch = None) -> None:
+    def _lead(self, node: Node) -> int:
+        """Elements before each row of a contraction's result, where its columns lie along lines."""
+        side = self.out.sides.get(node.output)
+        if not isinstance(node, Compute) or side is None or node.output in self.reshaped:
+            return 0
+        if not self.chooser.stream.during(node.output):
+            return 0
+        found = lead(node, side, self.graph, self.machine, self.out.leads)
+        if found is None:
+            return 0
+        self.out.leads[node.output] = found
+        return found if along_lines(node, side) else 0
+
+    def _own(self, name: str, order: Order, pitch: Pitch = None, lead: int = 0) -> None:
         """A buffer of its own (or the piece of a join's)."""
         t = self.graph.types[name]
         if name in self.homes:
             self._piece(name)
             return
-        strides = ordered_strides(t.shape, order, t.dtype.size, pitch)
+        before = lead * t.dtype.size if pitch else 0
+        strides = ordered_strides(t.shape, order, t.dtype.size, pitch, before)
         self.out.orders[name], self.out.pitches[name] = order, pitch
-        self.out.places[name] = Place(name, t.dtype, t.shape, 0, strides)
+        self.out.places[name] = Place(name, t.dtype, t.shape, before, strides)
         self.out.roots[name] = (name,)
-        self.out.buffers[name] = self._lines(strides, t.shape, t.dtype)
+        self.out.buffers[name] = self._lines(before, strides, t.shape, t.dtype)
 
-    def _lines(self, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
+    def _lines(self, before: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
         if prod(shape) == 0:
             return 0
-        reach = dtype.size + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
+        reach = before + dtype.size + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
         return self.machine.lines(reach) * self.machine.line_bytes
 
     def _piece(self, name: str) -> None:
         home, at = self.homes[name]
         if home not in self.out.places:
-            self._own(home, self.known[home], self._joined_pitch(home))
+            pitch = self._joined_pitch(home)
+            self._own(home, self.known[home], pitch, self._joined_lead(home) if pitch else 0)
         whole = self.out.places[home]
         axis = next((n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
         t = self.graph.types[name]
@@ -195,6 +215,8 @@ class _Pass:
         self.out.orders[name] = self.known[home]
         self.out.roots[name] = (name,)
         self.out.joined[name] = home
+        if home in self.out.leads:  # all parts of a row begin where it does
+            self.out.leads[name] = self.out.leads[home]
 
     def _joined_pitch(self, home: str) -> Pitch:
         """The padding that the parts of a join would have by themselves, where they lie one behind the other outside it."""
@@ -204,7 +226,19 @@ class _Pass:
         order = self.known[home]
         found = {self.pitches.get(part) for part in node.parts if self.known.get(part) == order}
         pitch = next(iter(found)) if len(found) == 1 else None
-        return pitch if pitch and node.axis not in order[-pitch[0] :] else None
+        if not pitch or node.axis not in order[-pitch[0] :]:
+            return pitch
+        return pitch if pitch[0] > 1 and node.axis == order[-1] and pitch[1] == self.machine.line_bytes else None
+
+    def _joined_lead(self, home: str) -> int:
+        """The largest lead of the parts of a join, which then all of them have; 0 where one of them may have none."""
+        parts = next(n.parts for n in self.graph.nodes if n.output == home and isinstance(n, Join))
+        makers = [n for n in self.graph.nodes if n.output in parts and n.output in self.leads]
+        beside = [isinstance(n, Compute) and along_lines(n, self.out.sides[n.output]) for n in makers]
+        if len(makers) < len(parts) or not all(beside):
+            return 0
+        self.out.leads[home] = max(self.leads[part] for part in parts)
+        return self.out.leads[home]
 
     def _followed(self, node: Compute, order: Order) -> Pitch:
         """The padding of what a map or a reduction reads, for its result."""
@@ -212,7 +246,9 @@ class _Pass:
         pitch = self.out.pitches.get(largest.value) if largest else None
         if node.output in self.scalars:
             return self._spread(node)
-        return self._planes(node.output, order, pitch[0]) if pitch and 0 < pitch[0] < len(order) else None
+        if pitch and 0 < pitch[0] < len(order):
+            return self._planes(node.output, order, pitch[0])
+        return self._row_by_row(node.output, order)
 
     def _spread(self, node: Compute) -> Pitch:
         """Few results over several lines, each line with the same number of them; None where they fill as many anyway."""
@@ -220,6 +256,25 @@ class _Pass:
         most = line // size
         each = next((n for n in range(1, most) if most % n == 0 and n * SPREAD >= node.points), most)
         return (0, line // each) if each < most and node.points > each else None
+
+    def _rows(self, node: Compute, side: Side) -> Pitch:
+        """The padding of an image that moves through the planes row by row."""
+        wide = [i for i in side.order if node.loops[i] > 1]
+        if not set(wide[-CHANNELS - IMAGE : -CHANNELS]) <= set(roles(node, side.stationary).rows):
+            return None
+        return self._row_by_row(node.output, side.order)
+
+    def _row_by_row(self, name: str, order: Order) -> Pitch:
+        """Rows of an image with its channels side by side end on a line, so that a row is a tile of its own: where layers
+        follow an image that comes in."""
+        t, line = self.graph.types[name], self.machine.line_bytes
+        wide = [at for at, i in enumerate(order) if t.shape[i] > 1]
+        if len(wide) < CHANNELS + IMAGE or name in self.reshaped or not self.chooser.stream.during(name):
+            return None
+        at = wide[-CHANNELS - 1]
+        row = prod(t.shape[i] for i in order[at:]) * t.dtype.size
+        padded = -row % line
+        return (len(order) - at, line) if row >= line and 0 < padded <= row // WASTE else None
 
     def _planes(self, name: str, order: Order, dims: int) -> Pitch:
         """Planes of ``dims`` dimensions that end on a line, so that pieces of one do not wait for pieces of the next."""
@@ -234,7 +289,7 @@ class _Pass:
             if node.is_contraction:
                 side = self.out.sides.get(node.output) or self.chooser.choose(node)
                 self.out.sides[node.output] = side
-                return side.order, side.pitch
+                return side.order, side.pitch or self._rows(node, side)
             order = follow(node, self.out.places, self.graph, self.machine)
             return order, self._followed(node, order)
         if isinstance(node, View):

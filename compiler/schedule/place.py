@@ -48,17 +48,18 @@ def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def ordered_strides(
-    shape: tuple[int, ...], order: tuple[int, ...], size: int, pitch: tuple[int, int] | None = None
+    shape: tuple[int, ...], order: tuple[int, ...], size: int, pitch: tuple[int, int] | None = None, lead: int = 0
 ) -> tuple[int, ...]:
     """Strides of a dense array stored in dimension ``order`` (outermost first).
 
-    ``pitch = (dims, line)``: the innermost ``dims`` dimensions form a row whose length is padded to whole lines.
+    ``pitch = (dims, line)``: the innermost ``dims`` dimensions form a row whose length is padded to whole lines, with
+    ``lead`` bytes before its first element.
     """
     strides = [0] * len(shape)
     step = size
     for place, dim in enumerate(reversed(order)):
         if pitch is not None and place == pitch[0]:
-            step = -(-step // pitch[1]) * pitch[1]
+            step = -(-(step + lead) // pitch[1]) * pitch[1]
         strides[dim] = step
         step *= max(1, shape[dim])
     return tuple(strides)

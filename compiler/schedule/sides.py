@@ -276,5 +276,10 @@ def group(products: int, depth: int, columns: int, tile: tuple[int, int]) -> int
 
 def steps(strides: list[int], extents: tuple[int, ...], loops: list[int], line: int) -> int:
     """How many neighbours along ``loops`` end on a line: pieces of so many never share one."""
-    pitch = min((strides[i] for i in loops if extents[i] > 1), default=0)
+    wide = sorted((i for i in loops if extents[i] > 1), key=lambda i: strides[i])
+    if not wide:
+        return 1
+    pitch = strides[wide[0]]
+    if len(wide) > 1 and strides[wide[1]] != pitch * extents[wide[0]] and strides[wide[1]] % line == 0:
+        return extents[wide[0]]  # padded
     return line // gcd(pitch, line) if pitch else 1

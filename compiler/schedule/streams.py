@@ -30,7 +30,12 @@ class Stream:
     def __init__(self, graph: Graph, machine: Machine) -> None:
         self.graph, self.machine = graph, machine
         self.cycles = coming(graph, machine)
-        self.spare = self.cycles - sum(self._work(node) for node in graph.nodes if isinstance(node, Compute))
+        before, self._during = 0, set[str]()
+        for node in graph.nodes:
+            before += self._work(node) if isinstance(node, Compute) else 0
+            if before < self.cycles:
+                self._during.add(node.output)
+        self.spare = self.cycles - before
 
     def _work(self, node: Compute) -> int:
         """Cycles of all planes together for a contraction, the cheaper factor staying."""
@@ -43,6 +48,10 @@ class Stream:
         depth, width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value]
         batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
         return batch * m * -(-n // width) * -(-k // depth)
+
+    def during(self, value: str) -> bool:
+        """Whether planes would have made a value before the inputs are all there, if they never had to wait."""
+        return value in self._during
 
     def follows(self, node: Compute, stationary: int, further: int) -> bool:
         """Whether a contraction should follow the image although that takes so many ``further`` cycles, which are then

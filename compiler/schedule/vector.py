@@ -26,6 +26,7 @@ PIECES = 12  # pieces that a large map is cut into, so that layers overlap
 FOLLOWING = 48  # and one that is worked on while an image comes in: its readers stay close behind it
 SLOWER = 1.05  # a walk in another order than memory's may take so many times longer
 SHORTEST = 16  # cycles of a piece
+IMAGE = 3  # dimensions of an image: rows, pixels, channels
 FEW = 12  # cycles of the vector unit that are no burden to it
 CHAIN = REDUCER_CODES["chain"]
 FIELDS = ("a", "b", "c", "d")
@@ -161,10 +162,25 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     size = tiler.graph.types[node.output].dtype.size
     if not _reduces_along_lines(node, tiler):
         wanted = aligned(wanted, size, target.line_bytes)
+        row = _row(node, tiler)
+        if row:
+            wanted = max(1, round(wanted / row)) * row
     if wanted > most:
         step = target.line_bytes // size
         wanted = most // step * step or most
     return max(1, min(points, wanted))
+
+
+def _row(node: Compute, tiler: Tiler) -> int:
+    """Elements of a row of the result's image, channels side by side, that ends on a line; 0 where none does."""
+    place = tiler.place(node.output)
+    if node.parallel > len(place.shape):  # a walk in stretches
+        return 0
+    order = [i for i in tiler.storage_order(node.output, list(range(node.parallel))) if node.loops[i] > 1]
+    image = order[-IMAGE:-1] == list(range(node.parallel - IMAGE + 1, node.parallel))
+    if not image or place.strides[order[-IMAGE]] % tiler.target.line_bytes:
+        return 0
+    return node.loops[order[-2]] * node.loops[order[-1]]
 
 
 def _reduces_along_lines(node: Compute, tiler: Tiler) -> bool:
