@@ -87,6 +87,24 @@ def test_all_contractions_multiply_codes_and_the_link_carries_them():
     assert 4 * program.resources.io.bytes_in == plain.resources.io.bytes_in
 
 
+def test_the_link_carries_float16_where_float16_products_alone_read():
+    """Two inputs that are multiplied with each other; a third one that an expression reads stays float32."""
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "abc"]
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["ab"]), helper.make_node("Mul", ["ab", "c"], ["y"])]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 4])
+    model = helper.make_model(
+        helper.make_graph(nodes, "products", inputs, [output]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    program = compiler.compile(compiler.load(model.SerializeToString()), precision="int8")
+    wires = {p["name"]: p["wire"] for p in program.report()["ports"] if p["name"] in "abc"}
+    assert wires == {"a": "f16", "b": "f16", "c": "f32"}
+    feed = {name: np.random.default_rng(n).standard_normal((4, 4)).astype(np.float32) for n, name in enumerate("abc")}
+    a, b = (feed[name].astype(np.float16).astype(np.float64) for name in "ab")
+    np.testing.assert_allclose(
+        compiler.simulate(program.to_bytes(), feed)[0]["y"], (a @ b) * feed["c"], rtol=1e-5, atol=1e-5
+    )
+
+
 def test_the_link_takes_codes_as_well_as_floats():
     program = compiler.compile(compiler.load(network()), precision="int8", calibration=feeds())
     graph = optimise(compiler.load(network()))

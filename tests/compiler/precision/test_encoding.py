@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from compiler.ir.terms import arg, const, expression
 from compiler.ir.types import DType
 from compiler.numerics.scalar import evaluate
-from compiler.precision.encoding import Encoding, reading, storing
+from compiler.precision.encoding import Encoding, reading, steps, storing
 from compiler.precision.plan import encoding
 
 ENCODINGS = st.builds(
@@ -85,6 +85,19 @@ def test_the_scale_goes_into_the_constants_of_a_sum():
     stored = expression(storing(total, kind, leaf))
     assert [s.op for s in stored.steps if s.op != "arg"] == ["scale", "add", "nearest"]
     assert sorted(made) == [(2, 4.0, 0.0), (3, 4.0, 0.0)]
+
+
+def test_a_float_sum_takes_its_scale_with_the_constant_that_is_added():
+    made = []
+
+    def leaf(term, factor, addend):
+        made.append((term.imm, factor, addend))
+        return arg(2, DType.F32) if term.imm == 1 else None
+
+    total = arg(-1, DType.F32) + arg(1, DType.F32)
+    stored = storing(total, Encoding(DType.I8, 0.5), leaf)
+    assert steps(stored) == 2  # a product with an addend, and rounding
+    assert (1, 2.0, 0.0) in made
 
 
 def test_an_expression_that_cannot_be_scaled_is_multiplied_at_its_end():
