@@ -26,7 +26,8 @@ from compiler.schedule.readers import passes
 if TYPE_CHECKING:
     from compiler.isa.machine import Machine
 
-STRIPS = 2  # of a stretch; more find no more to overlap, and make programs longer
+STRIPS = 2  # of a stretch at least
+MOST = 3  # and at most, where the loads of more would still be hidden; more find no more to overlap
 LEAVING = 4  # of one whose rows leave on the link, which begins with the first strip
 ROWS = 8  # of a strip at least
 CYCLES = 64  # of the vector unit on a strip at least: less does not hide the way to the planes and back
@@ -215,7 +216,8 @@ class _Writer:
             if o.value in self.graph.constants
         ) // (machine.weights.bytes_per_cycle * machine.matrix.instances)  # fmt: skip
         rows = min(self.types[value].shape[dim] for value, dim in stretch.dims.items())
-        most = LEAVING if any(name in stretch.dims for name in self.graph.outputs) else STRIPS
+        leaves = any(name in stretch.dims for name in self.graph.outputs)
+        most = LEAVING if leaves else MOST if MOST * (MOST - 1) * loads <= vector else STRIPS
         return next(
             (c for c in range(most, 1, -1) if rows >= c * ROWS and vector >= c * CYCLES and (c - 1) * loads <= vector),
             1,
