@@ -93,6 +93,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
     )
     load = load_beats(f, min(depth, f.k), columns, tiler)
     k_tiles, n_tiles = -(-f.k // depth), -(-f.n // columns)
+    rest = load_beats(f, f.k - (k_tiles - 1) * depth, columns, tiler)  # beside the product before the last
     cuts = []
     for share in range(1, target.matrix.instances + 1):
         part = -(-f.m // (rows * share))  # MATMULs of one plane for one weight tile
@@ -100,7 +101,9 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
         for run in sorted({1, longest}):
             chains = f.batch * n_tiles * share * -(-part // run)
             work = min(run * rows, f.m) / rows
-            chain = (k_tiles - 1) * max(load, work * middle) + max(load, work * last)
+            chain = max(load, work * last)
+            if k_tiles > 1:
+                chain += (k_tiles - 2) * max(load, work * middle) + max(rest, work * middle)
             cycles = int(-(-chains // target.matrix.instances) * chain) + load
             mean = int(chains * chain) // target.matrix.instances
             cuts.append(Cut(rows, columns, share, run, cycles, cycles + mean))
