@@ -49,7 +49,7 @@ def _folded(node: Compute, types: dict[str, TensorType]) -> list[Node]:
         if streams > MAX_STREAMS or count * (room(node.expr) + 1) > ROOM:
             continue
         flat, before = _flat(node, count, types)
-        if flat is None or 2 * flat.loops[-1] <= count:  # a tree that is not filled up so far: 0.0 would be added to -0.0
+        if flat is None or 2 * flat.loops[-1] <= count:  # a tree not filled up so far: 0.0 would be added to -0.0
             continue
         if flat.loops[-1] % count == 0 or _ends(flat, moving, types):
             return [*before, _several(flat, moving, count)]
