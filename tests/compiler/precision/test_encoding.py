@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.ir.terms import arg, const, expression
@@ -28,6 +28,7 @@ def no_constants(term, factor, addend):
     return None
 
 
+@settings(deadline=None)
 @given(ENCODINGS, st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=8))
 def test_a_stored_value_is_the_encoding_of_it_and_is_read_as_what_the_code_means(kind, numbers):
     x = np.array(numbers, np.float32)
@@ -36,6 +37,7 @@ def test_a_stored_value_is_the_encoding_of_it_and_is_read_as_what_the_code_means
     np.testing.assert_array_equal(value(reading(arg(0, kind.dtype), kind), codes), kind.decode(codes))
 
 
+@settings(deadline=None)
 @given(st.floats(-100, 100, width=32), st.floats(-100, 100, width=32), st.integers(0, 2**32 - 1))
 def test_codes_are_half_a_step_away_at_most_over_the_range_they_were_made_for(a, b, seed):
     low, high = min(a, b), max(a, b)
@@ -44,6 +46,7 @@ def test_codes_are_half_a_step_away_at_most_over_the_range_they_were_made_for(a,
     assert (np.abs(kind.decode(kind.encode(x)) - x) <= 0.5001 * kind.scale + 1e-6 * abs(x)).all()
 
 
+@settings(deadline=None)
 @given(st.floats(-100, 100, width=32), st.floats(-100, 100, width=32))
 def test_zero_keeps_its_value_so_that_padding_is_exact(a, b):
     for plain in (False, True):
@@ -62,6 +65,7 @@ def test_relu_needs_no_step_where_codes_begin_at_zero(dtype, zero, gone):
     np.testing.assert_array_equal(value(stored, x), kind.encode(np.maximum(x, 0)))
 
 
+@settings(deadline=None)
 @given(st.floats(-30, 30, width=32), st.sampled_from(["max", "min"]), ENCODINGS)
 def test_a_clip_goes_only_where_it_changes_no_code(bound, how, kind):
     x = np.linspace(-300 * kind.scale, 300 * kind.scale, 401, dtype=np.float32)
