@@ -87,8 +87,12 @@ class Ways:
             return found
         boxes = self.reads(node, (1,) * len(self.graph.types[node.output].shape))
         joined = False
+        seen: set[tuple[str, Box]] = set()
         while boxes:
             value, box = boxes.pop()
+            if (value, box) in seen or len(seen) == NEAR:
+                continue
+            seen.add((value, box))
             maker = self.makers.get(value)
             if isinstance(maker, Join | Reshape | View):
                 boxes += self.reads(maker, box)

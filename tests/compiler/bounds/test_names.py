@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.bounds.names import behind, reshaped
+from compiler.bounds.ways import Ways
+from compiler.ir.access import Access
 from compiler.ir.builder import Builder
+from compiler.ir.graph import Operand
+from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 
 SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1)]
@@ -58,3 +62,16 @@ def test_of_the_indices_of_a_join_each_part_has_at_least_what_the_others_have_no
     for part, inside in zip(node.parts, (range(3), range(3, 8)), strict=True):
         least = min(len(set(which) & set(inside)) for which in combinations(range(8), taken))
         assert found.get(part) == ((2, least) if least else None)
+
+
+def test_joins_of_joins_of_one_value_are_looked_at_once():
+    b = Builder("twice")
+    x = value = b.compute(
+        (1,), [Operand(b.input("x", TensorType(DType.F32, (1,))), Access.identity(1))], arg(0, DType.F32).op("exp")
+    )
+    for _ in range(18):
+        value = b.join([value, value], 0)
+    whole = [Operand(value, Access((0,), ((0, 1),)))]
+    y = b.compute((1, 1 << 18), whole, arg(0, DType.F32), parallel=1, reducer="max")
+    graph = b.finish({"y": y}, {}, {})
+    assert Ways(graph).pieces[graph.nodes[-1].output] == [x]
