@@ -1,4 +1,5 @@
-"""What an invoice has beside rated usage: the minimum charge of a month, and credits, each a named line of its own."""
+"""What an invoice has beside rated usage: free operations, what commitments lack, the minimum charge of a month, and
+credits, each a named line of its own."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import F, Sum, Value
+from django.db.models import F, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from apps.accounts.models import Organisation
 from apps.billing.models import CreditGrant, GrantKind, Invoice
 from apps.billing.models.invoices import amount_field
-from apps.ledger.models import AccountKind
+from apps.ledger.models import AccountKind, UsageRow
 from apps.ledger.selectors import month_of
+from apps.pricing.models import PriceBook
 from apps.pricing.rating import (
     PriceBookDocument,
     Rating,
@@ -26,7 +28,10 @@ from apps.pricing.rating import (
     minimum_topup,
 )
 from apps.pricing.rating.decimals import subtract
+from apps.pricing.selectors import document_of
 from apps.sales.commitments import shortfalls_ended
+
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -88,13 +93,14 @@ def adjustments_of(
     carried_in: Decimal,
     until: datetime,
 ) -> list[Adjustment]:
-    """What is added to, and taken off, the usage of `ratings`: the month's free operations, the minimum charge, what
-    commitments lack, then credits, never below nought."""
+    """What is added to, and taken off, the usage of `ratings`: the month's free operations, what commitments lack, the
+    minimum charge, then credits, never below nought."""
+    currency = book.currency.code
     found = _free(organisation, book, ratings, until)
-    found += _minimum(
-        organisation, book, exact_sum([*(one.amount for one in ratings), *(one.amount for one in found)]), until
-    )
-    found += shortfalls_of(organisation, currency=book.currency.code, until=until)
+    net = exact_sum(one.amount for one in (*ratings, *found))
+    lacking = shortfalls_of(organisation, currency=currency, until=until)
+    shortfall = exact_sum(one.amount for one in lacking)
+    found += lacking + minimum_of(organisation, currency=currency, net=net, shortfall=shortfall, until=until)
     total = exact_sum([*(one.amount for one in ratings), carried_in, *(one.amount for one in found)])
     return found + _credits(organisation, book, total, until)
 
@@ -115,12 +121,10 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
     ]
 
 
-def _month_invoices(
-    organisation: Organisation, book: PriceBookDocument, month: datetime, until: datetime
-) -> list[Invoice]:
-    """The invoices of the month so far that stand."""
+def _month_invoices(organisation: Organisation, currency: str, month: datetime, until: datetime) -> list[Invoice]:
+    """The invoices of the month up to `until` that stand, one that closed it too."""
     rows = Invoice.objects.filter(
-        organisation=organisation, currency=book.currency.code, period_end__gt=month, period_end__lt=until
+        organisation=organisation, currency=currency, period_end__gt=month, period_end__lte=until
     )
     return list(rows.exclude(state="void"))
 
@@ -131,10 +135,10 @@ def _free(
     """The free operations of the month in which the invoice ends, given to its lines in their order."""
     if not book.free_tera_operations:
         return []
-    month, _ = month_of(until - timedelta(microseconds=1))
+    month, _ = month_of(until - MICROSECOND)
     earlier = [
         one
-        for invoice in _month_invoices(organisation, book, month, until)
+        for invoice in _month_invoices(organisation, book.currency.code, month, until)
         for one in invoice.document.get("adjustments", [])
         if one["kind"] == "free-tier"
     ]
@@ -151,14 +155,29 @@ def _free(
     return [Adjustment("free-tier", "Free operations", sentence, amount.copy_negate(), AccountKind.PROMOTION, basis)]
 
 
-def _minimum(organisation: Organisation, book: PriceBookDocument, net: Decimal, until: datetime) -> list[Adjustment]:
-    """On the invoice that closes a month: what all invoices of the month lack to the book's minimum, credits apart."""
+def minimum_book(currency: str, *, until: datetime) -> PriceBookDocument | None:
+    """The last book in the currency that was in force in the month that ends at `until`, where it asks for a minimum; None
+    where it does not, where there was none, and where `until` is not the end of a month."""
     start, _ = month_of(until)
-    if book.minimum_charge == 0 or until != start:
+    if until != start:
+        return None
+    month, _ = month_of(start - MICROSECOND)
+    rows = PriceBook.objects.filter(currency=currency, effective__overlap=(month, start)).order_by("-effective")
+    book = next((document_of(row) for row in rows[:1]), None)
+    return book if book is not None and book.minimum_charge else None
+
+
+def minimum_of(
+    organisation: Organisation, *, currency: str, net: Decimal, shortfall: Decimal, until: datetime
+) -> list[Adjustment]:
+    """On the invoice that closes a month in which something was used: what all invoices of the month in that currency,
+    this one of `net` and of a `shortfall` of commitments too, lack to the book's minimum, credits apart."""
+    book = minimum_book(currency, until=until)
+    month, _ = month_of(until - MICROSECOND)
+    if book is None or not used_in(currency, month, until).filter(organisation=organisation).exists():
         return []
-    month, _ = month_of(start - timedelta(seconds=1))
-    before = exact_sum(_charged(invoice) for invoice in _month_invoices(organisation, book, month, until))
-    missing = minimum_topup(book, exact_sum([net, before]))
+    before = exact_sum(_charged(invoice) for invoice in _month_invoices(organisation, currency, month, until))
+    missing = minimum_topup(book, exact_sum([net, shortfall, before]))
     if missing == 0:
         return []
     least = amount_text(book.minimum_charge, exponent=book.currency.exponent)
@@ -167,9 +186,15 @@ def _minimum(organisation: Organisation, book: PriceBookDocument, net: Decimal, 
         "book_digest": book.digest,
         "minimum": decimal_text(book.minimum_charge),
         "net": decimal_text(net),
+        "shortfall": decimal_text(shortfall),
         "invoiced_before": decimal_text(before),
     }
     return [Adjustment("minimum", "Minimum charge", sentence, missing, AccountKind.BREAKAGE, basis)]
+
+
+def used_in(currency: str, month: datetime, until: datetime) -> QuerySet[UsageRow]:
+    """What was used in a currency and recorded in [month, until)."""
+    return UsageRow.objects.filter(currency=currency, created_at__gte=month, created_at__lt=until)
 
 
 def _charged(invoice: Invoice) -> Decimal:

@@ -6,15 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Organisation
-from apps.billing.adjusting import Adjustment, adjustments_of, shortfalls_of
+from apps.billing.adjusting import (
+    MICROSECOND,
+    Adjustment,
+    adjustments_of,
+    minimum_book,
+    minimum_of,
+    shortfalls_of,
+    used_in,
+)
 from apps.billing.models import BillingProfile, Invoice, InvoiceState, TaxScheme
 from apps.ledger.models import UsageRow
+from apps.ledger.selectors import month_of
+from apps.pricing.models import PriceBook
 from apps.pricing.rating import (
     Payable,
     PriceBookDocument,
@@ -93,7 +105,8 @@ def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[Usage
 
 
 def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
-    """The currencies in which something waits for an invoice: usage, or what a commitment lacks. Each has one of its own."""
+    """The currencies in which something waits for an invoice: usage, what a commitment lacks, or what the month that ends
+    at `until` lacks to its minimum charge. Each has one of its own."""
     used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
     promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
     lacking = {
@@ -101,15 +114,53 @@ def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]
         for code in promised.values_list("currency", flat=True).distinct()
         if shortfalls_of(organisation, currency=code, until=until)
     }
-    return sorted({*used, *lacking})
+    return sorted(
+        {*used, *lacking, *(code for code in _used_of(organisation, until) if _lacks(organisation, code, until))}
+    )
+
+
+def months_lacking(*, until: datetime) -> QuerySet[Organisation]:
+    """Those who used something in the month that ends at `until` in a currency whose book asks for a minimum charge."""
+    month, _ = month_of(until - MICROSECOND)
+    codes = PriceBook.objects.order_by().values_list("currency", flat=True).distinct()
+    asking = [code for code in sorted(codes) if minimum_book(code, until=until)]
+    used = [used_in(code, month, until).values("organisation") for code in asking]
+    return Organisation.objects.filter(reduce(or_, (Q(pk__in=one) for one in used), Q(pk__in=[])))
+
+
+def _used_of(organisation: Organisation, until: datetime) -> list[str]:
+    """The currencies in which the organisation used something in the month that ends at `until`; none where no month does."""
+    start, _ = month_of(until)
+    if until != start:
+        return []
+    month, _ = month_of(start - MICROSECOND)
+    rows = UsageRow.objects.filter(organisation=organisation, created_at__gte=month, created_at__lt=until)
+    return sorted(rows.order_by().values_list("currency", flat=True).distinct())
+
+
+def _lacks(organisation: Organisation, currency: str, until: datetime) -> bool:
+    """Whether invoices of the month that ends at `until` lack to its minimum charge, where nothing else waits."""
+    nothing = Decimal(0)
+    return bool(minimum_of(organisation, currency=currency, net=nothing, shortfall=nothing, until=until))
+
+
+def _until(organisation: Organisation, currency: str, until: datetime) -> datetime:
+    """Where an invoice asked for at `until` ends: where a month with a minimum charge did, while usage of it waits, so that
+    the month is closed by itself and none of its usage counts in the next."""
+    start, _ = month_of(until)
+    month, _ = month_of(start - MICROSECOND)
+    waiting = usage_open(organisation, until=start).filter(currency=currency, created_at__gte=month)
+    return start if minimum_book(currency, until=start) and waiting.exists() else until
 
 
 def invoice_draft(*, organisation: Organisation, until: datetime, currency: str | None = None) -> Draft | None:
     """The invoice in a currency over everything that was used before `until` and not invoiced, and what commitments lack;
-    without one in the first currency in which something waits. None when there is nothing."""
+    without one in the first currency in which something waits. It ends earlier where a month with a minimum charge is not
+    closed yet. None when there is nothing."""
     currency = currency or next(iter(currencies_open(organisation, until=until)), None)
     if currency is None:
         return None
+    until = _until(organisation, currency, until)
     rows = list(usage_open(organisation, until=until).filter(currency=currency))
     document = _book(organisation, rows, currency, until)
     if document is None:
@@ -132,7 +183,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime, currency: str 
     usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
-        period_start=_period_start(organisation, rows),
+        period_start=_period_start(organisation, rows, until),
         period_end=until,
         currency=currency,
         exponent=exponent,
@@ -158,9 +209,9 @@ def carried_open(organisation: Organisation, currency: str) -> Decimal:
     return exact_sum(amount for out, into in carried for amount in (out, into.copy_negate()))
 
 
-def _period_start(organisation: Organisation, rows: Sequence[UsageRow]) -> datetime:
-    """Where the last invoice that stands ends, or earlier, when usage of a void one is invoiced again."""
-    standing = Invoice.objects.filter(organisation=organisation).exclude(state=InvoiceState.VOID)
+def _period_start(organisation: Organisation, rows: Sequence[UsageRow], until: datetime) -> datetime:
+    """Where the last invoice that stands ended before `until`, or earlier, when usage of a void one is invoiced again."""
+    standing = Invoice.objects.filter(organisation=organisation, period_end__lt=until).exclude(state=InvoiceState.VOID)
     last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
     begins = [row.created_at for row in rows] + ([last] if last else [])
     return min(begins, default=organisation.created_at)
@@ -169,11 +220,12 @@ def _period_start(organisation: Organisation, rows: Sequence[UsageRow]) -> datet
 def _book(
     organisation: Organisation, rows: Sequence[UsageRow], currency: str, until: datetime
 ) -> PriceBookDocument | None:
-    """The book of the oldest open usage; without usage, of a commitment whose ended month lacks something."""
+    """The book of the oldest open usage; without usage, of a commitment whose ended month lacks something, or the one
+    whose minimum charge the invoices of the month lack."""
     if rows:
         return book_of_digest(rows[0].rating["book_digest"])
     if not shortfalls_of(organisation, currency=currency, until=until):
-        return None
+        return minimum_book(currency, until=until) if _lacks(organisation, currency, until) else None
     promised = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
     return book_of_digest(promised[0].book_digest)
 

@@ -39,11 +39,18 @@ def _minimum(place: str, document: dict[str, Any], one: dict[str, Any], books: d
     net = exact_sum([*(Decimal(line["amount"]) for line in document["lines"]), *free])
     same(f"{place}, minimum of the book", basis["minimum"], decimal_text(book.minimum_charge))
     same(f"{place}, net of the lines", basis["net"], decimal_text(net))
-    missing = minimum_topup(book, exact_sum([net, Decimal(basis["invoiced_before"])]))
-    same(f"{place}, amount", one["amount"], decimal_text(missing))
-    return (
+    counted = [net, Decimal(basis["invoiced_before"])]
+    said = (
         f"{place}: the book's minimum of {basis['minimum']} less {basis['net']} and {basis['invoiced_before']} before"
     )
+    if "shortfall" in basis:  # in invoices before this key, what a commitment lacked did not count
+        short = exact_sum(Decimal(other["amount"]) for other in document["adjustments"] if other["kind"] == "shortfall")
+        same(f"{place}, shortfall of commitments", basis["shortfall"], decimal_text(short))
+        counted.append(short)
+        said += f" and {basis['shortfall']} of commitments" if short else ""
+    missing = minimum_topup(book, exact_sum(counted))
+    same(f"{place}, amount", one["amount"], decimal_text(missing))
+    return said
 
 
 def _free(place: str, document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:

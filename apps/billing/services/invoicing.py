@@ -13,7 +13,7 @@ from apps.accounts.failpoints import failpoint
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.billing.drafting import Draft, currencies_open, document_of_draft, invoice_draft
+from apps.billing.drafting import Draft, currencies_open, document_of_draft, invoice_draft, months_lacking
 from apps.billing.models import (
     BillingProfile,
     Invoice,
@@ -83,13 +83,14 @@ def invoice_issue(
 
 
 def invoices_issue_month(*, now: datetime) -> int:
-    """Issue last month's invoices, one transaction for each organisation that used something and each currency in which it
-    did; returns how many."""
+    """Issue last month's invoices, one transaction for each organisation and each currency in which usage waits, a commitment
+    lacks something, or what was invoiced already lacks to the month's minimum charge; returns how many."""
     month_start, _ = month_of(now)
     waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")
     promised = Commitment.objects.filter(period__startswith__lt=month_start).values("organisation")
     issued = 0
-    buyers = Organisation.objects.filter(Q(pk__in=waiting) | Q(pk__in=promised))
+    lacking = months_lacking(until=month_start).values("pk")
+    buyers = Organisation.objects.filter(Q(pk__in=waiting) | Q(pk__in=promised) | Q(pk__in=lacking))
     for organisation, currency in ((one, code) for one in buyers for code in currencies_open(one, until=month_start)):
         try:
             invoice_issue(
