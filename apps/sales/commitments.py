@@ -15,6 +15,7 @@ from django.db.models import QuerySet, Sum
 from apps.accounts.models import Organisation
 from apps.figures import money_format
 from apps.ledger.models import UsageRow
+from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, multiply
 from apps.pricing.rating.decimals import subtract
 from apps.sales.amendments import rest_of
@@ -28,7 +29,11 @@ TITLES = {"month": "One month", "year": "One year", "three_years": "Three years"
 
 @dataclass(frozen=True)
 class Month:
-    """One month of a commitment, [start, end), counted from its own beginning: promised, used, and what is missing."""
+    """One month of a commitment, [start, end), counted from its own beginning: promised, used, and what is missing.
+
+    It is `priced` where a book of its currency is in force all the time; else nobody could buy under it, and nothing is
+    missing.
+    """
 
     commitment: Commitment
     number: int
@@ -36,10 +41,13 @@ class Month:
     end: datetime
     minimum: Decimal
     used: Decimal
+    priced: bool
 
     @property
     def missing(self) -> Decimal:
         """What was promised and not used."""
+        if not self.priced:
+            return Decimal(0)
         return max(subtract(self.minimum, self.used), Decimal(0))
 
     @property
@@ -86,9 +94,15 @@ def commitments_of(organisation: Organisation) -> QuerySet[Commitment]:
     return Commitment.objects.filter(organisation=organisation).select_related("accepted_by")
 
 
-def commitment_at(organisation: Organisation, *, at: datetime) -> Commitment | None:
-    """The commitment in force at an instant; the database allows one at a time."""
-    return Commitment.objects.filter(organisation=organisation, period__contains=at).first()
+def commitment_at(organisation: Organisation, *, at: datetime, currency: str) -> Commitment | None:
+    """The commitment in a currency that holds at an instant; the database allows one at a time in each."""
+    return Commitment.objects.filter(organisation=organisation, currency=currency, period__contains=at).first()
+
+
+def commitments_paused(organisation: Organisation, *, at: datetime) -> list[Commitment]:
+    """Those that hold at an instant at which no book in their currency is in force, newest first."""
+    priced = PriceBook.objects.filter(effective__contains=at).values("currency")
+    return list(commitments_of(organisation).filter(period__contains=at).exclude(currency__in=priced))
 
 
 def commitment_months(commitment: Commitment, *, until: datetime | None = None) -> list[Month]:
@@ -100,11 +114,26 @@ def commitment_months(commitment: Commitment, *, until: datetime | None = None) 
     rows = UsageRow.objects.filter(
         contract_id__in=Contract.objects.filter(commitment=commitment).values("pk"), currency=commitment.currency
     )
+    books = books_in(commitment.currency)
     return [
-        Month(commitment, number, start, end, commitment.minimum, _used(rows, start, end))
+        Month(commitment, number, start, end, commitment.minimum, _used(rows, start, end), is_priced(books, start, end))
         for number, (start, end) in enumerate(bounds, 1)
         if until is None or start < until
     ]
+
+
+def books_in(currency: str) -> list[tuple[datetime, datetime | None]]:
+    """When books in a currency are in force, in order; None where the last goes on."""
+    books = PriceBook.objects.filter(currency=currency).order_by("effective")
+    return [(book.effective_from, book.effective_until) for book in books]
+
+
+def is_priced(books: list[tuple[datetime, datetime | None]], start: datetime, end: datetime) -> bool:
+    """Whether [start, end) lies within what the books cover without a gap."""
+    for first, last in books:
+        if first <= start < (last or end):
+            start = last or end
+    return start >= end
 
 
 def _used(rows: QuerySet[UsageRow], start: datetime, end: datetime) -> Decimal:

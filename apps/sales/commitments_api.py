@@ -54,7 +54,8 @@ class CommitmentOut(Schema):
 
 
 class CommitmentMonthOut(Schema):
-    """`missing` of a month that has ended stands on an invoice, under `key`."""
+    """`missing` of a month that has ended stands on an invoice, under `key`. Nothing is missing in a month that is not
+    `priced`: one in which no price book of the commitment's currency was in force for some time."""
 
     number: int
     key: str
@@ -63,6 +64,7 @@ class CommitmentMonthOut(Schema):
     minimum: str
     used: str
     missing: str
+    priced: bool
 
 
 class CommitmentDetailOut(CommitmentOut):
@@ -79,7 +81,7 @@ class CommitmentDetailOut(CommitmentOut):
             {
                 "number": month.number, "key": month.key, "start": month.start, "end": month.end,
                 "minimum": decimal_text(month.minimum), "used": decimal_text(month.used),
-                "missing": decimal_text(month.missing),
+                "missing": decimal_text(month.missing), "priced": month.priced,
             }
             for month in commitment_months(row)
         ]  # fmt: skip

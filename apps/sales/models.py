@@ -48,8 +48,11 @@ class Commitment(models.Model):
         ordering = ["-accepted_at"]
         constraints = [
             ExclusionConstraint(
-                name="commitment_one_in_force",
-                expressions=[("organisation", RangeOperators.EQUAL), ("period", RangeOperators.OVERLAPS)],
+                name="commitment_one_in_each_currency",
+                expressions=[
+                    ("organisation", RangeOperators.EQUAL), ("currency", RangeOperators.EQUAL),
+                    ("period", RangeOperators.OVERLAPS),
+                ],
             ),
             models.CheckConstraint(
                 condition=models.Q(minimum__gt=0, factor__gt=0, factor__lte=1), name="commitment_is_something"

@@ -21,9 +21,12 @@ from apps.accounts.roles import Scope
 from apps.pricing.rating import Rating, exact_sum
 from apps.pricing.services import pricebook_publish
 from apps.sales.commitments import (
+    commitment_at,
     commitment_left,
     commitment_months,
     commitments_of,
+    commitments_paused,
+    is_priced,
     months_after,
     shortfalls_ended,
 )
@@ -157,6 +160,75 @@ def test_one_commitment_holds_at_a_time_and_never_changes(cast: Cast, market: Ma
         Commitment.objects.filter(pk=commitment.pk).update(minimum=1)
     _enter(cast, at=commitment.ends_at)
     assert commitments_of(cast.organisation).count() == 2
+
+
+@database
+def test_a_commitment_pauses_while_nothing_is_priced_in_its_currency(cast: Cast, market: Market) -> None:
+    program = market.program(cast.organisation, cast.engineer)
+    euros, begins = _enter(cast), NOW + timedelta(days=40)
+    back = begins + timedelta(days=40)
+
+    def dinars(book: dict[str, Any]) -> None:
+        book |= {"version": 2, "currency": {"code": "KWD", "exponent": 3}, "notice_days": 0}
+
+    pricebook_publish(document=document(dinars), effective_from=begins, now=NOW)
+    quote = _quote(cast, market, program, 1_000_000, at=begins)
+    assert "commitment" not in quote.document
+    other = _enter(cast, "year", "1.5", at=begins)
+    assert (other.currency, commitment_at(cast.organisation, at=begins, currency="EUR")) == ("KWD", euros)
+    assert commitments_paused(cast.organisation, at=begins) == [euros]
+    with pytest.raises(Problem, match="holds until"):
+        _enter(cast, at=begins)
+    pricebook_publish(document=document(lambda book: book.update(version=3)), effective_from=back, now=begins)
+    assert commitments_paused(cast.organisation, at=back) == [other]
+    months = commitment_months(euros)
+    assert [month.priced for month in months[:5]] == [True, False, False, True, True]  # 24 November to 24 December, ...
+    until = months[4].end
+    assert [one.start for one in shortfalls_ended(cast.organisation, currency="EUR", until=until)] == [
+        months[number].start for number in (0, 3, 4)
+    ]
+    assert [one.missing for one in months[1:3]] == [0, 0]
+    assert [one.number for one in shortfalls_ended(cast.organisation, currency="KWD", until=until)] == [1]
+
+
+@database
+def test_the_page_says_that_a_commitment_is_paused_and_takes_another(
+    cast: Cast, market: Market, as_user: Callable[[User], Client]
+) -> None:
+    now = timezone.now()
+    _enter(cast, at=now - timedelta(days=20))
+
+    def dinars(book: dict[str, Any]) -> None:
+        book |= {"version": 2, "currency": {"code": "KWD", "exponent": 3}}
+
+    pricebook_publish(document=document(dinars), effective_from=now - timedelta(days=10), now=now - timedelta(days=100))
+    client = as_user(cast.billing)
+    page = client.get("/commitments").content.decode()
+    assert "is paused: no price book in EUR is in force" in page
+    assert "Quotes are made under the commitment" not in page
+    entered = client.post("/commitments", {"kind": "year", "minimum": "1.5"}, follow=True).content.decode()
+    assert "Quotes are made under the commitment" in entered
+    assert "is paused" in entered
+    assert client.get("/portal").status_code == 200
+    assert Commitment.objects.count() == 2
+
+
+@given(
+    st.integers(0, 30_000_000).map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + seconds * SECOND),
+    st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=12),
+    st.integers(0, 300), st.integers(1, 60),
+)  # fmt: skip
+def test_a_month_is_priced_where_every_instant_of_it_is(
+    first: datetime, books: list[tuple[int, bool]], begins: int, length: int
+) -> None:
+    """Books follow each other; those that are marked are in the currency, and the last goes on."""
+    marks = [first + timedelta(days=sum(days for days, _ in books[:number])) for number in range(len(books))]
+    ends: list[datetime | None] = [*marks[1:], None]
+    ranges = [(mark, end) for mark, end, (_, ours) in zip(marks, ends, books, strict=True) if ours]
+    start = first + timedelta(days=begins)
+    days = [start + timedelta(days=day) for day in range(length)]
+    known = all(any(mark <= day and (end is None or day < end) for mark, end in ranges) for day in days)
+    assert is_priced(ranges, start, start + timedelta(days=length)) == known
 
 
 @given(

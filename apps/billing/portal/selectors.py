@@ -17,6 +17,7 @@ from apps.billing.models import Budget, BudgetAlert, CreditGrant, CreditUse
 from apps.dispatch.models import Lease, LeaseState
 from apps.ledger.models import Cap, Hold, Spend
 from apps.ledger.selectors import Spending, caps_of, month_of, spending
+from apps.pricing.models import PriceBook
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.commitments import Month, commitment_at, commitment_left, commitment_months, promised
@@ -117,8 +118,9 @@ class Promise(NamedTuple):
 
 
 def promise_of(organisation: Organisation, *, now: datetime) -> Promise | None:
-    """The commitment in force and how it is used up; None without one."""
-    commitment = commitment_at(organisation, at=now)
+    """The commitment in the currency of the price book in force and how it is used up; None without one."""
+    book = PriceBook.objects.filter(effective__contains=now).first()
+    commitment = commitment_at(organisation, at=now, currency=book.currency) if book else None
     if commitment is None:
         return None
     month = commitment_months(commitment, until=now + timedelta(microseconds=1))[-1]

@@ -26,13 +26,13 @@ def commitment_enter(
 ) -> Commitment:
     """Promise to spend at least `minimum` (without tax) in each month of `kind`, from now on; the book's factor is frozen.
 
-    One commitment holds at a time. Raises Problem: no such commitment, an amount that cannot be, one in force.
+    One commitment in a currency holds at a time. Raises Problem: no such commitment, an amount that cannot be, one in force.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     book = document_of(book_in_force(at=now))
     factor = _factor(book, kind)
     _check_minimum(book, minimum)
-    known = commitment_at(organisation, at=now)
+    known = commitment_at(organisation, at=now, currency=book.currency.code)
     if known is not None:
         raise Problem(
             409,

@@ -128,7 +128,7 @@ def _under_commitment(
     now: datetime,
 ) -> tuple[Commitment | None, list[Ask], Priced]:
     """The work priced under the commitment in force, where that covers it; else at its full price."""
-    commitment = commitment_at(organisation, at=now)
+    commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
         under = [replace(ask, commitment=commitment.kind, commitment_factor=commitment.factor) for ask in asks]
         priced = price(asks=under)

@@ -28,6 +28,7 @@ from apps.sales.commitments import (
     commitment_left,
     commitment_months,
     commitments_of,
+    commitments_paused,
     promised,
 )
 from apps.sales.models import Commitment
@@ -35,7 +36,7 @@ from apps.sales.models import Commitment
 
 @require_http_methods(["GET", "POST"])
 def commitment_list(request: HttpRequest) -> HttpResponse:
-    """GET: the commitment in force with its burn-down, and earlier ones. POST: enter one."""
+    """GET: the commitment in force with its burn-down, or one that is paused, and earlier ones. POST: enter one."""
     organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
     now, refusal = timezone.now(), None
     try:
@@ -48,16 +49,19 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
             return redirect("sales:commitment_list")
     except Problem as problem:
         refusal = problem
-    current = commitment_at(organisation, at=now)
-    context: dict[str, Any] = {"refusal": refusal, "current": current, "entered": request.POST, "now": now, "kinds": []}
+    paused = commitments_paused(organisation, at=now)
+    context: dict[str, Any] = {"refusal": refusal, "paused": paused, "entered": request.POST, "now": now, "kinds": []}
+    current = None
     try:
         book = document_of(book_in_force(at=now))
+        current = commitment_at(organisation, at=now, currency=book.currency.code)
         context |= {"kinds": kinds_of(book), "currency": book.currency.code}
     except Problem as problem:
         context["refusal"] = context["refusal"] or problem
-    if current is not None:
-        context |= _burn_down(current, now)
-    context["earlier"] = [one for one in commitments_of(organisation) if one != current]
+    context |= {"current": current, "shown": current or next(iter(paused), None)}
+    if context["shown"] is not None:
+        context |= _burn_down(context["shown"], now)
+    context["earlier"] = [one for one in commitments_of(organisation) if one != context["shown"]]
     return render(request, "sales/commitment_list.html", context, status=refusal.status if refusal else 200)
 
 
@@ -107,6 +111,8 @@ def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Dec
 def _state(month: Month, now: datetime) -> str:
     if now < month.start:
         return "to come"
+    if not month.priced:
+        return "paused"
     if now < month.end:
         return "running"
     return "short" if month.missing else "kept"
