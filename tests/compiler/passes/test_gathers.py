@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.ir.access import Access
@@ -39,6 +39,7 @@ def table(scale_rows: int = ROWS) -> Graph:
     return Graph("table", ("at",), ("y",), types, {"codes": codes, "scales": scales}, (whole, picked))
 
 
+@settings(deadline=None)
 @given(
     at=st.lists(st.integers(-ROWS, ROWS - 1), min_size=LOOKED_UP, max_size=LOOKED_UP), scales=st.sampled_from([1, ROWS])
 )
