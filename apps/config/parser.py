@@ -10,6 +10,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.utils.datastructures import MultiValueDict
+from ninja.operation import Operation
 from ninja.params.models import FileModel, FormModel, ParamModel, QueryModel
 from ninja.parser import Parser
 
@@ -45,6 +46,21 @@ def names_known() -> None:
     ):  # fmt: skip
         if "strict" not in vars(model):
             _strict(model, given, what)
+    if "strict" not in vars(Operation):
+        _strict_without(Operation)
+
+
+def _strict_without(operation: type[Operation]) -> None:
+    """What takes no parameters at all has no class that reads them; then every one is unknown."""
+    lenient = operation._get_values
+
+    def get_values(self: Operation, request: HttpRequest, *given: Any) -> Any:
+        if not any(issubclass(model, QueryModel) for model in self.models):
+            _refuse_unknown(request.GET, (), "parameter")
+        return lenient(self, request, *given)
+
+    operation._get_values = get_values  # type: ignore[method-assign,assignment]
+    operation.strict = True  # type: ignore[attr-defined]
 
 
 def _strict(model: type[ParamModel], given: str, what: str) -> None:

@@ -12,8 +12,10 @@ import pytest
 from django.test import Client
 from ninja.main import NinjaAPI
 
+from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.config.api import api
+from apps.registry.services.evaluations import _parse
 from tests.cast import Cast
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -101,6 +103,44 @@ def test_an_unknown_parameter_of_a_query_is_refused(cast: Cast, as_token: Callab
     refused = client.get("/api/v1/contracts?stat=active")
     assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
     assert refused.json()["detail"] == "unknown parameter stat; did you mean state?"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("get", "ledger"),
+        ("get", "spend-caps"),
+        ("get", f"versions/{NOBODY}"),
+        ("post", "quotes"),
+        ("delete", f"versions/{NOBODY}"),
+    ],
+)
+def test_an_operation_without_parameters_takes_none(
+    cast: Cast, as_token: Callable[..., Client], method: str, path: str
+) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.READ, Scope.BUILD)
+    ask = getattr(client, method)
+    assert ask(f"/api/v1/{path}").status_code in (200, 400, 404)
+    refused = ask(
+        f"/api/v1/{path}?limit=5", **({"data": "{}", "content_type": "application/json"} if method == "post" else {})
+    )
+    assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
+    assert refused.json()["detail"] == "unknown parameter limit; none is taken"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"modell_sha256": "x"}, "unknown field modell_sha256; did you mean model_sha256?"),
+        ({"splits": {"chose": {}}}, "unknown field chose; did you mean choose?"),
+        ({"splits": {"choose": {"lables": []}}}, "unknown field lables; did you mean labels?"),
+    ],
+)
+def test_an_evaluation_with_an_unknown_field_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(Problem) as refusal:
+        _parse(change)
+    assert refusal.value.status == 422
+    assert said in [one["message"] for one in refusal.value.errors]
 
 
 def test_an_unknown_field_or_file_of_a_form_is_refused(cast: Cast, as_token: Callable[..., Client]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from apps.accounts.bodies import SHOWN, unknown_said
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -63,8 +64,9 @@ class Splits(BaseModel):
 class Document(BaseModel):
     """The evaluation file; docs/guides describes it, and the samples have one each."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="forbid")
 
+    lower_bound_95: Any = None  # what the owner computed; ours is computed here
     format: str = Field(pattern=r"^takt-evaluation/1$")
     model_sha256: str
     dataset: str = Field(min_length=1, max_length=120)
@@ -118,6 +120,17 @@ def _parse(document: dict[str, Any]) -> Document:
     try:
         return Document.model_validate(document)
     except ValidationError as error:
-        faults = [{"field": ".".join(map(str, item["loc"])), "message": item["msg"]} for item in error.errors()[:20]]
+        faults = [
+            {"field": ".".join(map(str, item["loc"])), "message": _said(item["type"], item["loc"], item["msg"])}
+            for item in error.errors()[:20]
+        ]
         detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults[:3])
         raise Problem(422, "The evaluation cannot be used", detail, errors=faults) from error
+
+
+def _said(kind: str, place: tuple[int | str, ...], message: str) -> str:
+    """What is wrong at a place; of an unknown name the nearest known one."""
+    if kind != "extra_forbidden":
+        return message
+    known = (Document, Splits, Split)[min(len(place), 3) - 1].model_fields
+    return unknown_said(str(place[-1])[:SHOWN], known)
