@@ -97,7 +97,7 @@ def adjustments_of(
     minimum charge, then credits, never below nought."""
     currency = book.currency.code
     found = _free(organisation, book, ratings, until)
-    net = exact_sum(one.amount for one in (*ratings, *found))
+    net = exact_sum([*(one.amount for one in ratings), *(one.amount for one in found)])
     lacking = shortfalls_of(organisation, currency=currency, until=until)
     shortfall = exact_sum(one.amount for one in lacking)
     found += lacking + minimum_of(organisation, currency=currency, net=net, shortfall=shortfall, until=until)
