@@ -199,7 +199,7 @@ def _months_agree(year: Year, least: Decimal) -> None:
             assert charged == max(amount, least)
             assert topped == charged - amount
         else:
-            assert (charged, topped) == (0, 0)
+            assert (charged, topped) == (Decimal(0), Decimal(0))
         start = end
 
 
