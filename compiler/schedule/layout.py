@@ -21,7 +21,7 @@ from compiler.schedule.streams import Stream
 
 IMAGE = 2  # dimensions of an image; those of an input lie one behind the other
 CHANNELS = 1  # and one more of what lies side by side in it
-WASTE = 6  # part of a row of pixels that may be padding behind it
+WASTE = 8  # part of a row of pixels that may be padding behind it
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes
 SLOTS = 2  # tiles of a sum below which its order matters little
