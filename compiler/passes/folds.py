@@ -29,11 +29,23 @@ def folds(graph: Graph, least: int = LEAST) -> Graph:
     types = dict(graph.types)
     made = {n.output for n in graph.nodes if isinstance(n, Compute | Gather)}  # their places are chosen for who reads
     made |= {n.output for n in graph.nodes if isinstance(n, Reshape) and n.input in made}
+    made -= _joined(graph, least)
     nodes: list[Node] = []
     for node in graph.nodes:
         able = isinstance(node, Compute) and _fits(node, least) and all(o.value in made for o in node.operands)
         nodes += _folded(node, types) if able and isinstance(node, Compute) else [node]
     return graph.with_nodes(tuple(nodes), types=types)
+
+
+def _joined(graph: Graph, least: int) -> set[str]:
+    """Values that a map reads element by element beside another one as large. Folding would decide for one of the two in
+    which order it lies in memory, and a map of two orders fetches a line for each element."""
+    found: set[str] = set()
+    for node in graph.nodes:
+        if isinstance(node, Compute) and node.reducer is None:
+            large = {o.value for o in node.operands if prod(graph.types[o.value].shape) >= node.points >= least}
+            found |= large if len(large) > 1 else set()
+    return found
 
 
 def _fits(node: Compute, least: int) -> bool:

@@ -73,6 +73,29 @@ def mean_of_image():
     return b.finish({"y": y}, {}, {})
 
 
+def gated(is_joined):
+    """A value of a graph, the sums of its rows, and the value times those, beside another one as large or not."""
+    b = Builder("gated")
+    shape, rows = (64, 1024), Access((0,), ((1, 0),))
+    x, other = (b.input(name, TensorType(DType.F32, shape)) for name in ("x", "other"))
+    b.source = ("gated",)
+    image = b.compute(shape, [Operand(x, Access.identity(2))], Term("neg", (arg(0, DType.F32),), DType.F32))
+    sums = b.compute(shape, [Operand(image, Access.identity(2))], arg(0, DType.F32), parallel=1, reducer="sum")
+    term, reads = arg(0, DType.F32) * arg(1, DType.F32), [Operand(image, Access.identity(2)), Operand(sums, rows)]
+    if is_joined:
+        term, reads = term + arg(2, DType.F32), [*reads, Operand(other, Access.identity(2))]
+    y = b.compute(shape, reads, term)
+    return b.finish({"y": y, "other": other}, {}, {})
+
+
+def test_what_is_joined_with_a_value_as_large_keeps_its_order_in_memory():
+    reductions = [
+        next(n for n in folds(gated(is_joined)).nodes if isinstance(n, Compute) and n.reducer)
+        for is_joined in (True, False)
+    ]
+    assert [n.loops[-1] for n in reductions] == [1024, 256]
+
+
 def test_a_global_mean_takes_a_third_of_the_cycles():
     before = mean_of_image()
     after = folds(before)
