@@ -1,7 +1,8 @@
 """What a month brought in, by pool, class and customer, against the device time that is owned and what it costs.
 
-Amounts are the ledger's own, exact. The cost of the time that ran belongs to whom it ran for; the rest of what is owned
-is idle, and stands apart: revenue - cost of what ran - cost of what was idle = margin.
+Amounts are the ledger's own, exact. What credit notes of the month took back of usage is a figure of its own; the rest is
+net. The cost of the time that ran belongs to whom it ran for; the rest of what is owned is idle, and stands apart: net
+revenue - cost of what ran - cost of what was idle = margin.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db.models import Min, Q, Sum
 
 from apps.accounts.models import Organisation
+from apps.billing.models import CreditNote, CreditNoteLine, InvoiceState
+from apps.billing.services.crediting import CARRIED
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum
+from apps.pricing.rating.decimals import subtract
 from apps.reports.margin import DeviceTime, PoolTime, Time, device_time, total
 from apps.sales.models import Contract
 
 GROUPS = ("pool", "class", "customer")
+NOTHING = Decimal(0)
 
 
 class Part(NamedTuple):
-    """One pool, class or customer: executions, what they brought in, the device time in which they ran and its cost.
+    """One pool, class or customer: executions, what they brought in, what credit notes took back of that or of what earlier
+    months brought in, the device time in which they ran and its cost.
 
     `owned` is a pool's device time with its cost, None for a class or a customer, who own none.
     """
@@ -38,6 +44,12 @@ class Part(NamedTuple):
     ran: Time
     owned: Time | None = None
     unknown: str = ""
+    credited: Decimal = Decimal(0)
+
+    @property
+    def net(self) -> Decimal:
+        """What is left of the revenue."""
+        return subtract(self.amount, self.credited)
 
     @property
     def idle(self) -> Fraction:
@@ -53,9 +65,9 @@ class Part(NamedTuple):
 
     @property
     def margin(self) -> Fraction | None:
-        """Revenue less the cost of all that is owned, or of what ran where nothing is owned; None when not known."""
+        """Net revenue less the cost of all that is owned, or of what ran where nothing is owned; None when not known."""
         cost = (self.owned or self.ran).cost
-        return None if cost is None else Fraction(self.amount) - cost
+        return None if cost is None else Fraction(self.net) - cost
 
     @property
     def share(self) -> Fraction:
@@ -80,21 +92,26 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
     start, end = month_of(month)
     until = max(start, min(end, now))
     time = device_time(start=start, end=until, currency=currency)
-    sums = _income(start, end, currency)
+    sums, back = _income(start, end, currency), credited(start, end, currency)
     parts = {
-        "pool": [_pool_part(one, sums["pool"]) for one in time.pools],
-        "class": _parts(sums["class"], time.by_class),
-        "customer": _customers(sums["customer"], time.by_customer),
+        "pool": [
+            _pool_part(one, sums["pool"])._replace(credited=back["pool"].get(one.pool.slug, NOTHING))
+            for one in time.pools
+        ],
+        "class": _parts(sums["class"], time.by_class, back["class"]),
+        "customer": _customers(sums["customer"], time.by_customer, back["customer"]),
     }
-    return Revenue(start, end, until, currency, parts, _whole(parts["pool"], time))
+    whole = _whole(parts["pool"], time)._replace(credited=exact_sum(back["customer"].values()))
+    return Revenue(start, end, until, currency, parts, whole)
 
 
 def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
-    """The report of every currency in which something was used in the month, after that in `first`: money of two
+    """The report of every currency in which something was used or credited in the month, after that in `first`: money of two
     currencies is never added. Device time is the same in each; its cost is what is stated in that currency."""
     start, end = month_of(month)
     rows = UsageRow.objects.filter(created_at__gte=start, created_at__lt=end).order_by()
-    others = set(rows.values_list("currency", flat=True).distinct()) - {first}
+    notes = CreditNote.objects.filter(issued_at__gte=start, issued_at__lt=end).order_by()
+    others = {code for some in (rows, notes) for code in some.values_list("currency", flat=True).distinct()} - {first}
     return [revenue(month=month, currency=code, now=now) for code in (first, *sorted(others))]
 
 
@@ -120,22 +137,44 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
     return sums
 
 
+def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
+    """What credit notes of the month took back of usage, by pool, class and customer. What an invoice had carried in from
+    earlier ones is of no one pool and class. An invoice that is void took nothing back: its usage is invoiced again."""
+    rows = (
+        CreditNoteLine.objects.filter(
+            Q(line__isnull=False) | Q(number=CARRIED), credit_note__issued_at__gte=start, credit_note__issued_at__lt=end,
+            credit_note__currency=currency,
+        )
+        .exclude(credit_note__invoice__state=InvoiceState.VOID)
+        .annotate(klass=Min("line__usages__usage__klass"))
+        .order_by()
+        .values_list("line__contract__pool__slug", "klass", "credit_note__organisation_id", "amount")
+    )  # fmt: skip
+    sums: dict[str, dict[str, Decimal]] = {group: {} for group in GROUPS}
+    for *names, amount in rows:
+        for group, name in zip(GROUPS, names, strict=True):
+            if name is not None:
+                sums[group][str(name)] = exact_sum([sums[group].get(str(name), NOTHING), amount])
+    return sums
+
+
 def _pool_part(one: PoolTime, income: _Income) -> Part:
     executions, amount = income.get(one.pool.slug, (0, Decimal(0)))
     return Part(one.pool.slug, executions, amount, one.ran, one.owned, one.owned.unknown or one.ran.unknown)
 
 
-def _parts(income: _Income, ran: dict[str, Time]) -> list[Part]:
-    """One part for each name that brought something in or ran, the dearest first."""
+def _parts(income: _Income, ran: dict[str, Time], back: dict[str, Decimal]) -> list[Part]:
+    """One part for each name that brought something in, ran or was credited, the dearest first."""
     parts = []
-    for name in sorted(income.keys() | ran.keys()):
+    for name in sorted(income.keys() | ran.keys() | back.keys()):
         time = ran.get(name, Time(Fraction(0), Fraction(0)))
-        parts.append(Part(name, *income.get(name, (0, Decimal(0))), time, unknown=time.unknown))
+        took = back.get(name, NOTHING)
+        parts.append(Part(name, *income.get(name, (0, NOTHING)), time, unknown=time.unknown, credited=took))
     return sorted(parts, key=lambda part: (-part.amount, part.name))
 
 
-def _customers(income: _Income, ran: dict[UUID, Time]) -> list[Part]:
-    parts = _parts(income, {str(pk): time for pk, time in ran.items()})
+def _customers(income: _Income, ran: dict[UUID, Time], back: dict[str, Decimal]) -> list[Part]:
+    parts = _parts(income, {str(pk): time for pk, time in ran.items()}, back)
     named = Organisation.objects.filter(pk__in=[one.name for one in parts]).values_list("pk", "name")
     names = {str(pk): name for pk, name in named}
     return [part._replace(name=names[part.name]) for part in parts]

@@ -29,9 +29,10 @@ router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
-    """Device time in whole microseconds, and what ran also in seconds, since it may be shorter than one; `owned_us` and
-    `cost_idle` of pools and the whole alone. A cost or a margin that is null is not known, and `unknown` says why; costs
-    and seconds are rounded half-even to 12 places."""
+    """`credited` is what credit notes of the month took back of `amount`, or of what earlier months brought in; `net` is the
+    rest, and the margin is of it. Device time in whole microseconds, and what ran also in seconds, since it may be shorter
+    than one; `owned_us` and `cost_idle` of pools and the whole alone. A cost or a margin that is null is not known, and
+    `unknown` says why; costs and seconds are rounded half-even to 12 places."""
 
     name: str
     executions: int
@@ -39,6 +40,8 @@ class PartOut(Schema):
     owned_us: int | None
     ran_us: int
     ran_seconds: str
+    credited: str
+    net: str
     cost_ran: str | None
     cost_idle: str | None
     margin: str | None
@@ -129,7 +132,7 @@ def _chart(report: Revenue) -> dict[str, Any]:
     """Revenue and the two parts of the cost of each pool; what is not known is left out of the drawing."""
     pools = report.parts["pool"]
     series = (
-        ("Revenue", [part.amount for part in pools]),
+        ("Revenue, net", [part.net for part in pools]),
         ("Cost of what ran", [part.ran.cost for part in pools]),
         ("Cost of what was idle", [part.idle_cost for part in pools]),
     )
@@ -150,6 +153,8 @@ def _part(part: Part) -> dict[str, Any]:
         "owned_us": None if part.owned is None else int(part.owned.seconds * 10**6),
         "ran_us": int(part.ran.seconds * 10**6),
         "ran_seconds": _text(part.ran.seconds),
+        "credited": decimal_text(part.credited),
+        "net": decimal_text(part.net),
         "cost_ran": _text(part.ran.cost),
         "cost_idle": _text(part.idle_cost),
         "margin": _text(part.margin),

@@ -21,6 +21,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
+from apps.billing.services import credit_note_issue, invoice_issue
 from apps.dispatch.models import Lease
 from apps.fleet.models import Device
 from apps.fleet.services import device_retire
@@ -93,6 +94,27 @@ def test_the_parts_sum_to_what_the_ledger_holds(scene: Scene) -> None:
     assert used.owned.seconds == 2 * seconds_of(report.end - report.start)
     assert used.share == Fraction(40, 2 * (report.end - report.start) // timedelta(seconds=1))
     assert reported(scene, report.end).whole.executions == 0
+
+
+def test_what_credit_notes_took_back_is_taken_off_once(scene: Scene) -> None:
+    worked(scene)
+    cost(scene, "lpu", "3.7", scene.now - timedelta(days=400))
+    before = reported(scene).whole
+    invoice = invoice_issue(organisation=scene.cast.organisation, actor=None, now=scene.now + LATER)
+    taken = scene.now + timedelta(days=3)  # in the month, to be seen in it
+    lines = {line.number: line for line in invoice.lines.all()}
+    number = next(iter(lines))
+    note = credit_note_issue(
+        invoice_id=invoice.id, parts={number: lines[number].share}, reason="slow", actor=None, now=taken
+    )
+    report = reported(scene)
+    credited = exact_sum(note.lines.values_list("amount", flat=True))
+    assert (report.whole.amount, report.whole.credited) == (before.amount, credited)
+    assert credited == lines[number].amount > 0
+    for parts in report.parts.values():
+        assert exact_sum(part.credited for part in parts) == credited
+        assert exact_sum(part.net for part in parts) == report.whole.net == before.amount - credited
+    assert reported(scene, report.end).whole.net == 0
 
 
 def test_revenue_less_what_ran_less_what_was_idle_is_the_margin(scene: Scene) -> None:
