@@ -12,7 +12,7 @@ from compiler.errors import ModelError
 from compiler.precision.plan import Range
 
 FORMAT = 1
-LARGEST = 3.4028234663852886e38  # of float32
+LARGEST = 2.0**144  # float32 ends at 2^128, and a mask that is added to a mask lies a little beyond
 LOCAL = 30.0  # dB that a contraction of codes must keep of its own result
 
 
@@ -50,7 +50,7 @@ class Calibration:
             }
             made = Calibration(ranges, loss, bool(found["seeded"]), int(found["feeds"]), float(found["limit"]), errors)
             if any(end != end or LARGEST < abs(end) < math.inf for both in ranges.values() for end in both):
-                raise ValueError("a range ends where float32 has no number")
+                raise ValueError("a range ends far beyond float32")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ModelError("the ranges are not readable; write them with Calibration.to_json") from error
         if version != FORMAT:

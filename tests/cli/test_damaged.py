@@ -132,3 +132,8 @@ def test_ranges_that_are_damaged_anywhere_are_refused_or_compile(tmp_path: Path)
     for value in (-1e308, float("nan"), 10**400):
         with pytest.raises(compiler.ModelError, match="the ranges are not readable"):
             compiler.Calibration.from_json(json.dumps(_damaged(ranges, ("ranges", "r", 0), value)))
+
+
+def test_ranges_of_a_mask_that_is_added_to_a_mask_are_read() -> None:
+    found = compiler.Calibration({"r": (-6.805646932770577e38, 37.4)}, {}, seeded=False, count=1)
+    assert compiler.Calibration.from_json(found.to_json()).ranges == found.ranges
