@@ -69,31 +69,27 @@ def balance_use(invoice: Invoice, *, now: datetime) -> None:
     amount = min(balance_of(invoice.organisation_id, invoice.currency), invoice.open)
     if amount <= 0:
         return
+    _balance_post(invoice, amount, "balance", now)
+    settle(invoice, amount, SettlementKind.BALANCE, now=now)
+
+
+def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) -> None:
+    """Take an amount of the balance for an invoice; less than nothing gives it back."""
     transaction_post(
         organisation_id=invoice.organisation_id,
         kind="balance",
-        idempotency_key=f"invoice:{invoice.id}:balance",
+        idempotency_key=f"invoice:{invoice.id}:{act}",
         subject=f"invoice {invoice.number}",
         currency=invoice.currency,
         amounts={AccountKind.PREPAID: amount, AccountKind.RECEIVABLE: amount.copy_negate()},
         detail={},
         now=now,
     )
-    settle(invoice, amount, SettlementKind.BALANCE, now=now)
 
 
 def balance_give_back(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
     """Undo `balance_use` of a locked invoice that nothing else settled: all of it is open again."""
-    transaction_post(
-        organisation_id=invoice.organisation_id,
-        kind="balance",
-        idempotency_key=f"invoice:{invoice.id}:balance-back",
-        subject=f"invoice {invoice.number}",
-        currency=invoice.currency,
-        amounts={AccountKind.RECEIVABLE: amount, AccountKind.PREPAID: amount.copy_negate()},
-        detail={},
-        now=now,
-    )
+    _balance_post(invoice, amount.copy_negate(), "balance-back", now)
     Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
     invoice.open = exact_sum([invoice.open, amount])
     if invoice.state == InvoiceState.PAID:
