@@ -4,7 +4,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from apps.accounts.models import AuditEntry
 from apps.accounts.problems import Problem
@@ -69,6 +69,31 @@ def test_priority_that_cannot_start_within_a_quarter_of_an_hour_is_not_sold(cast
     _accept(cast, _quote(cast, market, executions=HOUR))
     with pytest.raises(CapacityTaken):
         _accept(cast, waiting)
+
+
+@pytest.mark.parametrize("altered", ["a line", "no window", "the sum"])
+def test_a_quote_altered_behind_our_back_is_refused_and_takes_nothing(
+    cast: Cast, market: Market, altered: str
+) -> None:
+    quote = _quote(cast, market)
+    document = dict(quote.document)
+    if altered == "a line":
+        document["lines"] = [{**document["lines"][0], "executions": 1}]
+    elif altered == "no window":
+        del document["window"]
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")  # no trigger keeps the row as it is
+        if altered == "the sum":
+            Quote.objects.filter(pk=quote.pk).update(worst=quote.worst - 1, expected=quote.expected - 1)
+        else:
+            Quote.objects.filter(pk=quote.pk).update(document=document)
+        cursor.execute("SET session_replication_role = origin")
+    with pytest.raises(Problem) as refused:
+        _accept(cast, quote)
+    assert (refused.value.status, refused.value.kind) == (409, "quote-altered")
+    assert not Contract.objects.exists()
+    assert not Hold.objects.exists()
+    assert not Reservation.objects.exists()
 
 
 def test_a_quote_is_accepted_once(cast: Cast, market: Market) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ from apps.accounts.models import Organisation
 from apps.billing.models import WAITING, CreditGrant, CreditUse, Invoice
 from apps.ledger.models import AccountKind
 from apps.ledger.selectors import balances
+from apps.pricing.amounts import currency_of
+from apps.pricing.rating import Currency
 from apps.pricing.rating.decimals import subtract
 
 
@@ -67,3 +69,9 @@ def balances_prepaid(organisation: Organisation) -> list[tuple[str, Decimal]]:
     """What the customer paid, or was credited, beyond what was due, in every currency in which that is something."""
     found = sorted(balances(organisation.id).items())
     return [(code, -amount) for (kind, code), amount in found if kind == AccountKind.PREPAID.value and amount]
+
+
+def currencies_returned(kept: list[tuple[str, Decimal]], offered: Sequence[Currency]) -> list[Currency]:
+    """Those that a balance may go back in: what the customer has (`balances_prepaid`) stands first, then the others on offer."""
+    has = dict(kept)
+    return [*(currency_of(code) for code in has), *(one for one in offered if one.code not in has)]

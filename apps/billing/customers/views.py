@@ -19,14 +19,14 @@ from apps.accounts.problems import Problem
 from apps.billing import services
 from apps.billing.adjusting import credits_left
 from apps.billing.customers.forms import CreditEndForm, CreditNoteForm, EndForm, GrantForm, RefundForm, TaxForm
-from apps.billing.customers.selectors import balances_prepaid, customers_of, organisations_found
+from apps.billing.customers.selectors import balances_prepaid, currencies_returned, customers_of, organisations_found
 from apps.billing.customers.services import tax_set
 from apps.billing.models import BillingProfile, CreditGrant, Invoice
 from apps.billing.portal.views import burn_charts
 from apps.billing.selectors import invoices_called, invoices_of
 from apps.billing.services.crediting import credit_lines
 from apps.billing.services.disputing import balance_returned
-from apps.pricing.amounts import currencies_offered, currency_of
+from apps.pricing.amounts import currencies_offered
 
 PER_PAGE = 25
 
@@ -52,14 +52,12 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
         organisation=organisation
     )
     sent, offered, kept = request.POST.get("form", ""), currencies_offered(now=now), balances_prepaid(organisation)
-    returned = [currency_of(code) for code, _ in kept]  # what can go back stands first
-    returned += [one for one in offered if one.code not in dict(kept)]
     data = {name: request.POST if sent == name else None for name in ACTS}
     shown: dict[str, Any] = {
         "grant": GrantForm(data["grant"], currencies=offered, auto_id="grant_%s"),
         "end": CreditEndForm(data["end"]),
         "tax": TaxForm(data["tax"]) if data["tax"] else TaxForm.of(profile),
-        "refund": RefundForm(data["refund"], currencies=returned, auto_id="refund_%s"),
+        "refund": RefundForm(data["refund"], currencies=currencies_returned(kept, offered), auto_id="refund_%s"),
     }
     if sent in shown and shown[sent].is_valid():
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,6 +38,7 @@ TERMS = (
     "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "net", "expected", "plan",
 )  # fmt: skip
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ def quote_accept(
 
     A quote that amends a contract ends what is left of that one in the same transaction. `token_id` is the API token
     that accepts, whose own spend cap holds too. Raises Problem: the quote is expired, withdrawn or accepted, the capacity
-    is gone (with alternatives), a cap is reached, the amended contract is over or has jobs in flight.
+    is gone (with alternatives), a cap is reached, the amended contract is over or has jobs in flight, what is stored of
+    the quote is not what was quoted.
     """
     try:
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
@@ -106,6 +109,8 @@ def _accept(
 
 
 def _check_acceptable(quote: Quote, now: datetime) -> None:
+    if digest_of(quote.document) != quote.digest:
+        raise _altered(quote, "does not have its digest")
     if quote.state == QuoteState.ACCEPTED:
         raise Problem(
             409, "Already accepted", f"This quote became contract {quote.contract.id}.", kind="quote-accepted",
@@ -122,8 +127,18 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
         )
     if now >= window_of_document(quote.document).end:
         raise Problem(409, "Window is over", "The quoted window has passed; ask for a new quote.", kind="quote-expired")
-    if digest_of(quote.document) != quote.digest:
-        raise RuntimeError(f"quote {quote.id} does not have its digest")
+
+
+def _altered(quote: Quote, what: str) -> Problem:
+    """The refusal of a quote that is no longer what was quoted; those who run the site read why in its log."""
+    log.error("quote %s %s", quote.id, what)
+    return Problem(
+        409,
+        "Quote altered",
+        "What is stored of this quote is no longer what was quoted, so it cannot be accepted. Nothing was taken; "
+        "ask for a new quote, and tell us its number.",
+        kind="quote-altered",
+    )
 
 
 def _check_commitment(quote: Quote, now: datetime) -> None:
@@ -161,7 +176,7 @@ def _price_again(given: Acceptance) -> Priced:
         form=Form.from_json(quote.document.get("form")),
     )
     if (priced.worst, priced.expected) != (quote.worst, quote.expected):
-        raise RuntimeError(f"quote {quote.id} no longer prices to what it says")
+        raise _altered(quote, "no longer prices to what it says")
     return priced
 
 
