@@ -65,7 +65,7 @@ def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
     columns of one product leave much of a plane empty. The part with the fewest cycles; none where no part fits twice."""
     r = roles(node, stationary)
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
-    if loop < 0 or not r.batch:
+    if loop < 0 or not r.batch or _counts(node, loop):
         return []
     batch = max(node.loops[i] for i in r.batch)
     depth, columns, rows = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.rows))
@@ -187,6 +187,7 @@ def stretched(node: Compute, order: list[int], along: int, pieces: int) -> tuple
 def _cut(walk: Walk, loop: int, start: int, count: int, size: int) -> Walk:
     """Points ``start`` ... ``start + count`` of a loop, as a loop over groups and a loop of ``size`` inside."""
     node = walk.node
+    assert not _counts(node, loop), "no coordinate is left of a loop that is cut"
 
     def access(a: Access) -> Access:
         offset = tuple(o + row[loop] * start for o, row in zip(a.offset, a.matrix, strict=True))
