@@ -5,6 +5,7 @@ The simulator does not use this module: it counts the arrays that it touches.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -16,6 +17,7 @@ from compiler.isa.program import Program
 from compiler.isa.table import accesses, fetched
 from compiler.isa.tables import Tables, program_of, stream_of
 from compiler.isa.timing import ceil_div, lanes, sort_stages, tree_depth, vector_passes, widest
+from compiler.isa.timings import Timings
 
 _LAST, _EXTRA = int(Flag.LAST), int(Flag.EXTRA)  # plain numbers: instructions are many
 
@@ -39,7 +41,11 @@ class Counts:
     @staticmethod
     def total(parts: Iterable[Counts]) -> Counts:
         rows = list(parts)
-        return Counts(*(sum(getattr(row, field.name) for row in rows) for field in fields(Counts)))
+        kept = {id(row): row for row in rows}  # instructions that are alike share one
+        times = Counter(map(id, rows))
+        return Counts(
+            *(sum(times[n] * getattr(row, field.name) for n, row in kept.items()) for field in fields(Counts))
+        )
 
     def energy_fj(self, energy: dict[str, int], cycles: int) -> int:
         """Femtojoules, from a processor's table of energy per action and the cycles that it was on."""
@@ -119,7 +125,17 @@ def counts(machine: Machine, tables: Tables, i: Instruction) -> Counts:
 def dearest_counts(machine: Machine, tables: Tables, rows: Sequence[Instruction]) -> list[Counts]:
     """Counts of every instruction of a program. With branches each quantity is counted on the way where it is largest and
     is 0 elsewhere, so that sums are what no run exceeds."""
-    found = [counts(machine, tables, i) for i in rows]
+    timings, known = Timings(machine, tables), dict[tuple[object, ...], Counts]()
+
+    def counted(i: Instruction) -> Counts:
+        if i.gather:
+            return counts(machine, tables, i)
+        key = (timings.alike(i), i.offset if i.opcode == Op.MATMUL else 0)
+        if key not in known:
+            known[key] = counts(machine, tables, i)
+        return known[key]
+
+    found = [counted(i) for i in rows]
     if not branches(rows):
         return found
     for field in fields(Counts):

@@ -34,18 +34,22 @@ class Timings:
         """What ``compiler.isa.table.time`` says of the instruction."""
         if i.gather:  # data says where it goes
             return time(self._machine, self._tables, i)
-        kind = (i.opcode, i.a, i.b, i.c, i.d, i.out)
-        periods = self._periods.get(kind)
-        if periods is None:
-            periods = self._periods[kind] = self.repeats(i)
-        key = (
-            *kind, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3,
-            i.start1 % periods[1], i.start2 % periods[2], i.start3 % periods[3],
-        )  # fmt: skip
+        key = self.alike(i)
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = time(self._machine, self._tables, i)
         return found
+
+    def alike(self, i: Instruction) -> tuple[int, ...]:
+        """Equal for instructions that take the same time and touch as many elements, unless data says where they go."""
+        kind = (i.opcode, i.a, i.b, i.c, i.d, i.out)
+        periods = self._periods.get(kind)
+        if periods is None:
+            periods = self._periods[kind] = self.repeats(i)
+        return (
+            *kind, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3,
+            i.start1 % periods[1], i.start2 % periods[2], i.start3 % periods[3],
+        )  # fmt: skip
 
     def repeats(self, i: Instruction) -> Periods:
         """By range, after how many points the instruction takes the same time again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from compiler.numerics.exact import Array
 
 _BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
-_SHORT = 64  # columns that make short inner loops
-_NARROW = 1 << 12  # elements of one accumulator of many, up to which all are worked on at once
+_SHORT, _LONG = 64, 256  # columns that make short inner loops, and from how many on they are long
+_UNBUFFERED = 64  # elements of NumPy's buffer with which it does not gather rows in it that are longer
+_NARROW = 1 << 15  # elements of one accumulator of many, up to which all are worked on at once
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
 _HOLD = (np.dtype(np.int32), np.dtype(np.int64))  # what holds every such sum: no way through a wider type is needed
@@ -38,18 +40,41 @@ def contract(acc: Array | None, a: Array, b: Array, dtype: np.dtype[Any] | None 
 
 def _contract_ordered(out: Array, a: Array, b: Array) -> None:
     batch = out.shape[:-2]
-    if not batch:
-        with np.errstate(all="ignore"):
-            _matrix(out, a, b)
-        return
-    a = np.broadcast_to(a, batch + a.shape[-2:])
-    b = np.broadcast_to(b, batch + b.shape[-2:])
     with np.errstate(all="ignore"):
-        if out.shape[-1] * out.shape[-2] > _NARROW:
-            for place in np.ndindex(*batch):
-                _matrix(out[place], a[place], b[place])
+        if not batch:
+            _matrix(out, a, b)
+            return
+        a = np.broadcast_to(a, batch + a.shape[-2:])
+        b = np.broadcast_to(b, batch + b.shape[-2:])
+        if _repeats(a) > _repeats(b):  # products commute
+            _shared(out.swapaxes(-1, -2), b.swapaxes(-1, -2), a.swapaxes(-1, -2))
         else:
-            _matrices(out, a, b)
+            _shared(out, a, b)
+
+
+def _repeats(factor: Array) -> int:
+    """How many products take the same matrix, where a batch of them is told to by its strides."""
+    batch = zip(factor.shape[:-2], factor.strides[:-2], strict=True)
+    return prod(extent for extent, stride in batch if not stride)
+
+
+def _shared(out: Array, a: Array, b: Array) -> None:
+    """Many products. Those by the same ``b`` are one by the rows of all, whose inner loops are as much longer."""
+    axes = range(out.ndim - 2)
+    same = [axis for axis in axes if not b.strides[axis]]
+    apart = [axis for axis in axes if axis not in same]
+    order = (*apart, *same, out.ndim - 2, out.ndim - 1)
+    merged = (*(out.shape[axis] for axis in apart), -1)
+    total = np.ascontiguousarray(out.transpose(order)).reshape(*merged, out.shape[-1])
+    a = a.transpose(order).reshape(*merged, a.shape[-1])
+    b = b[tuple(0 if axis in same else slice(None) for axis in axes)]
+    if total.ndim == 2 or total.shape[-1] * total.shape[-2] > _NARROW:
+        for place in np.ndindex(total.shape[:-2]):
+            _matrix(total[place], a[place], b[place])
+    else:
+        _matrices(total, a, b)
+    if not np.may_share_memory(total, out):
+        out[...] = total.reshape([out.shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
 def _matrices(out: Array, a: Array, b: Array) -> None:
@@ -75,7 +100,7 @@ def _matrices(out: Array, a: Array, b: Array) -> None:
 
 def _matrix(out: Array, a: Array, b: Array) -> None:
     rows, columns = out.shape
-    if columns < rows and columns < 16:
+    if columns < rows and columns < _LONG:
         rows, columns, out, a, b = columns, rows, out.T, b.T, a.T  # long contiguous inner loops; products commute
     if rows * columns <= _FEW and len(b) * rows * columns <= _SMALL:
         products = a.T[:, :, None] * b[:, None, :]
@@ -89,6 +114,8 @@ def _matrix(out: Array, a: Array, b: Array) -> None:
         part = a[:, top : top + step]
         total = np.ascontiguousarray(out[top : top + step])
         product = np.empty_like(total)
+        if columns >= _LONG:
+            np.setbufsize(_UNBUFFERED)
         for k in range(len(b)):
             np.multiply(part[k][:, None], b[k], out=product)
             np.add(total, product, out=total)

@@ -6,14 +6,15 @@ from compiler.isa.binary import Binary
 from compiler.isa.counting import Counts, dearest_counts
 from compiler.isa.paths import longest
 from compiler.isa.resources import Io, Memory, Resources, Storage
-from compiler.isa.table import time
+from compiler.isa.timings import Timings
 from compiler.targets import Target
 
 
 def resources_of(binary: Binary, target: Target) -> Resources:
     """What the simulator will count, from the instructions' own fields; with branches the most that it can count."""
     total = Counts.total(dearest_counts(target, binary, binary.rows))
-    cycles, _ = longest(binary.rows, [i.cycle + time(target, binary, i).end for i in binary.rows])
+    timings = Timings(target, binary)
+    cycles, _ = longest(binary.rows, [i.cycle + timings.of(i).end for i in binary.rows])
     m = binary.memory
     instructions = binary.instruction_bytes
     storage = Storage(

@@ -10,7 +10,8 @@ from compiler.isa.binary import Binary
 from compiler.isa.counting import Counts, dearest_counts
 from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.isa.machine import UNIT_CLASSES
-from compiler.isa.table import time, unit_class
+from compiler.isa.table import unit_class
+from compiler.isa.timings import Timings
 from compiler.targets import Target
 
 COLUMNS = (
@@ -62,10 +63,11 @@ def _blank(index: int, name: str, found: dict[str, Any]) -> dict[str, Any]:
 def _spread(rows: list[dict[str, Any]], binary: Binary, target: Target) -> None:
     """What instructions do, to the rows that they come from."""
     parts: dict[int, list[Counts]] = {}
+    timings = Timings(target, binary)
     for i, counted in zip(binary.rows, dearest_counts(target, binary, binary.rows), strict=True):
         row = rows[i.source]
         parts.setdefault(i.source, []).append(counted)
-        timing = time(target, binary, i)
+        timing = timings.of(i)
         unit = unit_class(i)
         row["busy"][unit] = row["busy"].get(unit, 0) + timing.beats
         row["instructions_count"] += 1

@@ -174,6 +174,8 @@ class Work:
         shape, at = team.shapes[role], self._at[role][members]
         if not self._fixed[role][members].all():
             shape.require(at, self.memory)
+        if len(at) > 1 and (at == at[0]).all():  # one piece for all, and NumPy is told so
+            return np.broadcast_to(shape.read(at[:1], self.memory.data), (len(at), *shape.shape))
         return shape.read(at, self.memory.data)
 
     def _operands(self, team: Team, members: Array) -> dict[str, Array]:
@@ -221,9 +223,11 @@ class Work:
             for n in set(loads[self._left[loads] == 0].tolist()):
                 del self._tiles[n]
             return found
-        tiles = team.load.read(self._at["a"][loads], self.memory.data)
-        tiles = np.broadcast_to(tiles, (len(loads), team.i.count2, team.i.count3 // max(1, team.i.blocks)))
-        return tiles if team.on is None else np.where(team.on, tiles, tiles.dtype.type(0))
+        at = self._at["a"][loads]
+        tiles = team.load.read(at[:1] if (at == at[0]).all() else at, self.memory.data)
+        if team.on is not None:
+            tiles = np.where(team.on, tiles, tiles.dtype.type(0))
+        return np.broadcast_to(tiles, (len(loads), team.i.count2, team.i.count3 // max(1, team.i.blocks)))
 
     def _matmul(self, team: Team, members: Array) -> Array | None:
         i, numbers = team.i, members.tolist()

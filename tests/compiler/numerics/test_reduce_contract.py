@@ -112,3 +112,23 @@ def test_a_big_matrix_is_cut_into_blocks_without_a_trace():
     whole = contract(None, a, b)
     assert np.array_equal(whole[431], contract(None, a[431:432], b)[0])
     assert np.array_equal(whole[:, 7], contract(None, a, b[:, 7:8])[:, 0])
+
+
+@given(data=st.data(), started=st.booleans())
+def test_products_by_the_same_factor_are_each_as_alone(data, started):
+    batch = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=3))
+    rows, inner, columns = (data.draw(st.sampled_from(sizes)) for sizes in ((1, 5, 130), (1, 7), (1, 6, 140, 300)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    factors = []
+    for shape in ((rows, inner), (inner, columns)):
+        own = tuple(n if data.draw(st.booleans()) else 1 for n in batch)
+        array = rng.normal(size=(*own, *shape)).astype(np.float32)
+        factors.append(np.broadcast_to(array, (*batch, *shape)))
+    a, b = factors
+    acc = rng.normal(size=(*batch, rows, columns)).astype(np.float32) if started else None
+    got = contract(acc, a, b)
+    for place in np.ndindex(*batch):
+        expected = np.zeros((rows, columns), np.float32) if acc is None else acc[place]
+        for k in range(inner):
+            expected = expected + a[place][:, k, None] * b[place][k]
+        assert got[place].tobytes() == expected.tobytes()
