@@ -18,7 +18,7 @@ from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
 from compiler.schedule.repeat import OBJECTIVES
-from compiler.schedule.strips import in_strips
+from compiler.schedule.strips import in_strips, strip_of
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -101,7 +101,7 @@ def builds(
     if branches.guarded(legal):
         course = branches.schedule(legal, tiler, nodes, data, stretch)
         return [_branched(course, tiler, names, nodes, on_stage)] * len(objectives)
-    given = order.Order(tiler.tiles, data, tiler.chains, target, tiler.space)
+    given = order.Order(tiler.tiles, data, tiler.chains, target, tiler.space, [strip_of(name) for name in names])
     found = []
     for objective in objectives:
         best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)

@@ -12,7 +12,7 @@ from compiler.schedule.budget import passes
 from compiler.schedule.depend import Edges
 from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.problem import Problem, problem
-from compiler.schedule.rank import rankings, sequence, urgency
+from compiler.schedule.rank import rankings, sequence, staggered, urgency
 from compiler.schedule.repeat import Repeated, repeated
 from compiler.schedule.shift import latest
 
@@ -65,11 +65,21 @@ class Order:
     """Tiles to be ordered, and their shortest schedule."""
 
     def __init__(
-        self, tiles: list[Tile], data: list[Edges], chains: list[list[Step]], machine: Machine, space: Space
+        self,
+        tiles: list[Tile],
+        data: list[Edges],
+        chains: list[list[Step]],
+        machine: Machine,
+        space: Space,
+        strips: Sequence[int] = (),
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
         self.problem = problem(tiles, data, chains, space)
-        orders = [sequence(ranks, self.problem) for ranks in rankings(tiles, data, chains)]
+        ways = rankings(tiles, data, chains)
+        between = staggered(tiles, data, strips)
+        if between is not None:
+            ways.insert(-1, between)
+        orders = [sequence(ranks, self.problem) for ranks in ways]
         self.once = _improved(self.problem, machine, orders)
 
     def single(self) -> Attempt:

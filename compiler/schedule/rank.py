@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def _propagated(result: list[int], data: list[Edges]) -> list[int]:
 Ranks = list[tuple[int, ...]]
 
 LAST = 1 << 60  # behind everything
+STAGES = ("matrix", "vector")
+LAST_STAGES = 4  # in which strips follow each other: products and the normalisation of what leaves
 
 
 def demand(data: list[Edges]) -> list[int]:
@@ -94,6 +97,24 @@ def rankings(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) ->
     ]
     first: Ranks = [(deep[n], n) for n in range(len(tiles))]
     return [longest, first, [(t.instruction.source, n) for n, t in enumerate(tiles)]]
+
+
+def staggered(tiles: list[Tile], data: list[Edges], strips: Sequence[int]) -> Ranks | None:
+    """An order in which every strip of rows is a stage behind the one before, so that planes have one while the vector unit has
+    another; the last stages go strip by strip, because rows leave. ``strips``: which strip a source operation is; None where
+    there are none. A stage is what one kind of unit does until the other has to go on.
+    """
+    if not any(strips):
+        return None
+    stage = [0] * len(tiles)
+    kinds = [tile.unit[0] if tile.unit[0] in STAGES else "" for tile in tiles]
+    for n, before in enumerate(data):
+        for b in before:
+            turns = kinds[b] != kinds[n] and bool(kinds[b] and kinds[n])
+            stage[n] = max(stage[n], stage[b] + turns)
+    last = max(stage) - LAST_STAGES
+    sources = [tile.instruction.source for tile in tiles]
+    return [(min(stage[n], last) + strips[source], source, n) for n, source in enumerate(sources)]
 
 
 def jobs(rank: Ranks, given: Problem) -> list[int]:

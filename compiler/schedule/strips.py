@@ -12,6 +12,7 @@ vector form", 1987), here over whole layers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
@@ -31,6 +32,8 @@ MOST = 3  # and at most, where the loads of more would still be hidden; more fin
 LEAVING = 4  # of one whose rows leave on the link, which begins with the first strip
 ROWS = 8  # of a strip at least
 CYCLES = 64  # of the vector unit on a strip at least: less does not hide the way to the planes and back
+STRIP = "~strip"
+_NUMBER = re.compile(STRIP + "([0-9]+)")
 STEPS = 200_000  # operations that are looked at for a whole graph
 
 
@@ -55,6 +58,12 @@ def in_strips(graph: Graph, machine: Machine) -> Graph:
     if fixed + 2 * max(live_bytes(graph)) > machine.memory_bytes:
         return graph
     return _Writer(graph, machine).run()
+
+
+def strip_of(name: str) -> int:
+    """Which strip of its stretch an operation is, by its name; 0 where it is no strip."""
+    found = _NUMBER.search(name)
+    return int(found[1]) if found else 0
 
 
 def _joins(node: Node, graph: Graph) -> bool:
@@ -266,7 +275,7 @@ class _Writer:
         start, end = size * strip // count, size * (strip + 1) // count
 
         def value(name: str) -> str:
-            return f"{name}~strip{strip}"
+            return f"{name}{STRIP}{strip}"
 
         def part(operand: Operand) -> Operand:
             if operand.value in stretch.dims:

@@ -17,14 +17,15 @@ from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
 from compiler.schedule import build as building
 from compiler.schedule import strips as cutting
-from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, in_strips
+from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, in_strips, strip_of
 from tests.compiler.checks import check_program
 
 LPU = targets.load("lpu")
 
 
-def transformer(tokens, heads, depth, layers, masked=False):
-    """Layers of attention with a dense layer and a normalisation behind each, of ``heads`` heads of ``depth``."""
+def transformer(tokens, heads, depth, layers, masked=False, wide=0):
+    """Layers of attention with a dense layer and a normalisation behind each, of ``heads`` heads of ``depth``; ``wide``: and
+    two dense layers with so many times the columns between them."""
     rng, width = np.random.default_rng(3), heads * depth
     nodes, weights = [], []
 
@@ -36,8 +37,8 @@ def transformer(tokens, heads, depth, layers, masked=False):
         nodes.append(helper.make_node(op, inputs, [out], **attributes))
         return out
 
-    def dense(value, out):
-        w = constant(f"{out}.w", (rng.standard_normal((width, width)) / 8).astype(np.float32))
+    def dense(value, out, rows=width, columns=width):
+        w = constant(f"{out}.w", (rng.standard_normal((rows, columns)) / 8).astype(np.float32))
         return add("MatMul", [value, w], out)
 
     split = constant("split", np.array([1, tokens, heads, depth], np.int64))
@@ -55,6 +56,10 @@ def transformer(tokens, heads, depth, layers, masked=False):
         back = add("Transpose", [summed], f"back{n}", perm=[0, 2, 1, 3])
         y = dense(add("Reshape", [back, whole], f"flat{n}"), f"dense{n}")
         x = add("LayerNormalization", [add("Add", [x, y], f"sum{n}"), ones], f"x{n}", axis=-1)
+        if wide:
+            middle = add("Relu", [dense(x, f"up{n}", width, wide * width)], f"relu{n}")
+            y = dense(middle, f"down{n}", wide * width, width)
+            x = add("LayerNormalization", [add("Add", [x, y], f"added{n}"), ones], f"z{n}", axis=-1)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, tokens, width])]
     if masked:
         inputs.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, [1, 1, tokens, tokens]))
@@ -154,3 +159,16 @@ def test_narrow_classifiers_stay_whole():
 def test_short_stretches_stay_whole(tokens, why):
     graph = graph_of(tokens, 2, 160, 1)
     assert in_strips(graph, LPU).nodes == graph.nodes, why
+
+
+def test_strips_a_stage_apart_share_the_units(monkeypatch):
+    graph = graph_of(4 * 16, 8, 32, 2, wide=4)
+    apart = building.build(graph, LPU, quiet, objective="latency")
+    monkeypatch.setattr(building, "strip_of", lambda _: 0)
+    together = building.build(graph, LPU, quiet, objective="latency")
+    assert apart.latency < together.latency
+
+
+def test_an_operation_tells_which_strip_it_is():
+    names = {"a": 0, "a~strips": 0, "~strip": 0, "a~strip0": 0, "a~strip12": 12, "a~strip3~sum": 3}
+    assert {name: strip_of(name) for name in names} == names
