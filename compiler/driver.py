@@ -17,9 +17,9 @@ from compiler.precision import PRECISIONS, Calibration, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.schedule import external
-from compiler.schedule.build import Plan, build
+from compiler.schedule.build import Plan, Tiled, plans, tiled
 from compiler.schedule.repeat import OBJECTIVES
-from compiler.shortage import hopeless, refusal, ways
+from compiler.shortage import Attempt, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
 
 Stage = Callable[[str], None]
@@ -96,22 +96,30 @@ def _compile(
     fused, accuracy = prepare(optimise(graph), precision, calibration)
     fused = shape_for_units(fused)
     facts = accuracy | {"objective": objective}
-    tried: list[tuple[Plan, int]] = []
+    tried: list[Attempt] = []
+    unused: Tiled | None = None  # tiles that were not scheduled
     for way in ways(fused, target):
+        if unused is not None and way.graph.nodes is unused.source.nodes:
+            continue  # in vain in any order
         for extent in external.extents(target)[-1:] if way.in_turns else external.extents(target):
             for copies in (1,) if way.in_turns else (0, 1):  # one arena before anything else leaves the chip
-                plan = build(way.graph, target, on_stage, extent, copies, objective, in_turns=way.in_turns)
-                instructions = 0
+                made = tiled(way.graph, target, on_stage, extent, in_turns=way.in_turns, unused=unused)
+                unused = made if in_vain(made) else None
+                if unused is not None:
+                    attempt = Attempt.unplanned(made)
+                    break
+                (plan,) = plans(made, on_stage, copies, (objective,))
+                attempt = Attempt.planned(plan)
                 if _fits(plan, 0):
                     on_stage("binary")
                     binary = emit(plan, notes(plan, way.graph, _least(plan, fused), precision) | facts)
                     if _fits(plan, binary.instruction_bytes):
                         return Program(binary, target)
-                    instructions = binary.instruction_bytes
+                    attempt = Attempt.planned(plan, binary.instruction_bytes)
                 if plan.map.copies == 1:
                     break
-        tried.append((plan, instructions))
-        if hopeless(plan):
+        tried.append(attempt)
+        if hopeless(attempt):
             break
     raise refusal(fused, tried)
 

@@ -11,7 +11,7 @@ from compiler.errors import DoesNotFit, ModelError
 from compiler.passes.bands import in_bands
 from compiler.schedule import external
 from compiler.schedule.branches import guarded
-from compiler.schedule.build import Plan, build
+from compiler.schedule.build import Plan, Tiled, build
 
 if TYPE_CHECKING:
     from compiler.ir.graph import Graph
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHARES = (80, 60, 45, 30, 20)  # percent of the memory that bands are cut for, until the program fits
 MEASURED = 12_000  # instructions of a program whose levers are measured by building them
+LINES = 1_000_000  # that they read of what is fetched for them, at most
 LARGEST = 60_000  # and of one that is tried in turns and bands
 
 
@@ -51,59 +52,101 @@ def _noted(graph: Graph, how: str) -> Graph:
     return replace(graph, metadata={**graph.metadata, "memory": how})
 
 
-def hopeless(plan: Plan) -> bool:
+@dataclass(frozen=True)
+class Attempt:
+    """What one way asks for. ``total``: bytes on the chip, at least so many where there is no ``latency`` because nothing was
+    scheduled; ``constants`` and ``fixed`` of them are constants, and these and states; ``spare``: what a perfect plan of
+    the arena would save."""
+
+    target: Target
+    tiles: int
+    total: int
+    constants: int
+    fixed: int
+    latency: int | None = None
+    spare: int = 0
+
+    @classmethod
+    def planned(cls, plan: Plan, instructions: int = 0) -> Attempt:
+        """``instructions``: their bytes; 0 where not even the rest fits."""
+        target, places = plan.target, plan.map
+        total = target.on_chip(places.total, instructions)
+        spare = places.activations - places.copies * plan.arena_bound
+        fixed = target.on_chip(places.constants + places.state, 0)
+        return cls(target, len(plan.tiles), total, places.constants, fixed, plan.latency, spare)
+
+    @classmethod
+    def unplanned(cls, made: Tiled) -> Attempt:
+        """Of tiles that no order makes fit."""
+        return cls(made.tiler.target, len(made.tiler.tiles), made.least, made.constants, made.constants)
+
+
+def in_vain(made: Tiled) -> bool:
+    """Whether scheduling is not worth its time: a large program of which one tile alone works with more than there is."""
+    room = made.tiler.target.memory_bytes
+    if made.most <= room or made.least <= room:
+        return False
+    return len(made.tiler.tiles) > MEASURED or made.demand.lines > LINES
+
+
+def hopeless(attempt: Attempt) -> bool:
     """Whether the constants and states alone are more than there is, so that no order of operations helps; or the program
     is too large to try."""
-    fixed = plan.map.constants + plan.map.state
-    return plan.target.on_chip(fixed, 0) > plan.target.memory_bytes or len(plan.tiles) > LARGEST
+    return attempt.fixed > attempt.target.memory_bytes or attempt.tiles > LARGEST
 
 
-def refusal(graph: Graph, tried: list[tuple[Plan, int]]) -> DoesNotFit:
-    """What was asked, and the levers. ``tried``: the plans of all ways with the bytes of their instructions (0: not even
-    the rest fits), as it is first."""
-    (plan, instructions), *_ = tried
-    least = min((p for p, _ in tried), key=lambda p: p.map.total)
-    asked, available = plan.target.on_chip(plan.map.total, instructions), plan.target.memory_bytes
-    levers = _levers(plan, graph, least)
+def refusal(graph: Graph, tried: list[Attempt]) -> DoesNotFit:
+    """What was asked, and the levers. ``tried``: all ways, as it is first."""
+    first, *_ = tried
+    least = min(tried, key=lambda a: a.total)
+    asked, available = first.total, first.target.memory_bytes
+    levers = _levers(first, graph, least)
+    needs = "needs" if first.latency is not None else "needs at least"
     return DoesNotFit(
-        f"the program needs {asked} bytes of on-chip memory, {asked - available} more than the {available} of "
-        f"{plan.target.name}; " + ("; ".join(lever["text"] for lever in levers) or "split the model"),
+        f"the program {needs} {asked} bytes of on-chip memory, {asked - available} more than the {available} of "
+        f"{first.target.name}; " + ("; ".join(lever["text"] for lever in levers) or "split the model"),
         asked=asked, available=available, levers=levers,
     )  # fmt: skip
 
 
-def _levers(plan: Plan, graph: Graph, least: Plan) -> list[dict[str, Any]]:
+def _levers(first: Attempt, graph: Graph, least: Attempt) -> list[dict[str, Any]]:
     levers: list[dict[str, Any]] = []
-    if plan.map.constants:
-        saved = plan.map.constants // 2
+    if first.constants:
+        saved = first.constants // 2
         levers.append({"lever": "precision", "effect": saved, "text": f"float16 weights would take {saved} bytes less"})
-    if least.map.total < plan.map.total:
-        saved, longer = plan.map.total - least.map.total, least.latency - plan.latency
+    if least.total < first.total:
+        levers.append(_bands(first, least))
+    if first.spare:
         levers.append(
-            {"lever": "bands", "effect": saved, "cycles": longer, "measured": True,
-             "text": f"operations one after the other, in bands where that helps, take {saved} bytes less "
-                     f"and {longer} cycles more"}
+            {"lever": "memory plan", "effect": first.spare,
+             "text": f"a perfect plan of the arena would save {first.spare} bytes"}
         )  # fmt: skip
-    spare = plan.map.activations - plan.map.copies * plan.arena_bound
-    if spare:
-        levers.append(
-            {"lever": "memory plan", "effect": spare, "text": f"a perfect plan of the arena would save {spare} bytes"}
-        )
     for name in targets.names():
-        lever = _target(name, plan, graph)
+        lever = _target(name, first, graph)
         if lever is not None:
             levers.append(lever)
     return levers
 
 
-def _target(name: str, plan: Plan, graph: Graph) -> dict[str, Any] | None:
+def _bands(first: Attempt, least: Attempt) -> dict[str, Any]:
+    """What the way that takes the least memory saves, and its price where both were scheduled."""
+    saved = first.total - least.total
+    text = f"operations one after the other, in bands where that helps, take {saved} bytes less"
+    lever = {"lever": "bands", "effect": saved, "text": text}
+    if first.latency is None or least.latency is None:
+        return lever
+    longer = least.latency - first.latency
+    return lever | {"cycles": longer, "measured": True, "text": f"{text} and {longer} cycles more"}
+
+
+def _target(name: str, first: Attempt, graph: Graph) -> dict[str, Any] | None:
     """Another processor with more memory; a program of moderate size is built for it."""
     other = targets.load(name)
-    more = other.memory_bytes - plan.target.memory_bytes
+    more = other.memory_bytes - first.target.memory_bytes
     if more <= 0:
         return None
     lever = {"lever": "target", "effect": more, "text": f"{name} has {more} bytes more"}
-    if len(plan.tiles) > MEASURED:
+    if first.tiles > MEASURED or first.latency is None:
         return lever
     try:
         found = build(graph, other, lambda _: None, external.extents(other)[0], 1)
@@ -111,7 +154,7 @@ def _target(name: str, plan: Plan, graph: Graph) -> dict[str, Any] | None:
         return None
     if found.target.on_chip(found.map.total, 0) > other.memory_bytes:
         return lever | {"text": f"{name} has {more} bytes more, which are not enough"}
-    longer = found.latency - plan.latency
+    longer = found.latency - first.latency
     return lever | {
         "cycles": longer,
         "measured": True,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +58,40 @@ class Plan:
     )
 
 
+@dataclass
+class Tiled:
+    """A graph in tiles that have no cycles and no addresses yet. ``source``: as it was given; ``graph``: as the units take it."""
+
+    source: Graph
+    graph: Graph
+    tiler: Tiler
+    names: list[str]
+    nodes: list[Node | None]
+    extent: int
+    in_turns: bool
+    whole: bool  # nothing goes in strips
+
+    @cached_property
+    def demand(self) -> external.Demand:
+        """What there must be room for at least."""
+        return external.demand(self.tiler, self.extent)
+
+    @property
+    def constants(self) -> int:
+        """Bytes of constants and states that stay on the chip."""
+        return sum(b.size for k in ("constant", "state") for b in _of(self.tiler.space, k)) - self.demand.outside
+
+    @property
+    def least(self) -> int:
+        """Bytes of on-chip memory below which there is no plan: what stays there, and all that one tile works with."""
+        return self.tiler.target.on_chip(self.constants + self.demand.together, 0)
+
+    @property
+    def most(self) -> int:
+        """Bytes of all buffers side by side."""
+        return sum(b.size for b in self.tiler.space.buffers.values())
+
+
 def build(
     graph: Graph,
     target: Target,
@@ -84,14 +119,40 @@ def builds(
     in_turns: bool = False,
 ) -> list[Plan]:
     """What ``build`` makes for each of several objectives, from the same tiles."""
+    return plans(tiled(graph, target, on_stage, extent, in_turns=in_turns), on_stage, copies, objectives)
+
+
+def tiled(
+    graph: Graph,
+    target: Target,
+    on_stage: Callable[[str], None],
+    extent: int,
+    *,
+    in_turns: bool = False,
+    unused: Tiled | None = None,
+) -> Tiled:
+    """The tiles of a lowered graph, for ``plans``; what shall lie in external memory is not yet fetched from there.
+    ``unused``: such tiles, which are taken where they would be the same."""
     on_stage("schedule")
+    given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
         graph = in_strips(graph, target)
+    if unused is not None and unused.source is graph and unused.whole:
+        return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
     tiler, names, nodes = lower(legal, target)
     _require_units(tiler.tiles, target, names)
-    external.attach(tiler, extent)
-    if in_turns:
+    return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
+
+
+def plans(
+    made: Tiled, on_stage: Callable[[str], None], copies: int = 0, objectives: Sequence[str] = OBJECTIVES
+) -> list[Plan]:
+    """Schedules and places of tiles, once: the tiles are used up."""
+    legal, tiler, names, nodes = made.graph, made.tiler, made.names, made.nodes
+    target = tiler.target
+    external.attach(tiler, made.extent)
+    if made.in_turns:
         turns.attach(tiler, nodes)
     data = dependencies(tiler.tiles, tiler.layout.roots, tiler.chains)
 

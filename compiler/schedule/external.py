@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,34 @@ def extents(target: Target) -> range:
     if not target.external.instances:
         return range(RESIDENT, RESIDENT + 1)
     return range(WEIGHTS if target.external.all_weights else RESIDENT, EVERYTHING + 1)
+
+
+class Demand(NamedTuple):
+    """What a list of tiles asks for if constants lie outside. ``outside``: bytes of these; ``together``: the most bytes of
+    buffers that one tile works with, those of the arena and what is fetched for it; ``lines``: that tiles read of what
+    is fetched."""
+
+    outside: int
+    together: int
+    lines: int
+
+
+def demand(tiler: Tiler, extent: int) -> Demand:
+    """What ``attach`` and the schedule would have to find room for at least."""
+    chosen = {*_chosen(tiler, extent)}
+    buffers, source = tiler.space.buffers, tiler.space.source
+    known: dict[tuple[bool, frozenset[str]], tuple[int, int]] = {}
+    lines = 0
+    for tile in tiler.tiles:
+        parts = tile.instruction.opcode == Op.LOADW  # weights are fetched as they are needed, other constants whole
+        used = frozenset(source(a.stream + 1).buffer for a in accesses(tiler.space.pool, tile.instruction))
+        if (parts, used) not in known:
+            fetched = 0 if parts else sum(buffers[b].size for b in used if b in chosen)
+            arena = sum(buffers[b].size for b in used if buffers[b].kind == "arena")
+            known[parts, used] = (arena + fetched, fetched // tiler.target.line_bytes)
+        lines += known[parts, used][1]
+    together = max((size for size, _ in known.values()), default=0)
+    return Demand(sum(buffers[b].size for b in chosen), together, lines)
 
 
 def attach(tiler: Tiler, extent: int) -> None:
