@@ -34,16 +34,53 @@ def behind(node: Reshape | Join, graph: Graph, box: Box) -> list[tuple[str, Box]
 
 def reshaped(before: Box, after: Box, box: Box) -> Box:
     """The box of ``before`` in a box of ``after``. Dimensions that together are the same elements are looked at together:
-    all of them are all; of one, as many indices as elements; of several, some line along the last has its share."""
+    all of them are all; else they are taken apart into factors of both, where there are such: of all indices of a
+    dimension it is all of its factors, of some their share of some line along the last; as many indices as the product of
+    the factors' are of a dimension that they make up. Without factors some line along the last has its share."""
     found = [1] * len(before)
     for old, new in _groups(before, after):
         count = prod(box[i] for i in new)
+        factors = _factors([before[i] for i in old], [after[i] for i in new])
         if count == prod(after[i] for i in new):
             for i in old:
                 found[i] = before[i]
+        elif factors is not None:
+            sizes = [size for i, parts in zip(new, factors[1], strict=True) for size in _share(box[i], parts)]
+            for i, parts in zip(old, factors[0], strict=True):
+                found[i] = prod(sizes[: len(parts)])
+                sizes = sizes[len(parts) :]
         elif old:
             found[old[-1]] = ceil_div(count, prod(before[i] for i in old[:-1]))
     return tuple(found)
+
+
+def _factors(before: Sequence[int], after: Sequence[int]) -> tuple[list[list[int]], list[list[int]]] | None:
+    """Each dimension of both as a product of neighbours in one row of factors; None where there is no such row."""
+    old, new = [[] for _ in before], [[] for _ in after]
+    i = j = 0
+    one, other = before[0], after[0]
+    while True:
+        factor = min(one, other)
+        if one % factor or other % factor:
+            return None
+        old[i].append(factor)
+        new[j].append(factor)
+        one, other = one // factor, other // factor
+        if one == 1:
+            i += 1
+        if other == 1:
+            j += 1
+        if i == len(before) or j == len(after):
+            return old, new
+        one = before[i] if one == 1 else one
+        other = after[j] if other == 1 else other
+
+
+def _share(count: int, factors: Sequence[int]) -> Box:
+    """A product of index sets in any so many of a dimension that is taken apart."""
+    if count == prod(factors):
+        return tuple(factors)
+    return (*[1] * (len(factors) - 1), ceil_div(count, prod(factors[:-1])))
 
 
 def _groups(before: Sequence[int], after: Sequence[int]) -> Iterator[Group]:

@@ -15,7 +15,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 
-SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1)]
+SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1), (3, 2, 2), (2, 1, 6), (4, 3)]
 
 
 def contains(flags, sizes):
@@ -41,6 +41,10 @@ def test_a_box_of_a_reshaped_value_contains_what_is_said(before, after, data):
         ((120, 8), (2, 60, 8), (1, 7, 3), (7, 3)),
         ((8, 40), (320,), (41,), (1, 6)),
         ((1, 480, 1, 40), (480, 40), (480, 1), (1, 480, 1, 1)),
+        ((1, 2048, 64), (512, 256), (512, 1), (1, 512, 1)),  # of four values side by side each column is in one
+        ((2048, 64), (512, 256), (3, 256), (12, 64)),
+        ((2048, 64), (512, 256), (3, 130), (3, 33)),
+        ((4, 9), (6, 6), (6, 1), (1, 2)),  # no factors of both
     ],
 )
 def test_boxes_that_were_counted_by_hand(before, after, box, found):
