@@ -11,7 +11,7 @@ from compiler.bounds.barriers import one_machine
 from compiler.bounds.cases import least_interval, least_latency
 from compiler.bounds.interval import PRICE, Prices, Table
 from compiler.bounds.pace import Pace
-from compiler.bounds.problem import WEIGHTS, Found, Problem, mixtures
+from compiler.bounds.problem import EARLY, Found, Problem, mixtures
 from compiler.bounds.recurrence import recurrence
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
@@ -117,9 +117,9 @@ def _latency(problem: Problem) -> Found:
     if nodes:
         tails = np.array([times.tail[n.output] + times.pace.latency(n) for n in nodes], dtype=np.int64)
         starts = np.array([times.start[n.output] for n in nodes], dtype=np.int64)
-        early = np.array([_loads_early(n, graph) for n in nodes])
+        loads = np.array([_loads_from(n, times) for n in nodes], dtype=np.int64)
         for prices in mixtures(best):
-            heads = np.where(early, 0, starts) if prices[WEIGHTS] else starts
+            heads = loads if any(prices[unit] for unit in EARLY) else starts
             found.append((_heads_and_tails(heads, tails, table, prices), _limit(prices)))
     return max(found, key=lambda found: found[0])
 
@@ -140,9 +140,11 @@ def _through_links(problem: Problem, times: Times) -> list[Found]:
     return found
 
 
-def _loads_early(node: Node, graph: Graph) -> bool:
-    """Whether a plane's weights can be loaded before the operation's inputs exist."""
-    return isinstance(node, Compute) and any(o.value in graph.constants for o in node.operands)
+def _loads_from(node: Node, times: Times) -> int:
+    """When a plane may have something to do for an operation, the load of either factor included."""
+    if not isinstance(node, Compute) or not node.is_contraction:
+        return times.start[node.output]
+    return min(times.first[o.value] for o in node.operands[:2])
 
 
 def _heads_and_tails(heads: Longs, tails: Longs, table: Table, prices: Prices) -> int:

@@ -56,7 +56,8 @@ def reshaped(before: Box, after: Box, box: Box) -> Box:
 
 def _factors(before: Sequence[int], after: Sequence[int]) -> tuple[list[list[int]], list[list[int]]] | None:
     """Each dimension of both as a product of neighbours in one row of factors; None where there is no such row."""
-    old, new = [[] for _ in before], [[] for _ in after]
+    old: list[list[int]] = [[] for _ in before]
+    new: list[list[int]] = [[] for _ in after]
     i = j = 0
     one, other = before[0], after[0]
     while True:

@@ -8,7 +8,7 @@ from math import ceil, prod
 
 from compiler.bounds.planes import Rough
 from compiler.bounds.shape import Box, read_operands
-from compiler.bounds.work import Work, forms, on_planes, passes, vector_lanes
+from compiler.bounds.work import Work, forms, on_planes, on_vector, passes, sums_decide, vector_lanes
 from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, tree_depth
@@ -29,6 +29,7 @@ class Counted:
     latencies: dict[tuple[str, int], int] = field(default_factory=dict)
     steps: dict[tuple[str, int], int] = field(default_factory=dict)
     usual: dict[tuple[str, int], Usual] = field(default_factory=dict)
+    at_once: dict[str, bool] = field(default_factory=dict)
 
 
 class Pace:
@@ -47,8 +48,15 @@ class Pace:
         self._counted = counted
         self._kinds = dict.fromkeys(planes, ON_PLANES) | dict.fromkeys(elsewhere, ELSEWHERE)
 
-    def _key(self, node: Node) -> tuple[str, int]:
-        return node.output, self._kinds.get(node.output, ANYWHERE)
+    def kind(self, node: Node) -> int:
+        """What is known of the unit of an operation."""
+        return self._kinds.get(node.output, ANYWHERE)
+
+    def contested(self, node: Node) -> bool:
+        """Whether it is a contraction that may be on either kind of unit."""
+        if not isinstance(node, Compute) or self.kind(node) != ANYWHERE or not self.machine.vector.instances:
+            return False
+        return on_planes(node, self.graph, self.machine)
 
     def is_name(self, node: Node) -> bool:
         """Whether the output may be the same memory as an input: no unit needs to touch it."""
@@ -59,9 +67,20 @@ class Pace:
     def may_be_on_planes(self, node: Compute) -> bool:
         return node.output not in self.elsewhere and on_planes(node, self.graph, self.machine)
 
+    def at_once(self, node: Compute) -> bool:
+        """Whether planes take as many beats for all sums, if they begin when all terms of one are there: each fits into one
+        beat, and a count by sums decides. A beat for a part of a sum then saves none: one more has to end that sum."""
+        found = self._counted.at_once.get(node.output)
+        if found is None:
+            tile = self.machine.matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
+            found = self._counted.at_once[node.output] = node.reduction <= tile[0] and sums_decide(
+                node, self.graph, tile
+            )
+        return found
+
     def latency(self, node: Node) -> int:
         """Cycles between a beat and the moment its result can be read, on the quickest unit that can do it."""
-        key = self._key(node)
+        key = node.output, self.kind(node)
         found = self._counted.latencies.get(key)
         if found is None:
             found = self._counted.latencies[key] = self._least_latency(node)
@@ -95,25 +114,25 @@ class Pace:
         body = max(1, ceil_div(passes(node.expr, self.machine) + 1, alus))
         return node.reduction * body + ceil_div(passes(node.post, self.machine), alus)
 
-    def step(self, node: Node) -> int:
-        """Cycles from the moment that an operand can be read to the moment that a result can."""
-        key = self._key(node)
+    def step(self, node: Node, kind: int = ANYWHERE) -> int:
+        """Cycles from the moment that an operand can be read to the moment that a result can; on that ``kind`` of unit."""
+        key = node.output, kind or self.kind(node)
         found = self._counted.steps.get(key)
         if found is None:
-            found = self._counted.steps[key] = self._least_step(node)
+            found = self._counted.steps[key] = self._least_step(node, key[1])
         return found
 
-    def _least_step(self, node: Node) -> int:
+    def _least_step(self, node: Node, kind: int) -> int:
         if self.is_name(node) or isinstance(node, Scatter | Sort):
             return 0
         if not isinstance(node, Compute):
             return 1 + self.latency(node)
         ways = []
-        if node.output not in self.planes:
+        if kind != ON_PLANES:
             ways.append(self._alone(node) + self.machine.vector.latency + self._tree(node))
             if self._may_chain(node) and not _cut(node):
                 ways.append(self._chained(node) + self.machine.vector.latency)
-        if self.may_be_on_planes(node):
+        if kind != ELSEWHERE and on_planes(node, self.graph, self.machine):
             ways += self._behind_planes(node)
         return min(ways)
 
@@ -137,45 +156,46 @@ class Pace:
             ways.append(behind + matrix.latency + (rest + vector.latency if rest else 0))
         return ways
 
-    def body(self, node: Node, box: Box, known: int) -> int:
-        """Cycles until ``box`` outputs are complete, with all units of one kind at work from now on; counted exactly only
-        where it may be more than what is ``known`` to be needed."""
-        if isinstance(node, Compute) and box != node.loops[: node.parallel] and self._most(node, box) <= known:
+    def body(self, node: Node, box: Box, known: int, kind: int = ANYWHERE) -> int:
+        """Cycles until ``box`` outputs are complete, with all units of one kind (of that ``kind``) at work from now on;
+        counted exactly only where it may be more than what is ``known`` to be needed."""
+        kind = kind or self.kind(node)
+        if isinstance(node, Compute) and box != node.loops[: node.parallel] and self._most(node, box, kind) <= known:
             return known
-        key = (node.output, box, self._kinds.get(node.output, ANYWHERE))
+        key = (node.output, box, kind)
         found = self._counted.bodies.get(key)
         if found is None:
-            found = self._counted.bodies[key] = self._least_body(node, box)
+            found = self._counted.bodies[key] = self._least_body(node, box, kind)
         return found
 
-    def _least_body(self, node: Node, box: Box) -> int:
+    def _least_body(self, node: Node, box: Box, kind: int) -> int:
         if not isinstance(node, Compute):
             return self._longest(forms(node, self.graph, self.machine, box)[0]) + self.latency(node)
+        some = None if box == node.loops[: node.parallel] else box
+        if kind == ELSEWHERE:
+            return self._form(node, on_vector(node, self.graph, self.machine, some))
         found = self._counted.forms.get((node.output, box))
         if found is None:
-            found = forms(node, self.graph, self.machine, None if box == node.loops[: node.parallel] else box)
-            self._counted.forms[node.output, box] = found
-        if node.output in self.planes:
+            found = self._counted.forms[node.output, box] = forms(node, self.graph, self.machine, some)
+        if kind == ON_PLANES:
             found = [form for form in found if "matrix" in form]
-        elif node.output in self.elsewhere:
-            found = [form for form in found if "matrix" not in form]
         return min(self._form(node, form) for form in found)
 
-    def _most(self, node: Compute, box: Box) -> int:
+    def _most(self, node: Compute, box: Box, kind: int = ANYWHERE) -> int:
         """Cycles that some form surely does not exceed: all on the planes, or what fills the lanes."""
-        key = self._key(node)
+        key = node.output, kind or self.kind(node)
         kept = self._counted.usual.get(key)
         if kept is None:
-            kept = self._counted.usual[key] = self._usual(node)
+            kept = self._counted.usual[key] = self._usual(node, key[1])
         if isinstance(kept, Rough):
             return ceil_div(kept.beats(box), self.machine.matrix.instances) + self.machine.matrix.latency
         factor, divisor, latency = kept
         return ceil_div(prod(box) * factor, divisor) + latency
 
-    def _usual(self, node: Compute) -> Usual:
+    def _usual(self, node: Compute, kind: int) -> Usual:
         """What the planes take; or the cycles of a point, how many points go together, and the latency."""
         matrix, vector = self.machine.matrix, self.machine.vector
-        if self.may_be_on_planes(node):
+        if kind != ELSEWHERE and on_planes(node, self.graph, self.machine):
             tile = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
             return Rough.of(node, self.graph, tile, max(1, ceil_div(passes(node.post, self.machine), matrix.alus)))
         body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), vector.alus))

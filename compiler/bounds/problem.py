@@ -92,7 +92,8 @@ class Problem:
         vector, times, cycles = self.machine.vector, self.times, self.contested[name]
         if cycles == inf:
             return inf
-        return times.start[name] + int(cycles / vector.instances) + vector.latency + times.tail[name]
+        start = max(times.start[name], times.of_one(self.ways.makers[name]))
+        return start + int(cycles / vector.instances) + vector.latency + times.tail[name]
 
 
 def least_elsewhere(found: Sequence[Work]) -> Fraction | float:

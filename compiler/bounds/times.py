@@ -1,8 +1,9 @@
 """Earliest times and least remaining times of operations: the heads and tails of the latency bound.
 
 ``first``: no element of a value can be read before. ``ready(box)``: no box of that many elements of a value is complete
-before. ``start``: no unit can work on an operation (on data, not on padding) before. ``tail``: after the last unit-cycle of
-an operation the program still lasts so long.
+before. ``start``: no unit can work on an operation (on data, not on padding) before; where that says only when all of an
+operation's work is left, a part of its output has ``early``. ``tail``: after the last unit-cycle of an operation the program
+still lasts so long.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import prod
 
 from compiler.bounds.barriers import Bodies
 from compiler.bounds.names import behind
-from compiler.bounds.pace import Pace
+from compiler.bounds.pace import ELSEWHERE, ON_PLANES, Pace
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box
 from compiler.bounds.ways import Ways
@@ -50,6 +51,7 @@ class Times:
         self._depth = 0
         self._rest: dict[str, int] = {}
         self.start: dict[str, int] = {}
+        self.early: dict[str, int] = {}
         self.first: dict[str, int] = dict.fromkeys(self.ways.resident, 0)
         for name in graph.inputs:
             self.first[name] = 1 + machine.link_in.latency
@@ -66,6 +68,7 @@ class Times:
         self._ready = {key: cycles for key, cycles in like._ready.items() if key[0] not in behind}
         self.first |= {value: cycles for value, cycles in like.first.items() if value not in behind}
         self.start = {value: cycles for value, cycles in like.start.items() if value not in behind}
+        self.early = {value: cycles for value, cycles in like.early.items() if value not in behind}
         self._rest = {value: cycles for value, cycles in like._rest.items() if value not in before}
 
     # -- heads ----------------------------------------------------------------------------------------------------------
@@ -84,12 +87,21 @@ class Times:
         start = max((self.first[v] for v, always in self.ways.sure[node.output] if always), default=0)
         if isinstance(node, Compute) and node.output in self.planes:
             start = max(start, self._loaded(node))
-        if isinstance(node, Compute) and node.reducer and not self.pace.may_be_on_planes(node):
-            before = (self._read_ready(r, (1,) * node.parallel) for r in self.ways.readings[node.output] if r.before)
-            start = max(start, *before, 0)
+        self.early[node.output] = start
+        if isinstance(node, Compute) and node.reducer and (not self.pace.may_be_on_planes(node) or self._at_once(node)):
+            start = max(start, self.of_one(node))
         self.start[node.output] = start
         done = max((self._read_ready(r, (1,) * r.parallel) for r in self.ways.readings[node.output]), default=0)
         self.first[node.output] = max(start, done) + self._step[node.output]
+
+    def _at_once(self, node: Compute) -> bool:
+        """Whether what planes have to do counts from the moment that all terms of some sum are there."""
+        return self.ways.demands.share(node.output) == 1 and self.pace.at_once(node)
+
+    def of_one(self, node: Node) -> int:
+        """When all that is reduced to some element of an operation's output is complete."""
+        readings = self.ways.readings[node.output]
+        return max((self._read_ready(r, (1,) * r.parallel) for r in readings if r.before), default=0)
 
     def _loaded(self, node: Compute) -> int:
         """When a plane can have weights from either factor, and something to multiply with them."""
@@ -158,8 +170,18 @@ class Times:
         inputs = max((self._read_ready(r, box) for r in self.ways.readings[value]), default=0)
         if self.pace.is_name(node):
             return inputs
-        known = inputs + self._step[node.output]
-        return max(known, self.start[value] + self.pace.body(node, box, known - self.start[value]))
+        start = self.start[value]
+        if isinstance(node, Compute) and box != node.loops[: node.parallel] and self.pace.may_be_on_planes(node):
+            start = self.early[value]
+        if not self.pace.contested(node):
+            return self._made(node, box, inputs, start, self.pace.kind(node))
+        on_planes = self._made(node, box, inputs, start, ON_PLANES)
+        return min(on_planes, self._made(node, box, inputs, max(start, self.of_one(node)), ELSEWHERE))
+
+    def _made(self, node: Node, box: Box, inputs: int, start: int, kind: int) -> int:
+        """When a box is complete that some kind of unit makes, of ``inputs`` that are complete then."""
+        known = inputs + self.pace.step(node, kind)
+        return max(known, start + self.pace.body(node, box, known - start, kind))
 
     # -- tails ----------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, prod
 
-from compiler.bounds.planes import beats, ends, grid, one_sided
+from compiler.bounds.planes import beats, by_sums, ends, grid, one_sided
 from compiler.bounds.shape import Box, Extents, extents, inside_share, read_box, read_operands, unmixed
 from compiler.ir.expr import FREE, Expr
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, Reshape, Scatter, Sort, View
@@ -38,7 +38,7 @@ def sparse(node: Compute, graph: Graph, machine: Machine, loaded: Collection[int
     box = node.loops[: node.parallel]
     if node.reducer is None and node.expr.is_identity and node.post is None:
         return [{}]
-    found = [_vector(node, graph, machine, box)] if machine.vector.instances else []
+    found = [on_vector(node, graph, machine, box)] if machine.vector.instances else []
     if on_planes(node, graph, machine):
         found += _planes(node, graph, machine, box, loaded, part=True)
     return found
@@ -55,7 +55,7 @@ def _forms(node: Node, graph: Graph, machine: Machine, box: Box | None, loaded: 
         return [{}]
     if node.reducer is None and node.expr.is_identity and node.post is None:
         return [{}]  # a copy, which may be a name for the same memory
-    found = [_vector(node, graph, machine, box)] if machine.vector.instances else []
+    found = [on_vector(node, graph, machine, box)] if machine.vector.instances else []
     if on_planes(node, graph, machine):
         found += _planes(node, graph, machine, box, loaded)
     return found
@@ -118,7 +118,8 @@ def vector_lanes(node: Compute, graph: Graph, machine: Machine) -> int:
     return machine.vector.lanes if size <= 4 else machine.vector.lanes // 2
 
 
-def _vector(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> Work:
+def on_vector(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> Work:
+    """What an operation takes of the vector units."""
     points = prod(box) if box is not None else node.points
     body = passes(node.expr, machine) + (1 if node.reducer else 0)
     inner = points * node.reduction * max(1, ceil_div(body, machine.vector.alus))
@@ -187,6 +188,13 @@ def _planes(
             rest = ceil_div(max(0, post - behind * machine.matrix.alus), machine.vector.alus)
             work = {"matrix": max(matrix, fetches) if behind == last else matrix}
             yield work | load | {"vector": Fraction(outputs * rest, lanes)}
+
+
+def sums_decide(node: Compute, graph: Graph, tile: tuple[int, int]) -> bool:
+    """Whether no form of a contraction on planes is counted by anything but its sums."""
+    g = grid(node, graph)
+    alone = [one_sided(g, extents(node, graph, side).columns, *tile) for side in (0, 1)]
+    return max(beats(g, *tile), min(alone)) == by_sums(g, *tile)
 
 
 def _loads(node: Compute, graph: Graph, machine: Machine, e: Extents, side: int, whole: bool) -> Work:

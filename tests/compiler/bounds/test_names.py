@@ -15,7 +15,8 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 
-SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1), (3, 2, 2), (2, 1, 6), (4, 3)]
+SHAPES = [(12,), (3, 4), (2, 6), (2, 3, 2), (4, 1, 3), (6, 2), (1, 12), (2, 2, 3), (12, 1)]
+SHAPES += [(3, 2, 2), (2, 1, 6), (4, 3)]
 
 
 def contains(flags, sizes):
