@@ -31,7 +31,14 @@ def main() -> int:
 
 
 def _pictures(
-    opened: visiting.Browser, url: str, pages: dict[str, str], *, mode: str, size: dict[str, int], dark: bool, state: object
+    opened: visiting.Browser,
+    url: str,
+    pages: dict[str, str],
+    *,
+    mode: str,
+    size: dict[str, int],
+    dark: bool,
+    state: object,
 ) -> list[str]:
     """One picture of each page in one mode; returns what was wrong."""
     profile = visiting.context(opened, size=size, dark=dark, state=state)

@@ -22,6 +22,7 @@ from compiler.passes.parts import parts
 from compiler.passes.reach import reach
 from compiler.passes.repeats import repeats
 from compiler.passes.rescale import rescale
+from compiler.passes.sink import sink
 from compiler.passes.split import split_reductions
 from compiler.passes.views import fold_views
 from compiler.passes.windows import windows
@@ -50,6 +51,7 @@ __all__ = [
     "repeats",
     "rescale",
     "shape_for_units",
+    "sink",
     "split_reductions",
     "windows",
 ]
@@ -66,8 +68,8 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, fuse, one_hots, absorb, gates,
-        reach, fold_views, repeats, merge_equal, combine, fold_views, rescale, dead_code,
+        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, sink, fuse, one_hots, absorb,
+        gates, reach, fold_views, repeats, merge_equal, combine, fold_views, rescale, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))

@@ -3,7 +3,9 @@
 ``x / 2 * (1 + erf(x / sqrt(2)))`` behind a dense layer takes five steps besides its erf. With the layer's weights and bias
 divided by sqrt(2) its result is what erf reads; a product with ``1 + e`` is one step, ``a * e + a``; and the factor that is left
 goes into the weights of the layer that reads the result. Source: the error-linear unit of D. Hendrycks and K. Gimpel,
-"Gaussian Error Linear Units", 2016; the same holds for other gates of an input times a constant.
+"Gaussian Error Linear Units", 2016; the same holds for other gates of an input times a constant. The factor of a gate to
+which something is added (``f * (x * clip(x / 6 + 1 / 2)) + c``, a scale and a shift that were learned) goes into the weights
+before it: the product and the sum are then one step.
 """
 
 from __future__ import annotations
@@ -70,10 +72,14 @@ class _Work:
             return
         core = _gated(parts)
         able = self._takers(name)
-        within, inner = self._within(node, core)
+        total = self._scalable(node, core)
+        inner = _inner(core, total) if total is not None else None
+        within = _within(core, total, inner)
         best: Term | None = None
         taken, before = 1.0, 1.0
-        for term, left, own in ((core, factor, 1.0), (within, factor / inner if inner else 1.0, inner)):
+        found = [(core, factor, 1.0), (within, factor / inner if inner else 1.0, inner or 1.0)]
+        found += [(shifted, 1.0, own) for shifted, own in _shifted(root, total)]
+        for term, left, own in found:
             if term is None or (able and not LEAST <= abs(left) <= MOST):
                 continue
             whole = term if able or left == 1.0 else term * const(left, root.dtype)
@@ -103,16 +109,12 @@ class _Work:
         plain = weights.fill in (None, 0.0) and other.fill in (None, 0.0)
         return known.index(True) if plain and self.uses[weights.value] == 1 else None
 
-    def _within(self, node: Compute, core: Term) -> tuple[Term | None, float]:
-        """The epilogue with the factor of an inner product in the weights, and that factor; none where that cannot be."""
+    def _scalable(self, node: Compute, core: Term) -> Term | None:
+        """The sum in an epilogue, with its bias, if constant weights and that bias may be multiplied by a factor."""
         total = _total(core)
         if self._weights(node) is None or total is None or (total.name == "add" and self._bias(node, total) is None):
-            return None, 0.0
-        factor = _inner(core, total)
-        if not factor or not LEAST <= abs(factor) <= MOST:
-            return None, 0.0
-        part = _swapped(core, total, factor)
-        return (part.term, factor) if part is not None and part.linear else (None, 0.0)
+            return None
+        return total
 
     def _bias(self, node: Compute, total: Term) -> Operand | None:
         """The constant that is added to the sum and to nothing else."""
@@ -231,6 +233,46 @@ def _inner(term: Term, total: Term) -> float | None:
     if found is not None and found[0] is total:
         return found[1]
     return next((f for a in term.args if (f := _inner(a, total)) is not None), None)
+
+
+def _within(term: Term, total: Term | None, factor: float | None) -> Term | None:
+    """An epilogue divided by a factor that the weights take; none where that cannot be."""
+    if total is None or not factor or not LEAST <= abs(factor) <= MOST:
+        return None
+    part = _swapped(term, total, factor)
+    return part.term if part is not None and part.linear else None
+
+
+def _shifted(root: Term, total: Term | None) -> list[tuple[Term, float]]:
+    """Ways of a product of the sum with gates of its own, to which something may be added, without the product's literal factor:
+    the weights have it, and the gates read the sum divided by it."""
+    if total is None:
+        return []
+    shifts = zip(root.args, root.args[::-1], strict=True) if root.name == "add" else ()
+    found = []
+    for product, other in [(root, None), *shifts]:
+        parts, factor = _factors(product)
+        alone = sum(part is total for part in parts) == 1 and (other is None or not _reads_sum(other))
+        if not alone or factor == 1.0 or not LEAST <= abs(factor) <= MOST:
+            continue
+        gated = _product([part if part is total else _divided(part, total, factor) for part in parts])
+        found.append((gated if other is None else gated + other, factor))
+    return found
+
+
+def _divided(term: Term, total: Term, factor: float) -> Term:
+    """The term if the sum were ``factor`` times what it is."""
+    if term is total:
+        return total * const(1.0 / factor, term.dtype)
+    found = _by(term)
+    if found is not None and found[0] is total:
+        return total * const(found[1] / factor, term.dtype)
+    args = tuple(_divided(a, total, factor) for a in term.args)
+    return term if all(a is b for a, b in zip(args, term.args, strict=True)) else replace(term, args=args)
+
+
+def _reads_sum(term: Term) -> bool:
+    return (term.name == "arg" and term.imm == -1) or any(map(_reads_sum, term.args))
 
 
 def _swapped(term: Term, total: Term, factor: float) -> _Part | None:

@@ -114,7 +114,7 @@ def reshaped(access: Access, shape: Shape, origin: Shape, loops: Shape) -> Acces
     """An access to a value of ``shape`` as one to the same elements in ``origin``; None where no affine one exists."""
     offsets: list[int] = []
     rows: list[tuple[int, ...]] = []
-    for left, right in _groups(shape, origin):
+    for left, right in groups(shape, origin):
         part = _regroup(access, [(j, shape[j]) for j in left], [origin[j] for j in right], loops)
         if part is None:
             return None
@@ -123,7 +123,7 @@ def reshaped(access: Access, shape: Shape, origin: Shape, loops: Shape) -> Acces
     return Access(tuple(offsets), tuple(rows))
 
 
-def _groups(shape: Shape, origin: Shape) -> list[tuple[range, range]]:
+def groups(shape: Shape, origin: Shape) -> list[tuple[range, range]]:
     """Runs of dimensions on both sides that hold the same elements."""
     groups = []
     i = j = 0

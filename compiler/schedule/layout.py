@@ -153,7 +153,8 @@ class _Pass:
     def _join(self, node: Join) -> None:
         name = node.output
         if name not in self.out.places:
-            order = self.out.orders.get(node.parts[0]) or dense_order(self.out.places[node.parts[0]])
+            part = self.chooser.readers.leading(node)
+            order = self.out.orders.get(part) or dense_order(self.out.places[part])
             if name in self.reshaped and self.graph.types[node.parts[0]].shape[node.axis] == 1:
                 order = _beside(order, node.axis)
             self._own(name, order)

@@ -119,8 +119,9 @@ class Readers:
         self.graph, self.machine, self.places = graph, machine, places
         self.found: dict[str, list[Reader]] = {}
         self.origin: dict[str, tuple[str, tuple[Node, ...]]] = {}
-        self.joined: dict[str, str] = {}  # root of a part of a join -> root of its first part
+        self.joined: dict[str, str] = {}  # root of a part of a join -> root of its leading part
         self.heads = {n.output for n in graph.nodes if isinstance(n, Compute) and _is_head(n, graph)}
+        self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
         for node in graph.nodes:
             self._meet(node)
         self.sent: dict[str, list[tuple[str, tuple[Node, ...]]]] = {}
@@ -132,11 +133,15 @@ class Readers:
         """The value whose order this one follows, and the nodes between."""
         return self.origin.get(value, (value, ()))
 
+    def leading(self, node: Join) -> str:
+        """The part whose order a join has: the first of those that are made of most elements, whatever repeats these."""
+        return max(node.parts, key=lambda part: self.graph.types[self.root(part)[0]].elements)
+
     def _meet(self, node: Node) -> None:
         if isinstance(node, Join):
-            root, path = self.root(node.parts[0])
+            root, path = self.root(self.leading(node))
             self.origin[node.output] = root, (*path, node)
-            for part in node.parts[1:]:
+            for part in node.parts:
                 other = self.root(part)[0]
                 if other != root:
                     self.joined.setdefault(other, root)
@@ -176,7 +181,9 @@ class Readers:
                 total += self._vector(reader.node, {**self.places, reader.value: place})
         for _name, path in self.sent.get(root, []):
             place = self._along(path, known, copied)
-            total += self._link(place) if place is not None else 0
+            if place is None:  # behind a copy it lies as it is sent
+                place = self._dense(path[-1], tuple(range(len(self.graph.types[path[-1].output].shape))))
+            total += self._link(place)
         return total + sum(self._copy(value) for value in sorted(copied))
 
     def _vector(self, node: Compute, places: Mapping[str, Place]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
@@ -105,7 +106,7 @@ class Chooser:
     def choose(self, node: Compute) -> Side:
         """The cheapest side for a contraction whose operands are placed; a constant stays in the plane when costs are even."""
         sides = self._sides(node)
-        first = self.readers.joined.get(node.output, "")  # of a join's first part, where the others go too
+        first = self.readers.joined.get(node.output, "")  # of a join's leading part, where the others go too
         sides = [s for s in sides if s.order == self.chosen.get(first)] or sides
         if len(sides) == 1:
             return sides[0]
@@ -165,7 +166,16 @@ class Chooser:
                 if not any(constant):  # then both factors are made as the program runs, and who reads one need not wait
                     found.append(Side(stationary, (*r.batch, *r.rows, *r.columns), None))
                 found.append(Side(stationary, (*r.rows, *r.batch, *r.columns), None))
+            if node.output in self.readers.reshaped and self._mingled(
+                node, r
+            ):  # rows between columns, as a reshape takes them
+                found.append(Side(stationary, tuple(range(node.parallel)), None))
         return found
+
+    def _mingled(self, node: Compute, r: Roles) -> bool:
+        """Whether rows and columns take turns among the dimensions of a result."""
+        kinds = [i in r.columns for i in range(node.parallel) if node.loops[i] > 1]
+        return sum(a != b for a, b in pairwise(kinds)) > 1
 
     def _side(self, node: Compute, r: Roles, rows_inside: bool) -> Side:
         line = self.machine.line_bytes

@@ -2,7 +2,8 @@
 
 With the image's pixels as weights a layer takes few passes, but each waits for as many pixels as a plane holds; with the
 filters as weights it follows the image row by row. The second is chosen as long as its further cycles are among those for
-which the planes would wait for the link anyway.
+which the planes would wait for the link anyway. What needs all of a value for each of its elements (a gate behind a mean over the
+image) follows nothing, nor does what reads it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute
+from compiler.ir.graph import Compute, reads_of
+from compiler.schedule.readers import passes
 from compiler.schedule.sides import factor_types, fits_plane, roles
 
 if TYPE_CHECKING:
-    from compiler.ir.graph import Graph
+    from compiler.ir.graph import Graph, Node
     from compiler.isa.machine import Machine
 
 
@@ -30,12 +32,14 @@ class Stream:
     def __init__(self, graph: Graph, machine: Machine) -> None:
         self.graph, self.machine = graph, machine
         self.cycles = coming(graph, machine)
-        before, self._during = 0, set[str]()
+        before, self._during, self._behind = 0, set[str](), set[str]()
         for node in graph.nodes:
             before += self._work(node) if isinstance(node, Compute) else 0
             if before < self.cycles:
                 self._during.add(node.output)
-        self.spare = self.cycles - before
+            if self._takes_all(node) or not self._behind.isdisjoint(reads_of(node)):
+                self._behind.add(node.output)
+        self.spare = self.cycles - self.cycles // IDLE - before
 
     def _work(self, node: Compute) -> int:
         """Cycles of all planes together for a contraction, the cheaper factor staying."""
@@ -47,7 +51,23 @@ class Stream:
         r = roles(node, stationary)
         depth, width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value]
         batch, m, n, k = (prod(node.loops[i] for i in g) for g in (r.batch, r.rows, r.columns, r.inner))
-        return batch * m * -(-n // width) * -(-k // depth)
+        last = max(1, -(-passes(node.post, self.machine) // self.machine.matrix.alus))
+        return batch * m * -(-n // width) * (-(-k // depth) - 1 + last)
+
+    def _takes_all(self, node: Node) -> bool:
+        """Whether one element of a result takes all elements of something that is made as the program runs."""
+        if not isinstance(node, Compute) or node.reducer is None:
+            return False
+        shapes = [(o, self.graph.types[o.value].shape) for o in node.operands if o.value not in self.graph.constants]
+        inner = range(node.parallel, len(node.loops))
+        return any(
+            prod(shape) > 1
+            and all(
+                n == 1 or prod(node.loops[i] for i in inner if row[i]) >= n
+                for n, row in zip(shape, o.access.matrix, strict=True)
+            )
+            for o, shape in shapes
+        )
 
     def during(self, value: str) -> bool:
         """Whether planes would have made a value before the inputs are all there, if they never had to wait."""
@@ -56,7 +76,7 @@ class Stream:
     def follows(self, node: Compute, stationary: int, further: int) -> bool:
         """Whether a contraction should follow the image although that takes so many ``further`` cycles, which are then
         spent; ``stationary``: the factor that takes fewer, of which a plane's width has to be there first."""
-        if not 0 <= further <= self.spare:
+        if not 0 <= further <= self.spare or node.output in self._behind:
             return False
         columns = prod(node.loops[i] for i in roles(node, stationary).columns)
         width = self.machine.matrix.tiles[factor_types(node)[1 - stationary].value][1]
@@ -66,4 +86,5 @@ class Stream:
         return True
 
 
+IDLE = 8  # part of the cycles in which planes never have work: units wait for each other
 WORTH = 2  # cycles that a layer waits less for every further cycle of planes

@@ -275,7 +275,12 @@ def test_what_is_left_of_a_credit_ends_and_what_was_spent_stays(cast: Cast, mark
     invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
     assert _left(cast) == {"by mistake": Decimal("2.368"), "meant": 1}
     for reason, said in ((" ", "Say why"), ("Granted to the wrong customer", "")):
-        given: dict[str, Any] = {"grant_id": grant.id, "reason": reason, "actor": cast.admin, "now": LATER + timedelta(seconds=1)}
+        given: dict[str, Any] = {
+            "grant_id": grant.id,
+            "reason": reason,
+            "actor": cast.admin,
+            "now": LATER + timedelta(seconds=1),
+        }
         if said:
             with pytest.raises(Problem, match=said):
                 grant_end(**given)

@@ -290,7 +290,10 @@ def test_an_altered_document_is_told_where(papers: Papers, capsys: pytest.Captur
     number, amount, payable = line["number"], line["amount"], papers.invoice["payable"]
     for change, place in (
         (lambda text: text.replace(f'"result": "{amount}"', f'"result": "{amount}1"', 1), f"line {number}, step"),
-        (lambda text: text.replace(f'"actual": "{amount}"', f'"actual": "{amount}1"'), "quoted against actual, contract "),
+        (
+            lambda text: text.replace(f'"actual": "{amount}"', f'"actual": "{amount}1"'),
+            "quoted against actual, contract ",
+        ),
         (lambda text: text.replace("200000000", "200000001", 1), f"line {number}, usage row {row}, amount"),
         (lambda text: text.replace("123456789", "123456788"), f"line {3 - number}, "),
         (lambda text: text.replace(f'"payable": "{payable}"', '"payable": "0.04"'), "payable: the document says 0.04"),

@@ -64,7 +64,10 @@ def test_the_ranges_alone_give_the_same_bytes(cast: Cast) -> None:
 @pytest.mark.django_db
 def test_other_examples_make_another_program_and_the_same_ones_the_same(cast: Cast) -> None:
     version = sample_of(cast, "digits-small")
-    made = [run(ask(cast, version, precision="int8", calibration=data)) for data in (examples(2), examples(2), examples(3), None)]
+    made = [
+        run(ask(cast, version, precision="int8", calibration=data))
+        for data in (examples(2), examples(2), examples(3), None)
+    ]
     programs = [job.program_ids[0] for job in made]
     assert programs[0] == programs[1]
     assert len(set(programs)) == 3
@@ -141,11 +144,15 @@ def test_the_api_takes_examples_in_base64(cast: Cast, as_user: AsUser) -> None:
     body = {"version_id": str(version.pk), "target": "lpu", "precision": "int8"}
     client = as_user(cast.engineer)
     good = {**body, "calibration": base64.b64encode(examples(2)).decode()}
-    answer = client.post("/api/v1/compiles", json.dumps(good), content_type="application/json", headers={"Idempotency-Key": "a"})
+    answer = client.post(
+        "/api/v1/compiles", json.dumps(good), content_type="application/json", headers={"Idempotency-Key": "a"}
+    )
     assert answer.status_code == 201
     assert CompileJob.objects.get().calibration_digest
     bad = {**body, "calibration": "not base64"}
-    answer = client.post("/api/v1/compiles", json.dumps(bad), content_type="application/json", headers={"Idempotency-Key": "b"})
+    answer = client.post(
+        "/api/v1/compiles", json.dumps(bad), content_type="application/json", headers={"Idempotency-Key": "b"}
+    )
     assert answer.status_code == 422
 
 

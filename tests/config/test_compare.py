@@ -31,7 +31,9 @@ def test_each_figure_stands_beside_the_baselines(cast: Cast, as_user: Sign, pair
     whole, narrow = pair
     table = {row.title: row for row in compare.table(pair, now=NOW)}
     memory = table["Memory"]
-    assert [cell.text for cell in memory.cells] == [figures.bytes_format(one.resources["storage"]["total"]) for one in pair]
+    assert [cell.text for cell in memory.cells] == [
+        figures.bytes_format(one.resources["storage"]["total"]) for one in pair
+    ]
     assert memory.cells[0].change == ""
     assert memory.cells[1].change.endswith(" less")
     assert memory.cells[1].tone == "ok"
@@ -48,7 +50,9 @@ def test_the_share_of_peak_is_operations_over_what_the_planes_could_do(pair: lis
     whole, narrow = pair
     share = compare.share_of_peak(whole)
     assert share == pytest.approx(whole.operations / (whole.interval_cycles * 4 * 2 * 160 * 160))
-    assert compare.share_of_peak(narrow) == pytest.approx(narrow.operations / (narrow.interval_cycles * 4 * 2 * 320 * 320))
+    assert compare.share_of_peak(narrow) == pytest.approx(
+        narrow.operations / (narrow.interval_cycles * 4 * 2 * 320 * 320)
+    )
 
 
 @pytest.mark.django_db
@@ -74,7 +78,11 @@ def test_a_bound_stands_beside_what_was_executed() -> None:
     bound = {"cycles": 200, "operations": 90, "memory": {"read": 10, "written": 0}}
     seen = {"cycles": 150, "operations": 45, "memory": {"read": 5, "written": 0}}
     found = {row["title"]: row for row in rows.executed_rows({"resources": bound}, seen)}
-    assert (found["Cycles"]["bound"], found["Cycles"]["executed"], found["Cycles"]["part"]) == (200, 150, pytest.approx(0.75))
+    assert (found["Cycles"]["bound"], found["Cycles"]["executed"], found["Cycles"]["part"]) == (
+        200,
+        150,
+        pytest.approx(0.75),
+    )
     assert found["Bytes written on the chip"]["part"] == 0
     assert rows.executed_rows({"resources": bound}, {}) == []
 

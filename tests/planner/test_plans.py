@@ -112,7 +112,9 @@ def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, ma
     whole = row_of(free, "digits-small", "lpu-a")
     assert Fraction(narrow["price_per_thousand"]) < Fraction(whole["price_per_thousand"])
     assert (narrow["accuracy"], narrow["models"][0]["name"]) == (None, "digits-small v1 in int8")
-    assert row_of(strict, "digits-small in int8", "lpu-a")["reasons"] == ["It was not evaluated, so no accuracy can be promised."]
+    assert row_of(strict, "digits-small in int8", "lpu-a")["reasons"] == [
+        "It was not evaluated, so no accuracy can be promised."
+    ]
     assert strict.chosen["title"] == "digits-small"
     assert not [row for row in free.candidates if row["pool"] == "host-cpu" and "int8" in row["title"]]
 

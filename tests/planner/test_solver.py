@@ -66,7 +66,9 @@ WANTED = st.builds(
 
 @settings(deadline=None, max_examples=60)
 @given(markets(), WANTED)
-def test_the_chosen_one_meets_everything_and_nothing_feasible_is_cheaper(market: list[Variant], wanted: Requirements) -> None:
+def test_the_chosen_one_meets_everything_and_nothing_feasible_is_cheaper(
+    market: list[Variant], wanted: Requirements
+) -> None:
     solution = solve(market, wanted)
     feasible = [c for c in solution.candidates if c.feasible]
     for candidate in feasible:
@@ -121,8 +123,12 @@ def test_the_frontier_holds_what_nothing_beats(market: list[Variant]) -> None:
 
 @given(evaluated(), evaluated(), st.fractions(Fraction(1, 10), Fraction(9, 10)))
 @settings(deadline=None)
-def test_the_threshold_never_looks_at_the_items_that_judge_it(first: Evaluated, second: Evaluated, wanted: Fraction) -> None:
-    flipped = Answers(tuple(not right for right in first.evaluate.right), tuple(1 - c for c in first.evaluate.confidence))
+def test_the_threshold_never_looks_at_the_items_that_judge_it(
+    first: Evaluated, second: Evaluated, wanted: Fraction
+) -> None:
+    flipped = Answers(
+        tuple(not right for right in first.evaluate.right), tuple(1 - c for c in first.evaluate.confidence)
+    )
     other = Evaluated(first.choose, flipped, first.output)
     error = Fraction(1, 20)
     assert choose_threshold(first, second, wanted, error) == choose_threshold(other, second, wanted, error)

@@ -117,7 +117,9 @@ def test_a_book_with_other_places_that_was_published_before_stays_readable() -> 
         published_at=START,
     )  # fmt: skip
     assert document_of(book_in_force(at=NOW)).currency == currency_of("EUR") == Currency("EUR", 3)
-    assert pricebook_publish(document=document(lambda d: d.update(version=2)), effective_from=NEXT, now=NOW).version == 2
+    assert (
+        pricebook_publish(document=document(lambda d: d.update(version=2)), effective_from=NEXT, now=NOW).version == 2
+    )
     assert currency_of("EUR").exponent == 3
 
 

@@ -55,7 +55,9 @@ def upload(client: Client, data: bytes, *, size: int | None = None, piece: int =
     pk = opened.json()["id"]
     for offset in range(0, len(data), piece):
         answer = client.put(
-            f"/api/v1/uploads/{pk}/chunks/{offset}", data[offset : offset + piece], content_type="application/octet-stream"
+            f"/api/v1/uploads/{pk}/chunks/{offset}",
+            data[offset : offset + piece],
+            content_type="application/octet-stream",
         )
         if answer.status_code != 200:
             return answer

@@ -24,7 +24,10 @@ def model(
 def small(seed: int = 0) -> bytes:
     """A matrix product and a Relu; other bytes for another seed."""
     weight = numpy_helper.from_array(np.random.default_rng(seed).standard_normal((4, 4)).astype(np.float32), "w")
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="product"), helper.make_node("Relu", ["h"], ["y"], name="relu")]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+        helper.make_node("Relu", ["h"], ["y"], name="relu"),
+    ]
     return model(nodes, weights=[weight]).SerializeToString()
 
 

@@ -20,7 +20,9 @@ def bare_version(cast: Cast) -> ModelVersion:
     """A stored version whose file was never looked into: enough to ask who may open it."""
     now, organisation = timezone.now(), cast.organisation
     project = project_ensure(organisation=organisation, name="Default", now=now)
-    model = Model.objects.create(organisation=organisation, project=project, name=f"net-{uuid4().hex[:8]}", created_at=now)
+    model = Model.objects.create(
+        organisation=organisation, project=project, name=f"net-{uuid4().hex[:8]}", created_at=now
+    )
     return ModelVersion.objects.create(
         organisation=organisation, model=model, number=1, sha256=uuid4().hex * 2, size=3, filename="net.onnx",
         storage_key=default_storage.save(f"models/{uuid4()}", ContentFile(b"abc")), opset=17,

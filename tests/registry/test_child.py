@@ -62,7 +62,9 @@ def test_the_folder_of_a_child_goes_with_it(module: str) -> None:
 
 def test_a_child_sees_no_secret_of_the_server() -> None:
     environment = child._environment()
-    assert not {name for name in environment if "DATABASE" in name or "REDIS" in name or "KEY" in name or "TOKEN" in name}
+    assert not {
+        name for name in environment if "DATABASE" in name or "REDIS" in name or "KEY" in name or "TOKEN" in name
+    }
 
 
 def test_a_child_that_is_left_is_ended(module: str) -> None:
@@ -88,7 +90,10 @@ def test_a_child_dies_with_a_parent_that_is_killed(module: str, tmp_path: Path) 
     import subprocess
 
     parent = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(child.ROOT)}
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(child.ROOT)},
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

@@ -40,7 +40,9 @@ def page(chromium: str, live_server: LiveServer, cast: Cast, as_user: Callable[[
 
 
 def choose(page: Page, data: bytes) -> None:
-    page.locator("input[type=file]").set_input_files({"name": "net.onnx", "mimeType": "application/octet-stream", "buffer": data})
+    page.locator("input[type=file]").set_input_files(
+        {"name": "net.onnx", "mimeType": "application/octet-stream", "buffer": data}
+    )
 
 
 def send(page: Page, data: bytes) -> None:

@@ -119,7 +119,9 @@ def test_more_bytes_than_announced_are_refused(cast: Cast, as_user: AsUser) -> N
     assert upload(as_user(cast.engineer), models.small(), size=10).status_code == 422
 
 
-def test_a_piece_larger_than_the_limit_is_refused_before_it_is_read(cast: Cast, as_user: AsUser, settings: Settings) -> None:
+def test_a_piece_larger_than_the_limit_is_refused_before_it_is_read(
+    cast: Cast, as_user: AsUser, settings: Settings
+) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
     answer = upload(as_user(cast.engineer), models.small())
     assert answer.status_code == 413

@@ -40,7 +40,11 @@ def test_the_evaluation_is_that_of_the_shipped_file(name: str) -> None:
     for split in ("choose", "evaluate"):
         now, then = again["splits"][split], stored["splits"][split]
         assert now["predicted"] == then["predicted"]
-        assert now["correct"] == then["correct"] == sum(a == b for a, b in zip(then["predicted"], then["labels"], strict=True))
+        assert (
+            now["correct"]
+            == then["correct"]
+            == sum(a == b for a, b in zip(then["predicted"], then["labels"], strict=True))
+        )
         assert now["dataset_digest"] == then["dataset_digest"] == dataset_digest(split)
         difference = np.array(now["confidence"], float) - np.array(then["confidence"], float)
         assert np.abs(difference).max() < 1e-4
@@ -71,7 +75,10 @@ def test_training_the_small_one_again_gives_the_same_model(tmp_path: Path) -> No
     path = make(SAMPLES[0], tmp_path)
     new, old = json.loads(path.with_suffix(".evaluation.json").read_text()), document_of(SAMPLES[0].name)
     for split in ("choose", "evaluate"):
-        assert abs(new["splits"][split]["correct"] - old["splits"][split]["correct"]) <= new["splits"][split]["total"] // 100
+        assert (
+            abs(new["splits"][split]["correct"] - old["splits"][split]["correct"])
+            <= new["splits"][split]["total"] // 100
+        )
     assert same_form(path, SAMPLES[0].name)
 
 

@@ -115,7 +115,13 @@ def test_what_cannot_be_sent_exactly_is_refused(amount: str, currency: str) -> N
 
 @pytest.mark.parametrize(
     ("due", "currency", "collects"),
-    [("5.63", "EUR", True), ("5.631", "EUR", False), ("563", "JPY", True), ("563.5", "JPY", False), ("5.63", "KWD", False)],
+    [
+        ("5.63", "EUR", True),
+        ("5.631", "EUR", False),
+        ("563", "JPY", True),
+        ("563.5", "JPY", False),
+        ("5.63", "KWD", False),
+    ],
 )
 def test_what_stripe_cannot_take_is_paid_by_transfer(settings: Any, due: str, currency: str, collects: bool) -> None:
     """A book that was published with more places than its currency has makes such amounts."""

@@ -203,6 +203,8 @@ def _conv_transpose(op: Op) -> str:
     weights = op.transpose(weights, (0, 2, 1, *range(3, 3 + spatial)))
     weights = op.b.reshape(weights, (groups * k[1], k[0] // groups, *kernel))
     phases = [_phases(out[j], strides[j], dilations[j], kernel[j], before[j]) for j in range(spatial)]
+    if max(strides) > 1 and all(map(_even, phases)):
+        return _at_once(op, weights, op.optional(2), phases, groups)
     grid = {
         place: _phase(op, weights, groups, [phases[j][place[j]] for j in range(spatial)])
         for place in np.ndindex(*strides)
@@ -245,6 +247,57 @@ def _phases(out: int, stride: int, dilation: int, kernel: int, before: int) -> l
         step = taps[1] - taps[0] if len(taps) > 1 else 1
         found.append((count, taps[0], step, len(taps), (r + before - taps[0] * dilation) // stride))
     return found
+
+
+def _even(phases: list[tuple[int, int, int, int, int]]) -> bool:
+    """Whether all phases of one dimension take as many taps of the same input, each beginning one tap further than the last."""
+    count, first, step, taps, offset = phases[0]
+    return taps > 0 and count > 0 and all(p == (count, first + r, step, taps, offset) for r, p in enumerate(phases))
+
+
+def _at_once(
+    op: Op, weights: str, bias: str | None, phases: list[list[tuple[int, int, int, int, int]]], groups: int
+) -> str:
+    """Even phases as one contraction: its loops over an output place o = q * stride + r are q and r, so results lie where
+    they belong and nothing has to be interleaved."""
+    x, k = op.b.shape(op.x(0)), op.b.shape(weights)
+    spatial, inner, outer = len(phases), k[1], k[0] // groups
+    dilations = op.wholes("dilations", [1] * spatial)
+    heads = (x[0], groups, outer)
+    places = [n for p in phases for n in (p[0][0], len(p))]
+    loops = (*heads, *places, *(p[0][3] for p in phases), inner)
+    n, rank = len(heads) + len(places), len(loops)
+
+    def row(terms: dict[int, int]) -> tuple[int, ...]:
+        return tuple(terms.get(i, 0) for i in range(rank))
+
+    tap = [n + j for j in range(spatial)]
+    back = [p[0][2] * d // len(p) for p, d in zip(phases, dilations, strict=True)]
+    reads = Access(
+        (0, 0, *(p[0][4] for p in phases)),
+        (row({0: 1}), row({1: inner, rank - 1: 1}), *(row({3 + 2 * j: 1, tap[j]: -back[j]}) for j in range(spatial))),
+    )
+    taps = Access(
+        (0, 0, *(p[0][1] for p in phases)),
+        (
+            row({1: outer, 2: 1}),
+            row({rank - 1: 1}),
+            *(row({4 + 2 * j: 1, tap[j]: phases[j][0][2]}) for j in range(spatial)),
+        ),
+    )
+    dtype = op.b.dtype(op.x(0))
+    kind = summed(dtype)
+    outside = None if reads.stays_inside(x, loops) else 0.0 if dtype.is_float else 0
+    operands = [Operand(op.x(0), reads, outside), Operand(weights, taps)]
+    post = None
+    if bias is not None:
+        operands.append(Operand(bias, Access((0,), (row({1: outer, 2: 1}),))))
+        post = arg(-1, kind) + arg(2, op.b.dtype(bias)).cast(kind)
+    if kind != dtype:
+        post = (post or arg(-1, kind)).cast(dtype)
+    term = arg(0, dtype).widen("mul", arg(1, op.b.dtype(weights)), kind)
+    done = op.b.compute(loops, operands, term, parallel=n, reducer="sum", post=post)
+    return op.b.reshape(done, (x[0], groups * outer, *(len(p) * p[0][0] for p in phases)))
 
 
 def _phase(op: Op, weights: str, groups: int, phases: list[tuple[int, int, int, int, int]]) -> str:

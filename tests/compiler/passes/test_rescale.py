@@ -21,6 +21,10 @@ WEIGHTS = {
     "one": np.float32(1.0),
     "half": np.float32(0.5),
     "slope": np.float32(1.702),
+    "zero": np.float32(0.0),
+    "three": np.float32(3.0),
+    "six": np.float32(6.0),
+    "shift": np.float32(-0.25),
 }
 node = helper.make_node
 GELU = [
@@ -96,3 +100,24 @@ def test_weights_that_others_read_too_stay_as_they_are():
     graph = optimised([*DENSE, *GELU, *other, node("MatMul", ["g", "v"], ["y"])], ("y", "y2"))
     assert not any(name.startswith("w~") for name in graph.constants)
     assert "mul" in steps(graph, "g")
+
+
+LEARNED = [
+    node("Add", ["x1", "three"], ["z"]),
+    node("Clip", ["z", "zero", "six"], ["c"]),
+    node("Mul", ["x1", "c"], ["h"]),
+    node("Div", ["h", "six"], ["m"]),
+    node("Mul", ["m", "slope"], ["n"]),
+    node("Add", ["n", "shift"], ["g"]),
+]
+
+
+def test_the_factor_of_a_gate_with_a_learned_scale_and_shift_goes_into_the_weights():
+    graph = optimised([*DENSE, *LEARNED, node("MatMul", ["g", "v"], ["y"])], ("y", "g"))
+    assert steps(graph, "g") == ["add", "mul", "add", "max", "min", "mul", "add"]  # two pairs of them are one step
+
+
+def test_a_shift_that_reads_the_sum_too_stays_as_it_is():
+    nodes = [*LEARNED[:-1], node("Add", ["n", "x1"], ["g"])]
+    graph = optimised([*DENSE, *nodes], ("g",))
+    assert not any(name.startswith("w~") for name in graph.constants)
