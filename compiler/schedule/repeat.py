@@ -40,7 +40,8 @@ class _Way(NamedTuple):
 
 
 def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
-    """The order of ``once`` at the shortest period found, by bisection between the busiest unit's cycles and the latency.
+    """The order of ``once`` at the shortest period found, by bisection between the busiest unit's cycles and the latency,
+    towards which the longest programs go in growing steps from below until a first period does.
 
     ``copies``: arenas at most. Inferences that overlap take units from each other, so a shorter period costs latency.
     ``objective``: "latency" lets it not grow at all, "interval" as far as it will; "balanced" by the factor by which
@@ -52,8 +53,8 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     best = Repeated(once, max(1, once.latency), 1)
     first = 16 if objective == "interval" else 4
     low, wanted = least - 1, least + (best.period - least) // first
-    ways = _ways(late, objective)
     allowed = passes(2 * len(p.beats), PERIODS)
+    ways, step = _ways(late, objective, few=allowed == 1), wanted - least
     runs = max(2 * FEWEST, passes(len(p.beats) // 2, RUNS) if objective == "interval" else 2 * allowed)
     while runs > 0 and low < wanted < best.period:
         limit = _allowed(once.latency, wanted, least, objective)
@@ -66,20 +67,24 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
                 ways.remove(way)
                 ways.insert(0, way)  # what did at one period is the first to be tried at the next
                 break
-            if allowed == 1 and len(ways) > 1:
+            if allowed == 1 and objective != "interval" and len(ways) > 1:
                 ways.remove(way)  # the longest programs do not try again what failed
         if placed is None:
-            low = wanted
+            low, step = wanted, 2 * step
         else:
             best = Repeated(placed, wanted, taken(p, placed, wanted))
         wanted = (low + best.period) // 2
+        if allowed == 1 and best.placed is once:
+            wanted = min(wanted, low + step)
     return best
 
 
-def _ways(late: Sequence[int], objective: str) -> list[_Way]:
-    """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too."""
+def _ways(late: Sequence[int], objective: str, few: bool) -> list[_Way]:
+    """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too.
+    ``few``: two that differ most."""
     if objective == "interval":
-        return [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
+        ways = [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
+        return [ways[0], ways[-1]] if few else ways
     return [_Way(late, 0, Common()), _Way((), 0, Common())]
 
 
