@@ -6,8 +6,9 @@ wait for the vector unit and the vector unit for planes. Cut into strips of rows
 unit has another, and the first rows of a result are on the link while the last are computed. The work is the same but for
 weights, which planes load anew for every further strip; so there are as many strips as the vector unit's work hides of
 those loads. The same holds for rows behind the last product that are reduced (as a classifier's softmax over many classes) and
-then leave. Source: strip mining, as for vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran programs to
-vector form", 1987), here over whole layers.
+then leave, and for rows that are looked up, as far as the first product that needs all of them. Source: strip mining, as for
+vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran programs to vector form", 1987), here over whole
+layers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from compiler.ir.graph import Compute, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
+from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Operand, Reshape, View, operands_of, reads_of
 from compiler.ir.types import TensorType
 from compiler.passes.bands import shifted
 from compiler.passes.live import live_bytes
@@ -144,6 +145,15 @@ def _row_loop(operand: Operand, dim: int, width: int) -> int:
     return -1 if any(row[loop] for j, row in enumerate(access.matrix) if j != dim) else loop
 
 
+def _rows(size: int, strip: int, count: int, *, early: bool) -> tuple[int, int]:
+    """From which row to which a strip goes. ``early``: rows leave; where strips are several the first is half as long as
+    others, so that the link begins sooner, and the last has the rows that the first has not."""
+    if not early or count <= STRIPS:
+        return size * strip // count, size * (strip + 1) // count
+    start, end = (0 if at == 0 else 2 * count if at == count else 2 * at - 1 for at in (strip, strip + 1))
+    return size * start // (2 * count), size * end // (2 * count)
+
+
 class _Writer:
     """``left``: operations that are still to be looked at; ``nodes``: those that are written."""
 
@@ -158,8 +168,7 @@ class _Writer:
     def run(self) -> Graph:
         at = 0
         while at < len(self.left):
-            begins = _joins(self.left[at], self.graph) or self.left[at].output in self.leaving
-            stretch = self._best(at) if begins and self.steps < STEPS else None
+            stretch = self._best(at) if self._begins(self.left[at]) and self.steps < STEPS else None
             count = self._count(stretch) if stretch else 1
             if stretch is None or count < STRIPS:
                 at += 1
@@ -170,14 +179,20 @@ class _Writer:
         self.nodes += self.left
         return self.graph.with_nodes(tuple(self.nodes), types=self.types)
 
+    def _begins(self, node: Node) -> bool:
+        """Whether a stretch may begin: at a product of run-time values, one whose rows leave, or rows that are looked up."""
+        return _joins(node, self.graph) or node.output in self.leaving or isinstance(node, Gather)
+
     def _best(self, at: int) -> _Stretch | None:
-        """Of the dimensions of a product the one along which most work can follow."""
+        """Of the dimensions of a value the one along which most work can follow."""
         node = self.left[at]
-        assert isinstance(node, Compute)
         shape = self.graph.types[node.output].shape
-        stretches = [
-            self._grown(at, dim) for dim, n in enumerate(shape) if n >= STRIPS * ROWS and not _counts(node, dim)
-        ]
+        wide = [dim for dim, n in enumerate(shape) if n >= STRIPS * ROWS]
+        if isinstance(node, Compute):
+            wide = [dim for dim in wide if not _counts(node, dim)]
+        stretches = [self._grown(at, dim) for dim in wide]
+        if isinstance(node, Gather):  # as far as the first product that needs all rows
+            stretches = [s for s in stretches if not any(_joins(n, self.graph) for n in self._members(s))]
         return max(stretches, key=self._work, default=None)
 
     def _grown(self, at: int, dim: int) -> _Stretch:
@@ -272,7 +287,7 @@ class _Writer:
         """The node for some of its rows."""
         dim, t = stretch.dims[node.output], self.types[node.output]
         size = t.shape[dim]
-        start, end = size * strip // count, size * (strip + 1) // count
+        start, end = _rows(size, strip, count, early=not stretch.dims.keys().isdisjoint(self.graph.outputs))
 
         def value(name: str) -> str:
             return f"{name}{STRIP}{strip}"
@@ -290,7 +305,10 @@ class _Writer:
             return replace(node, name=name, output=output, operand=part(node.operand))
         if isinstance(node, Join):
             return replace(node, name=name, output=output, parts=tuple(value(p) for p in node.parts))
-        assert isinstance(node, Compute)
+        assert isinstance(node, Compute | Gather)
         loops = (*node.loops[:dim], end - start, *node.loops[dim + 1 :])
+        if isinstance(node, Gather):
+            indices = tuple(None if index is None else part(index) for index in node.indices)
+            return replace(node, name=name, output=output, loops=loops, data=part(node.data), indices=indices)
         operands = tuple(part(o) for o in node.operands)
         return replace(node, name=name, output=output, loops=loops, operands=operands)

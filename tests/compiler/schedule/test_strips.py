@@ -11,21 +11,22 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler import targets
 from compiler.driver import quiet
-from compiler.ir.graph import Compute, Join
+from compiler.ir.graph import Compute, Gather, Join
 from compiler.ir.interpreter import run
 from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
 from compiler.schedule import build as building
 from compiler.schedule import strips as cutting
-from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, in_strips, strip_of
+from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, _rows, in_strips, strip_of
 from tests.compiler.checks import check_program
 
 LPU = targets.load("lpu")
+WORDS = 30
 
 
-def transformer(tokens, heads, depth, layers, masked=False, wide=0):
+def transformer(tokens, heads, depth, layers, masked=False, wide=0, words=0):
     """Layers of attention with a dense layer and a normalisation behind each, of ``heads`` heads of ``depth``; ``wide``: and
-    two dense layers with so many times the columns between them."""
+    two dense layers with so many times the columns between them; ``words``: rows are looked up in a table of so many."""
     rng, width = np.random.default_rng(3), heads * depth
     nodes, weights = [], []
 
@@ -45,6 +46,9 @@ def transformer(tokens, heads, depth, layers, masked=False, wide=0):
     whole = constant("whole", np.array([1, tokens, width], np.int64))
     ones = constant("ones", np.ones(width, np.float32))
     x = "x"
+    if words:
+        table = constant("table", rng.standard_normal((words, width)).astype(np.float32))
+        x = add("LayerNormalization", [add("Gather", [table, "x"], "looked", axis=0), ones], "begun", axis=-1)
     for n in range(layers):
         parts = []
         for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
@@ -60,7 +64,8 @@ def transformer(tokens, heads, depth, layers, masked=False, wide=0):
             middle = add("Relu", [dense(x, f"up{n}", width, wide * width)], f"relu{n}")
             y = dense(middle, f"down{n}", wide * width, width)
             x = add("LayerNormalization", [add("Add", [x, y], f"added{n}"), ones], f"z{n}", axis=-1)
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, tokens, width])]
+    kind, shape = (TensorProto.INT64, [1, tokens]) if words else (TensorProto.FLOAT, [1, tokens, width])
+    inputs = [helper.make_tensor_value_info("x", kind, shape)]
     if masked:
         inputs.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, [1, 1, tokens, tokens]))
     output = helper.make_tensor_value_info(x, TensorProto.FLOAT, None)
@@ -74,7 +79,10 @@ def graph_of(*about, **options):
 
 def feeds(graph):
     rng = np.random.default_rng(5)
-    return {name: rng.standard_normal(graph.types[name].shape).astype(np.float32) for name in graph.inputs}
+    return {
+        name: rng.standard_normal(t.shape).astype(np.float32) if t.dtype.is_float else rng.integers(0, WORDS, t.shape)
+        for name, t in ((name, graph.types[name]) for name in graph.inputs)
+    }
 
 
 def work(graph):
@@ -86,9 +94,12 @@ def strips(graph):
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.integers(2 * ROWS, 5 * ROWS), st.integers(2, 4), st.sampled_from([16, 24]), st.integers(1, 2), st.booleans())
-def test_strips_compute_the_same_with_the_same_work(tokens, heads, depth, layers, masked):
-    graph = graph_of(tokens, heads, depth, layers, masked=masked)
+@given(
+    st.integers(2 * ROWS, 5 * ROWS), st.integers(2, 4), st.sampled_from([16, 24]), st.integers(1, 2), st.booleans(),
+    st.sampled_from([0, WORDS]),
+)  # fmt: skip
+def test_strips_compute_the_same_with_the_same_work(tokens, heads, depth, layers, masked, words):
+    graph = graph_of(tokens, heads, depth, layers, masked=masked, words=words)
     with patch.object(cutting, "CYCLES", 1):
         made = verify(in_strips(graph, LPU))
     assert len(strips(made)) >= layers
@@ -102,6 +113,29 @@ def test_programs_of_strips_are_exact():
     graph = graph_of(67, 4, 24, 2, masked=True)
     assert strips(in_strips(graph, LPU))
     check_program(graph, "lpu", [feeds(graph)], objective="latency")
+
+
+def test_rows_that_are_looked_up_go_in_strips_to_the_first_product_that_needs_all():
+    graph = graph_of(6 * 32, 4, 24, 1, masked=True, words=WORDS)
+    made = verify(in_strips(graph, LPU))
+    cut = [n for n in made.nodes if isinstance(n, Gather) and "~strip" in n.name]
+    assert len(cut) >= STRIPS
+    assert [sum(n.loops[1] for n in cut), cut[0].loops[1]] == [6 * 32, cut[1].loops[1]]
+    check_program(graph, "lpu", [feeds(graph)], objective="latency")
+
+
+@given(st.integers(3 * ROWS, 500), st.integers(2, 6), st.booleans())
+def test_strips_are_all_rows_and_the_first_to_leave_are_few(size, count, early):
+    cuts = [_rows(size, strip, count, early=early) for strip in range(count)]
+    assert [start for start, _ in cuts] == [0, *(end for _, end in cuts[:-1])]
+    assert cuts[-1][1] == size
+    lengths = [end - start for start, end in cuts]
+    if early and count > STRIPS:
+        assert lengths[0] <= min(lengths[1:])
+        assert lengths[-1] == max(lengths)
+        assert abs(2 * lengths[0] - lengths[1]) <= 2
+    else:
+        assert max(lengths) - min(lengths) <= 1
 
 
 def test_a_stretch_reaches_to_the_next_product_that_needs_all_rows():
