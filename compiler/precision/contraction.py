@@ -83,7 +83,7 @@ def row_codes(node: Compute, work: Rewriter) -> Codes:
     name, scales = work.copies[key].split("\n")
     kept = [j for j in range(len(operand.access.offset)) if j not in dims]
     access = Access(tuple(operand.access.offset[j] for j in kept), tuple(operand.access.matrix[j] for j in kept))
-    return Codes(name, Encoding(DType.I8, 1.0), Operand(scales, access))
+    return Codes(name, Encoding(DType.I8, 1.0), Operand(scales, access, operand.fill))  # rows outside are codes of zero
 
 
 def _row_nodes(value: str, dims: tuple[int, ...], source: tuple[str, ...], work: Rewriter) -> tuple[str, str]:

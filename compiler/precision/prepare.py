@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.errors import ModelError
 from compiler.ir.graph import Graph
-from compiler.ir.types import DType
+from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
 from compiler.precision.artefact import Calibration
 from compiler.precision.calibrate import observe
@@ -65,13 +65,17 @@ def _limits(found: Calibration) -> list[float]:
     return limits if len(limits) <= ROUNDS else [*limits[:ROUNDS], NONE]
 
 
+def _has_range(kind: TensorType) -> bool:
+    return kind.dtype == DType.F32 and kind.elements > 0
+
+
 def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | None) -> tuple[Graph, dict[str, Any]]:
     """The graph to compile, and notes for the report (none for float32)."""
     if precision == "float32":
         return graph, {}
     if not isinstance(calibration, Calibration):
         calibration = calibrated(graph, calibration, precision)
-    elif missing := [v for v in graph.inputs if graph.types[v].dtype == DType.F32 and v not in calibration.ranges]:
+    elif missing := [v for v in graph.inputs if _has_range(graph.types[v]) and v not in calibration.ranges]:
         raise ModelError(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
     made = convert(graph, precision, calibration)
     accuracy = {

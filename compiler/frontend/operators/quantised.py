@@ -76,6 +76,8 @@ def _dequantize_linear(op: Op) -> str:
 def dynamic(op: Op) -> tuple[str, str, str]:
     """Codes of the first input, their scale and zero point, all from its smallest and largest element."""
     axes = list(range(op.rank()))
+    if 0 in op.shape():  # as runtimes answer what has no largest element
+        return op.const(np.zeros(op.shape()), DType.U8), op.const(1.0, DType.F32), op.const(0, DType.U8)
     low = op.b.reshape(op.reduce("min", op.x(), axes, post=lambda m: m.op("min", 0.0)), ())
     high = op.b.reshape(op.reduce("max", op.x(), axes, post=lambda m: m.op("max", 0.0)), ())
     scale = op.point(lambda a, b: (b - a) / 255.0, low, high)

@@ -175,3 +175,34 @@ def test_rows_have_scales_where_that_takes_less_than_larger_products(rows, colum
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     loaded = optimise(compiler.load(model.SerializeToString()))
     assert convert(loaded, "int8", calibrated(loaded, None, "int8")).contractions == {mode: 1}
+
+
+def only(node, shapes, result, weights=()):
+    """A model of one operation; its inputs are called as the shapes are."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph(
+        [node], "only", ports, [helper.make_tensor_value_info("y", TensorProto.FLOAT, result)], weights
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return compiler.load(model.SerializeToString())
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+@pytest.mark.parametrize("strides", [[1, 1], [2, 2]])
+def test_rows_of_a_padded_pointwise_layer_have_scales_of_their_own(precision, strides):
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[2, 1, 1, 1], strides=strides)
+    side = [-(-(6 + pad) // step) for pad, step in zip((3, 2), strides, strict=True)]
+    graph = only(node, {"x": [1, 9, 6, 6]}, [1, 40, *side], [weight("w", 40, 9, 1, 1)])
+    feed = {"x": RNG.standard_normal((1, 9, 6, 6)).astype(np.float32) * np.logspace(-3, 0, 6, dtype=np.float32)}
+    program = compiler.compile(graph, precision=precision, calibration=[feed])
+    (given,), _ = compiler.simulate(program.to_bytes(), [feed])
+    expected = run(graph, feed)["y"]
+    assert np.abs(given["y"] - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_inputs_without_elements_have_no_range():
+    graph = only(helper.make_node("Concat", ["x", "nothing"], ["y"], axis=0), {"x": [3, 4], "nothing": [0, 4]}, [3, 4])
+    feed = {"x": RNG.standard_normal((3, 4)).astype(np.float32), "nothing": np.zeros((0, 4), np.float32)}
+    program = compiler.compile(graph, precision="int8", calibration=compiler.calibrate(graph, [feed], "int8"))
+    outputs, _ = compiler.simulate(program.to_bytes(), feed)
+    assert np.abs(outputs["y"] - feed["x"]).max() < 0.05
