@@ -13,11 +13,11 @@ from compiler.bounds.interval import PRICE, Prices, Table
 from compiler.bounds.pace import Pace
 from compiler.bounds.problem import EARLY, Found, Problem, mixtures
 from compiler.bounds.recurrence import recurrence
-from compiler.bounds.times import Times
+from compiler.bounds.times import Times, transfer
 from compiler.bounds.ways import Ways
 from compiler.bounds.work import SCHEDULED, Work, forms, loaded_before, sparse
 from compiler.ir.graph import Compute, Graph, Node
-from compiler.isa.machine import LinkUnit, Machine
+from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div
 
 Longs = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -77,16 +77,11 @@ def _demanded(node: Node, graph: Graph, machine: Machine, ways: Ways, loaded: Co
 
 
 def _in(graph: Graph, machine: Machine) -> list[int]:
-    return [_transfer(graph.types[name].bytes, machine.link_in) for name in graph.inputs]
+    return [transfer(graph.types[name].bytes, machine.link_in) for name in graph.inputs]
 
 
 def _out(graph: Graph, machine: Machine) -> list[int]:
-    return [_transfer(graph.types[name].bytes, machine.link_out) for name in graph.outputs]
-
-
-def _transfer(size: int, link: LinkUnit) -> int:
-    """Cycles of a link for a tensor; an instruction carries a part of one."""
-    return ceil_div(size, link.bytes_per_cycle * link.instances)
+    return [transfer(graph.types[name].bytes, machine.link_out) for name in graph.outputs]
 
 
 def _links(graph: Graph, machine: Machine) -> dict[str, int]:

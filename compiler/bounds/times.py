@@ -9,6 +9,7 @@ still lasts so long.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from math import prod
 
 from compiler.bounds.barriers import Bodies
@@ -18,10 +19,15 @@ from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box
 from compiler.bounds.ways import Ways
 from compiler.ir.graph import Compute, Join, Node, Reshape, Scatter, Sort
-from compiler.isa.machine import Machine
+from compiler.isa.machine import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
 
 DEEP = 128  # operations behind each other that are followed for one box; the first element says something, too
+
+
+def transfer(size: int, link: LinkUnit) -> int:
+    """Cycles of a link for a tensor; an instruction carries a part of one."""
+    return ceil_div(size, link.bytes_per_cycle * link.instances)
 
 
 class Times:
@@ -160,8 +166,7 @@ class Times:
         if value in self.ways.resident:
             return 0
         if value in graph.inputs:
-            size = prod(box) * graph.types[value].dtype.size
-            return ceil_div(size, machine.link_in.bytes_per_cycle * machine.link_in.instances) + machine.link_in.latency
+            return transfer(prod(box) * graph.types[value].dtype.size, machine.link_in) + machine.link_in.latency
         node = self.ways.makers[value]
         if isinstance(node, Scatter | Sort):
             return self.first[value]
@@ -246,8 +251,15 @@ class Times:
                 continue
             spans[name] = start, tail.get(name, 0) + self._latency[name]
             first[name] = max(first.get(name, 0), start + self._step[name])
-        ends = [first[name] + 1 + self.machine.link_out.latency for name in self.graph.outputs if name in first]
+        leaves = [(first[name], name) for name in dict.fromkeys(self.graph.outputs) if name in first]
+        ends = [at + self._leave(name for begin, name in leaves if begin >= at) for at, _ in leaves]
         return max(self._bodies.least(spans), *ends, tail[node.output], 0)
+
+    def _leave(self, outputs: Iterable[str]) -> int:
+        """Cycles in which outputs leave, from the moment at which the first element of one of them can be read."""
+        link, types = self.machine.link_out, self.graph.types
+        one = link.instances > 1  # then the last parts of two may go together
+        return link.latency + max(1, sum(transfer(types[name].bytes, link) - one for name in outputs))
 
     def _after(self, node: Node, first: dict[str, int]) -> int | None:
         """When a node can begin, at the times at which others have their first element; None where it may before."""

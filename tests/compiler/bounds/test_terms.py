@@ -7,14 +7,22 @@ from hypothesis import strategies as st
 from compiler import targets
 from compiler.bounds import bounds
 from compiler.bounds.pace import ELSEWHERE, ON_PLANES
+from compiler.bounds.problem import Problem
 from compiler.bounds.times import Times
 from compiler.bounds.ways import Ways
+from compiler.bounds.work import forms
 from compiler.driver import quiet
+from compiler.ir.access import Access
+from compiler.ir.builder import Builder
+from compiler.ir.graph import Operand
+from compiler.ir.terms import arg
+from compiler.ir.types import DType, TensorType
 from compiler.isa.timing import ceil_div
 from compiler.schedule.build import build
 from tests.compiler.bounds.test_barriers import chain
 from tests.compiler.bounds.test_bounds import product
 
+WHOLE = Access((0, 0), ((0, 1, 0), (0, 0, 1)))
 DEPTH = 160  # float32 terms that a beat of an lpu plane takes
 
 
@@ -78,3 +86,22 @@ def test_beats_for_parts_of_sums_that_fit_into_one_save_none(depth, sums, data):
 def test_no_program_behind_columns_beats_its_bound(rows, columns, steps):
     graph, machine = chain(rows, columns, steps), targets.load("lpu")
     assert build(graph, machine, quiet, objective="latency").latency >= bounds(graph, machine).latency
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_outputs_that_need_all_of_a_value_leave_behind_it(outputs):
+    """They share the link, so its last element is followed by the first element of one of them and by all of their bytes."""
+    rows, columns = 40, 64
+    b = Builder("leaving")
+    x = b.input("x", TensorType(DType.F32, (rows, columns)))
+    most = b.compute((1, rows, columns), [Operand(x, WHOLE)], arg(0, DType.F32), parallel=1, reducer="max")
+    both = [Operand(x, Access.identity(2)), Operand(most, Access((0,), ((0, 0),)))]
+    less = [b.compute((rows, columns), both, arg(0, DType.F32) - arg(1, DType.F32) * (n + 1.0)) for n in range(outputs)]
+    graph, machine = b.finish({f"y{n}": value for n, value in enumerate(less)}, {}, {}), targets.load("lpu")
+    times = Problem(
+        graph, machine, Ways(graph), list(graph.nodes), [forms(n, graph, machine) for n in graph.nodes]
+    ).times
+    leave = outputs * rows * columns * 4 // machine.link_out.bytes_per_cycle + machine.link_out.latency
+    steps = [times.pace.step(node) for node in graph.nodes]
+    assert times.tail["x"] == steps[0] + steps[1] + leave
+    assert bounds(graph, machine).latency <= build(graph, machine, quiet, objective="latency").latency

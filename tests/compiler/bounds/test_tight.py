@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compiler import targets
-from compiler.bounds import bound, bounds, planes, work
+from compiler.bounds import bound, bounds, planes, times, work
 from compiler.bounds.demand import Demands
 from compiler.driver import quiet
 from compiler.frontend.states import with_states
@@ -17,6 +17,7 @@ from compiler.ir.graph import Operand
 from compiler.ir.terms import arg
 from compiler.ir.types import DType, TensorType
 from compiler.schedule.build import build
+from tests.compiler.bounds.test_barriers import chain
 from tests.compiler.bounds.test_bounds import product
 from tests.compiler.contractions import small
 
@@ -80,11 +81,21 @@ def test_a_hundredth_more_vector_work_is_refuted_by_a_program(monkeypatch):
 
 
 def test_a_link_that_were_a_hundredth_slower_is_refuted_by_a_program(monkeypatch):
-    transfer = bound._transfer
-    monkeypatch.setattr(bound, "_transfer", lambda *a: transfer(*a) + -(-transfer(*a) // 100))
+    transfer = bound.transfer
+    monkeypatch.setattr(bound, "transfer", lambda *a: transfer(*a) + -(-transfer(*a) // 100))
     graph, machine = maps(1, (4000,)), small()
     machine = replace(machine, link_in=replace(machine.link_in, bytes_per_cycle=4))
     assert bounds(graph, machine).interval > build(graph, machine, quiet).interval
+
+
+def test_a_way_out_behind_a_barrier_that_were_a_hundredth_longer_is_refuted_by_a_program(monkeypatch):
+    transfer = times.transfer
+    graph, machine = chain(40, 64, ["whole"]), targets.load("lpu")
+    machine = replace(machine, link_out=replace(machine.link_out, bytes_per_cycle=1))
+    least = build(graph, machine, quiet, objective="latency").latency
+    assert bounds(graph, machine).latency <= least
+    monkeypatch.setattr(times, "transfer", lambda *a: transfer(*a) + -(-transfer(*a) // 100))
+    assert bounds(graph, machine).latency > least
 
 
 @pytest.mark.parametrize(("states", "steps", "mean"), [(1, [2], 2), (2, [1, 3], 2), (3, [1, 1, 4], 2)])
