@@ -10,6 +10,7 @@ from compiler.passes.again import again
 from compiler.passes.ahead import ahead
 from compiler.passes.clean import dead_code, fold, merge_equal
 from compiler.passes.combine import combine
+from compiler.passes.factors import factors
 from compiler.passes.folds import folds
 from compiler.passes.fuse import fuse
 from compiler.passes.gates import gates
@@ -35,6 +36,7 @@ __all__ = [
     "behind_gathers",
     "combine",
     "dead_code",
+    "factors",
     "fold",
     "fold_views",
     "folds",
@@ -68,8 +70,8 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, sink, fuse, one_hots, absorb,
-        gates, reach, fold_views, repeats, merge_equal, combine, fold_views, rescale, dead_code,
+        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, sink, fuse, one_hots, factors,
+        absorb, gates, reach, fold_views, repeats, merge_equal, combine, fold_views, rescale, dead_code,
     ):  # fmt: skip
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
