@@ -69,7 +69,7 @@ class Common:
 
 class Insertion:
     """One pass over all jobs in their order, for one period; no tile before its ``release``, none that ends behind the
-    ``limit``. ``patience``: cycles that what planes do not do may wait for a place that leaves no gap. ``common``: of
+    ``limit``. ``patience``: cycles that a job may wait for a place that leaves no gap. ``common``: of
     passes at other periods."""
 
     def __init__(
@@ -243,7 +243,7 @@ class Insertion:
     def _chain(self, number: int) -> None:
         """All steps on the plane that can begin the first one earliest, or else on another that has room for all of them."""
         at = self._ready(number, 0, 0)
-        plane, place = self._plane(number, at)
+        plane, place = (self._snug(number, at) if self.patience else None) or self._plane(number, at)
         found = self._steps(number, plane, at, place)
         self.strained = found is None
         if found is None and self.period != ONCE:
@@ -287,6 +287,21 @@ class Insertion:
             if not moved:
                 return place
             at = place.start + moved
+
+    def _snug(self, number: int, at: int) -> tuple[int, Place] | None:
+        """The plane and the place of the first step that leave what is free in the fewest pieces, of those the earliest."""
+        block, mated = self.p.blocks[number][0], self.mated[number][0]
+        loadable = self.earliest[self.p.chains[number][0].load]
+        until = max(at, loadable + block.lead) + self.patience
+        best, found = (3, 0), None
+        for n, plane in enumerate(self.planes):
+            better = plane.snug(block, at, loadable, until, best)
+            if better is None:
+                continue
+            start = better[1].start
+            if all(self._mates(use, start + offset) == start + offset for use, offset in mated):
+                best, found = better[0], (n, better[1])
+        return found
 
     def _plane(self, number: int, at: int) -> tuple[int, Place]:
         """The plane on which the first step begins earliest, and its place there."""

@@ -106,6 +106,40 @@ class Plane:
             before = again.start
         return self._fresh(block, ready, loadable, before) or again
 
+    def snug(
+        self, block: Block, ready: int, loadable: int, until: int, best: tuple[int, int]
+    ) -> tuple[tuple[int, int], Place] | None:
+        """A place at an end of a free span of the array, or as early as it may be in one, that is better than the ``best`` so
+        far: it leaves the span in fewer pieces or begins earlier. It begins no later than ``until``."""
+        held, beats = self.held.get(block.weights), block.beats
+        loaded = loadable + block.lead
+        at = max(ready, loaded if held is None else min(held.ready, loaded))
+        found = None
+        for low, high in self.array.gaps(at, until, beats):
+            if best[0] == 1 and low > best[1] and high - low > beats:  # a later one is better only where it fills it
+                continue
+            first, last = max(low, at), high - beats
+            for start in (first, last) if first < last <= until else (first,):
+                score = (start != low) + (start != last), start
+                if score >= best:
+                    continue
+                place = None if held is None or start < held.ready else self._again(block, start, held)
+                if place is None and start >= loaded:
+                    place = self._in_time(block, start)
+                if place is not None:
+                    best, found = score, (score, place)
+        return found
+
+    def _in_time(self, block: Block, start: int) -> Place | None:
+        """Weights for products at ``start`` that are loaded just before them."""
+        load = start - block.lead
+        if self.port.free(load, block.load):
+            length = block.load + block.beats
+            for number, slot in enumerate(self.slots):
+                if slot.free(start - block.load, length):
+                    return Place(start, load, number)
+        return None
+
     def _again(self, block: Block, at: int, held: Held) -> Place | None:
         start = self.array.find(at, block.beats)
         if start is None:
@@ -122,6 +156,7 @@ class Plane:
         known = self.none.get(block.kind)
         if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
             low, at = known[1], known[2]
+        before = min(before, low + 2 * self.array.period)  # in two periods it has met all that is taken
         if at >= before:
             return None
         found = None

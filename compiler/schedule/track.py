@@ -7,8 +7,10 @@ at ``at`` is taken at every ``at + i * period``. Source: the modulo reservation 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 ONCE = 1 << 60  # the period of a schedule that is not repeated
+SPANS = 24  # free spans that are looked at for the one that fits best
 
 
 class Track:
@@ -59,20 +61,34 @@ class Track:
         return other
 
     def beside(self, at: int, beats: int, patience: int) -> int | None:
-        """As ``find``, or a later cycle, by ``patience`` at most, with no gap between the span and what is taken before or
-        behind it: what is free stays in one piece."""
-        first = self.find(at, beats)
-        if first is None or not self.starts:
-            return first
-        x = first % self.period
-        i = bisect_right(self.starts, x)
-        before = self.ends[i - 1] if i else self.ends[-1] - self.period
-        behind = self.starts[i] if i < len(self.starts) else self.starts[0] + self.period
-        spare = behind - x - beats
-        if before == x or spare <= patience:
-            return first if before == x else first + spare
-        later = self.find(first + behind - x, beats)
-        return later if later is not None and later - first <= patience else first
+        """As ``find``, or a later cycle, by ``patience`` at most, at which the span leaves what is free in fewer pieces."""
+        best: tuple[int, int] | None = None
+        for low, high in self.gaps(at, at + patience, beats):
+            first, last = max(low, at), high - beats
+            for start in (first, last) if last <= at + patience else (first,):
+                pieces = (start != low) + (start != last)
+                if best is None or (pieces, start) < best:
+                    best = pieces, start
+        return best[1] if best else self.find(at, beats)
+
+    def gaps(self, at: int, until: int, beats: int) -> Iterator[tuple[int, int]]:
+        """Free spans, whole ones, that have ``beats`` cycles from ``at`` on and begin no later than ``until``; ascending, the
+        next ``SPANS`` at most."""
+        starts, ends, period = self.starts, self.ends, self.period
+        if not starts:
+            if beats <= period:
+                yield at, at + period
+            return
+        base, count = at - at % period, len(starts)
+        i = bisect_right(starts, at - base)
+        for n in range(i, i + min(count, SPANS) + 1):
+            turn, k = divmod(n, count)
+            low = base + (ends[k - 1] if k else ends[-1] - period) + turn * period
+            if low > until:
+                return
+            high = base + starts[k] + turn * period
+            if high - max(low, at) >= beats:
+                yield low, high
 
     def hit(self, at: int, beats: int) -> int | None:
         """Where a taken span begins that meets ``[at, at + beats)``; None when all of it is free."""
