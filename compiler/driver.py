@@ -103,7 +103,9 @@ def _compile(
             continue  # in vain in any order
         for extent in external.extents(target)[-1:] if way.in_turns else external.extents(target):
             for copies in (1,) if way.in_turns else (0, 1):  # one arena before anything else leaves the chip
-                made = tiled(way.graph, target, on_stage, extent, in_turns=way.in_turns, unused=unused)
+                made = tiled(
+                    way.graph, target, on_stage, extent, in_turns=way.in_turns, unused=unused, objective=objective
+                )
                 unused = made if in_vain(made) else None
                 if unused is not None:
                     attempt = Attempt.unplanned(made)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from compiler.targets import Target
 
 
+FREQUENT = "interval"  # the objective to which latency is nothing
+
+
 @dataclass
 class Plan:
     """Everything that codegen needs. ``address``: byte address of every buffer, by its number in the space.
@@ -118,8 +121,15 @@ def builds(
     *,
     in_turns: bool = False,
 ) -> list[Plan]:
-    """What ``build`` makes for each of several objectives, from the same tiles."""
-    return plans(tiled(graph, target, on_stage, extent, in_turns=in_turns), on_stage, copies, objectives)
+    """What ``build`` makes for each of several objectives, from the same tiles where that is possible."""
+    follow = [objective for objective in objectives if objective != FREQUENT]
+    made = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=follow[0] if follow else FREQUENT)
+    if not (made.tiler.follows and len(follow) < len(objectives)):
+        return plans(made, on_stage, copies, objectives)
+    apart = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=FREQUENT)
+    found = dict(zip(follow, plans(made, on_stage, copies, follow), strict=True))
+    (found[FREQUENT],) = plans(apart, on_stage, copies, (FREQUENT,))
+    return [found[objective] for objective in objectives]
 
 
 def tiled(
@@ -130,9 +140,11 @@ def tiled(
     *,
     in_turns: bool = False,
     unused: Tiled | None = None,
+    objective: str = "balanced",
 ) -> Tiled:
     """The tiles of a lowered graph, for ``plans``; what shall lie in external memory is not yet fetched from there.
-    ``unused``: such tiles, which are taken where they would be the same."""
+    ``unused``: such tiles, which are taken where they would be the same. ``objective``: where the interval is
+    all that counts, planes lose no cycles in order to follow an image that comes in."""
     on_stage("schedule")
     given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
@@ -140,7 +152,7 @@ def tiled(
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
-    tiler, names, nodes = lower(legal, target)
+    tiler, names, nodes = lower(legal, target, following=objective != FREQUENT)
     _require_units(tiler.tiles, target, names)
     return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
 

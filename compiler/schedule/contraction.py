@@ -17,6 +17,7 @@ EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, few
 HALVES = 2  # of the rows of a result too small to give every plane whole columns
 FEW = 4  # rows of a product below which it is hardly worth a load
 _FIRST, _LAST, _LOADW, _MATMUL = int(Flag.FIRST), int(Flag.LAST), int(Op.LOADW), int(Op.MATMUL)  # plain: tiles are many
+FOLLOWING = 2  # part of their cycles that planes may lose to weights of bands that follow an image which comes in
 CHAIN_ROWS = 128  # rows that one pass over all K tiles finishes on a plane, where weights have to change anyway
 
 
@@ -43,8 +44,18 @@ def choose(f: Form, tiler: Tiler) -> Cut:
     ]
     least = min(cut.score for cut in cuts)
     allowed = max(least + least // 20, _link_cycles(f, tiler))
-    good = [cut for cut in cuts if cut.score <= allowed]
-    return min(good, key=lambda c: (c.run * c.share * c.rows, c.score, -c.columns))
+    found = _earliest(cuts, allowed)
+    if f.band and f.node.output in tiler.layout.following:
+        near, found = found, _earliest(cuts, max(allowed, least + least // FOLLOWING))
+        tiler.follows |= found != near
+    return found
+
+
+def _earliest(cuts: list[Cut], allowed: int) -> Cut:
+    """The cut that finishes rows earliest, of those with such a score."""
+    return min(
+        (cut for cut in cuts if cut.score <= allowed), key=lambda c: (c.run * c.share * c.rows, c.score, -c.columns)
+    )
 
 
 def _widths(f: Form, tiler: Tiler) -> list[int]:

@@ -47,14 +47,16 @@ class Layout:
     copies: set[str] = field(default_factory=set)  # nodes (by output) that need a copy
     sides: dict[str, Side] = field(default_factory=dict)  # of contractions, by output
     needed_whole: dict[str, frozenset[int]] = field(default_factory=dict)  # dimensions that readers reduce, by value
+    following: set[str] = field(default_factory=set)  # results made while the inputs come in
     deep: dict[str, tuple[int, int]] = field(default_factory=dict)  # dimension that few rows are summed along, in tiles
 
 
-def assign(graph: Graph, machine: Machine) -> Layout:
-    """Places for a whole graph."""
+def assign(graph: Graph, machine: Machine, *, following: bool = True) -> Layout:
+    """Places for a whole graph. ``following``: planes may lose cycles in order to follow an image that comes in."""
     first = _Pass(graph, machine, Layout(), {}).run()
     homes = _join_homes(graph, first)
     found = _Pass(graph, machine, first, homes).run() if homes else first
+    found.following = found.following if following else set()
     found.needed_whole = _reduced(graph)
     found.deep = _deep(graph, machine, found)
     return found
@@ -120,6 +122,7 @@ class _Pass:
             self.out.roots[name] = ()
         for node in graph.nodes:
             self._node(node)
+        self.out.following = {n.output for n in graph.nodes if self.chooser.stream.during(n.output)}
         return self.out
 
     def _node(self, node: Node) -> None:

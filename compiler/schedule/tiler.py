@@ -34,6 +34,7 @@ class Tiler:
     chains: list[list[chains.Step]] = field(default_factory=list)
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
+    follows: bool = False  # some contraction takes longer in order to follow an image that comes in
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     source: int = 0
     guard: Guard | None = None  # of the node whose tiles are made

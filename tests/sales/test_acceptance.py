@@ -72,9 +72,7 @@ def test_priority_that_cannot_start_within_a_quarter_of_an_hour_is_not_sold(cast
 
 
 @pytest.mark.parametrize("altered", ["a line", "no window", "the sum"])
-def test_a_quote_altered_behind_our_back_is_refused_and_takes_nothing(
-    cast: Cast, market: Market, altered: str
-) -> None:
+def test_a_quote_altered_behind_our_back_is_refused_and_takes_nothing(cast: Cast, market: Market, altered: str) -> None:
     quote = _quote(cast, market)
     document = dict(quote.document)
     if altered == "a line":

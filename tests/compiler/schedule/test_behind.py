@@ -7,6 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler import targets
 from compiler.passes import optimise, shape_for_units
+from compiler.precision import prepare
 from compiler.schedule import layout
 from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
@@ -16,14 +17,14 @@ LPU = targets.load("lpu")
 RNG = np.random.default_rng(0)
 
 
-def loaded(nodes, shapes, came, went):
+def loaded(nodes, shapes, came, went, precision="float32"):
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", came), ("y", went)))
     weights = [numpy_helper.from_array(RNG.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]
     model = helper.make_model(
         helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 17)]
     )
     onnx.checker.check_model(model)
-    return shape_for_units(optimise(compiler.load(model.SerializeToString())))
+    return shape_for_units(prepare(optimise(compiler.load(model.SerializeToString())), precision, None)[0])
 
 
 def test_a_layer_behind_a_gate_does_not_follow_the_image():
@@ -65,3 +66,20 @@ def test_a_join_lies_as_its_largest_part():
     assert found.joined.get("beside") == "both"
     assert found.orders["both"] == found.sides["beside"].order
     lower(graph, LPU)
+
+
+def test_bands_follow_an_image_in_stretches_of_its_rows_unless_the_interval_is_all_that_counts():
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Conv", ["a", "w1"], ["b"], pads=[1, 1, 1, 1], group=48),
+        helper.make_node("Conv", ["b", "w2"], ["y"]),
+    ]
+    shapes = {"w0": (48, 8, 1, 1), "w1": (48, 1, 3, 3), "w2": (4, 48, 1, 1)}
+    graph = loaded(nodes, shapes, [1, 8, 120, 160], [1, 4, 120, 160], "float16")
+    legal = legalise(graph, LPU)
+    loads = []
+    for following in (True, False):
+        tiler = lower(legal, LPU, following=following)[0]
+        assert tiler.follows == following
+        loads.append(sum(tile.unit[0] == "weights" for tile in tiler.tiles))
+    assert loads[0] > loads[1]
