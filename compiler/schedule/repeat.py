@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OBJECTIVES = ("balanced", "latency", "interval")
 PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
+CLOSE = 64  # part of a period that these do not look for any more
 RUNS = 32  # placements tried where the interval is all that counts
 PATIENCE = (8, 4)  # parts of a period that a tile may then wait for a place beside another
 
@@ -41,7 +42,7 @@ class _Way(NamedTuple):
 
 def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objective: str) -> Repeated:
     """The order of ``once`` at the shortest period found, by bisection between the busiest unit's cycles and the latency,
-    towards which the longest programs go in growing steps from below until a first period does.
+    towards which the longest programs go in growing steps from below until a first period does, and then in long steps.
 
     ``copies``: arenas at most. Inferences that overlap take units from each other, so a shorter period costs latency.
     ``objective``: "latency" lets it not grow at all, "interval" as far as it will; "balanced" by the factor by which
@@ -76,6 +77,11 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
         wanted = (low + best.period) // 2
         if allowed == 1 and best.placed is once:
             wanted = min(wanted, low + step)
+        elif allowed == 1 and objective != "interval" and 2 * ways[0].common.done < len(jobs):
+            floor = max(low, _likely(best, once, least, objective))
+            if (best.period - floor) * CLOSE < best.period:
+                break
+            wanted = floor + (best.period - floor) // (2 if placed is None else 4)
     return best
 
 
@@ -95,6 +101,11 @@ def _allowed(once: int, period: int, least: int, objective: str) -> int:
     if objective == "balanced":
         return once * period // least
     return NEVER
+
+
+def _likely(best: Repeated, once: Placement, least: int, objective: str) -> int:
+    """The shortest period that allows the latency of the best one: shorter ones tend to cost more."""
+    return least * best.placed.latency // once.latency if objective == "balanced" else least
 
 
 def _placed(
