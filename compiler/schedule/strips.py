@@ -67,6 +67,11 @@ def strip_of(name: str) -> int:
     return int(found[1]) if found else 0
 
 
+def in_strip(name: str) -> bool:
+    """Whether an operation is a strip of another, by its name."""
+    return _NUMBER.search(name) is not None
+
+
 def _joins(node: Node, graph: Graph) -> bool:
     """Whether both factors of a contraction are made as the program runs."""
     return (

@@ -16,6 +16,7 @@ from compiler.schedule import place as pl
 from compiler.schedule import streams, walks
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
 from compiler.schedule.readers import fetches, loop_strides, nest
+from compiler.schedule.strips import in_strip
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, aligned, pieces, program
 
@@ -26,6 +27,7 @@ PIECES = 12  # pieces that a large map is cut into, so that layers overlap
 FOLLOWING = 48  # and one that is worked on while an image comes in: its readers stay close behind it
 SLOWER = 1.05  # a walk in another order than memory's may take so many times longer
 SHORTEST = 16  # cycles of a piece
+IN_STRIPS = 20  # likewise of a strip, which is cut into fewer: another strip is there to work on
 IMAGE = 3  # dimensions of an image: rows, pixels, channels
 FEW = 12  # cycles of the vector unit that are no burden to it
 CHAIN = REDUCER_CODES["chain"]
@@ -157,7 +159,8 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     most = max(1, target.vector.tile // max(1, depth))
     follows = points * depth // target.vector.lanes < streams.coming(tiler.graph, target)
     first = follows and any(o.value in tiler.graph.inputs for o in node.operands)  # what comes in is waited for
-    least = target.vector.lanes if first else -(-target.vector.lanes * SHORTEST // max(1, depth))
+    shortest = IN_STRIPS if in_strip(node.name) else SHORTEST
+    least = target.vector.lanes if first else -(-target.vector.lanes * shortest // max(1, depth))
     wanted = max(least, -(-points // (FOLLOWING if follows else PIECES)))
     size = tiler.graph.types[node.output].dtype.size
     if not _reduces_along_lines(node, tiler):

@@ -17,7 +17,7 @@ from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
 from compiler.schedule import build as building
 from compiler.schedule import strips as cutting
-from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, _rows, in_strips, strip_of
+from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, _rows, in_strip, in_strips, strip_of
 from tests.compiler.checks import check_program
 
 LPU = targets.load("lpu")
@@ -206,3 +206,4 @@ def test_strips_a_stage_apart_share_the_units(monkeypatch):
 def test_an_operation_tells_which_strip_it_is():
     names = {"a": 0, "a~strips": 0, "~strip": 0, "a~strip0": 0, "a~strip12": 12, "a~strip3~sum": 3}
     assert {name: strip_of(name) for name in names} == names
+    assert [name for name in names if in_strip(name)] == ["a~strip0", "a~strip12", "a~strip3~sum"]
