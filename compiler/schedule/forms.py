@@ -47,30 +47,33 @@ class Form:
     run: int  # consecutive rows of one block
     band: bool  # cells that a guard of the weights excludes are off
     shared: int  # the loop of the blocks, where they all hold the same weights; -1: they do not
+    fixed: pl.Place  # of the stationary operand
+    home: pl.Place  # of the result
 
 
 def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     """Streams of a contraction; ``moving``: another place of the moving operand's value."""
     node = walk.node
+    places = walk.places or tuple(tiler.place(v) for v in (*(o.value for o in node.operands), node.output))
     r = roles(node, walk.stationary if walk.stationary >= 0 else tiler.layout.sides[node.output].stationary)
     if walk.apart in r.columns:
         r.columns.remove(walk.apart)
         r.batch.append(walk.apart)
-    strides = _strides(walk, tiler)
+    strides = _strides(walk, places[-1])
     batch, rows, columns = (
         sorted((i for i in g if i != walk.block), key=lambda i: (-strides[i], i)) for g in (r.batch, r.rows, r.columns)
     )
     shared = walk.block if walk.block in r.rows else -1
     inner, run = r.inner, 0
     if walk.block >= 0:
-        inner, run = _with_block(node, r, walk.block, tiler)
+        inner, run = _with_block(node, r, walk.block, places[1 - r.stationary], tiler)
     r = Roles(r.stationary, batch, rows, columns, inner)
     across = [walk.block, *columns] if walk.block >= 0 else columns
     outer: Groups = (tuple(batch), tuple(rows), tuple(across))
-    a = _moving(node, r, tiler, moving)
+    a = _moving(node, r, tiler, moving or places[1 - r.stationary])
     extra_args = extras(node, tiler)
-    extra = [tiler.read(node.operands[i], node.loops, outer) for i in extra_args]
-    out = tiler.space.stream(pl.stream(tiler.place(node.output), walk.out, node.loops, outer))
+    extra = [tiler.read(node.operands[i], node.loops, outer, places[i]) for i in extra_args]
+    out = tiler.space.stream(pl.stream(places[-1], walk.out, node.loops, outer))
     post = 0
     if node.post is not None:
         loops = {i: at for at, i in enumerate(batch + rows + across)}
@@ -82,7 +85,8 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     tile = tiler.target.matrix.tiles[dtype]
     return Form(
         node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
-        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.band, shared,
+        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.band, shared, places[r.stationary],
+        places[-1],
     )  # fmt: skip
 
 
@@ -92,18 +96,18 @@ def extras(node: Compute, tiler: Tiler) -> list[int]:
     return sorted(args_of(node.post), key=lambda i: (-types[node.operands[i].value].bytes, i))
 
 
-def _strides(walk: Walk, tiler: Tiler) -> list[int]:
+def _strides(walk: Walk, home: pl.Place) -> list[int]:
     """Bytes between neighbours of the result along every loop."""
-    home = tiler.place(walk.node.output).strides
     return [
-        abs(sum(s * row[i] for s, row in zip(home, walk.out.matrix, strict=True))) for i in range(len(walk.node.loops))
+        abs(sum(s * row[i] for s, row in zip(home.strides, walk.out.matrix, strict=True)))
+        for i in range(len(walk.node.loops))
     ]
 
 
-def _with_block(node: Compute, r: Roles, block: int, tiler: Tiler) -> tuple[list[int], int]:
+def _with_block(node: Compute, r: Roles, block: int, home: pl.Place, tiler: Tiler) -> tuple[list[int], int]:
     """The inner loops with the blocks among them where the moving operand is fetched best; rows of a run of one block."""
     operand = 1 - r.stationary
-    strides = loop_strides(tiler.place(node.operands[operand].value), node, operand)
+    strides = loop_strides(home, node, operand)
     best: tuple[int, int] | None = None
     for at in range(len(r.inner), -1, -1):
         order = [*r.inner[:at], block, *r.inner[at:]]
@@ -118,7 +122,7 @@ def _with_block(node: Compute, r: Roles, block: int, tiler: Tiler) -> tuple[list
     return [*r.inner[:at], block, *r.inner[at:]], prod(node.loops[i] for i in r.inner[at:])
 
 
-def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place | None) -> int:
+def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place) -> int:
     """The stream of the moving operand; a constant is stored row after row as the planes take it."""
     operand = node.operands[1 - r.stationary]
     groups: Groups = (tuple(r.batch), tuple(r.rows), tuple(r.inner))
@@ -177,7 +181,7 @@ def column_tiles(f: Form, columns: int, tiler: Tiler) -> list[pl.Range]:
     lead = tiler.layout.leads.get(f.node.output, 0) % columns
     if not lead or f.blocks or columns >= f.n or tiler.is_constant(f.node.operands[f.roles.stationary].value):
         return pieces(f.n, columns)
-    place = tiler.place(f.node.output)
+    place = f.home
     if f.node.parallel > len(place.shape):  # a walk of its own
         return pieces(f.n, columns)
     beside = min(abs(place.strides[i]) for i in f.roles.columns if f.node.loops[i] > 1) == place.dtype.size
@@ -210,7 +214,7 @@ def _stationary(f: Form, tiler: Tiler) -> int:
     """The stream of a stationary operand where it lies."""
     r = f.roles
     groups: Groups = (tuple(r.batch), tuple(r.inner), tuple(r.columns))
-    return tiler.read(f.node.operands[r.stationary], f.node.loops, groups)
+    return tiler.read(f.node.operands[r.stationary], f.node.loops, groups, f.fixed)
 
 
 def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:

@@ -11,6 +11,7 @@ from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.schedule import contraction, forms, layout, load, ordering, toeplitz, transfer, vector, walks
 from compiler.schedule import place as pl
+from compiler.schedule.flat import flat
 from compiler.schedule.readers import dense_order
 from compiler.schedule.sides import fits_plane
 from compiler.schedule.space import Space
@@ -94,8 +95,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
     for together in [
         walks.blocked(walks.plain(node), stationary, f.tile),
         walks.parted(node, stationary, tiler.target),
-        walks.rested(node, stationary, f.tile),
-        walks.turned(node, stationary, tiler.target),
+        *_left_over(node, f, tiler),
         *_rowed(node, f.tile, tiler),
         *toeplitz.bands(node, tiler.graph, tiler.target),
     ]:
@@ -119,6 +119,17 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         contraction.emit(way, chosen, tiler)
 
 
+def _left_over(node: Compute, f: forms.Form, tiler: Tiler) -> list[list[walks.Walk]]:
+    """Columns left over behind full planes with a form of their own, at the end of a row of pixels or anywhere."""
+    stationary = f.roles.stationary
+    over = flat(node, f.roles.columns, tiler.layout.places) if f.n > f.tile[1] else None
+    found = []
+    for walk in (walks.plain(node), *([over] if over else [])):
+        found.append(walks.rested(walk, stationary, f.tile))
+        found.append(walks.turned(walk, stationary, tiler.target))
+    return found
+
+
 def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walks.Walk]]:
     """Neighbouring rows as blocks by the same constant weights, which are there before the rows are."""
     constant = next((n for n in (1, 0) if tiler.is_constant(node.operands[n].value)), -1)
@@ -126,8 +137,11 @@ def _rowed(node: Compute, tile: tuple[int, int], tiler: Tiler) -> list[list[walk
 
 
 def _price(ways: list[tuple[forms.Form, contraction.Cut]]) -> int:
-    """Cycles of the planes, and the instructions that a program would have to keep."""
-    return sum(cut.cycles + contraction.instructions(f, cut) // PER_CYCLE for f, cut in ways)
+    """Cycles of the planes, and the instructions that a program would have to keep. What makes one way uneven among the planes
+    is filled by the others."""
+    mean = sum(cut.score - cut.cycles for _, cut in ways)
+    uneven = max(2 * cut.cycles - cut.score for _, cut in ways)
+    return mean + uneven + sum(contraction.instructions(f, cut) for f, cut in ways) // PER_CYCLE
 
 
 def _relaid_home(node: Compute, f: forms.Form, tiler: Tiler) -> tuple[tuple[int, ...], pl.Place] | None:

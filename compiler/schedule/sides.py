@@ -243,7 +243,18 @@ class Chooser:
         constant = node.operands[stationary].value in self.graph.constants
         again = max(1, m // 1024) if constant and kt == 1 else max(1, m // LONG_ROWS)
         busy = batch * nt * max(work, kt * load * again)
+        if size == 1 and batch == 1 and nt > 1 and _plain(node, stationary):
+            busy -= self._shared(busy // nt, k, n, max(node.loops[i] for i in r.rows) if r.rows else 1, dtype)
         return busy // min(matrix.instances, batch * nt * max(1, m // short)) + (0 if ahead else load)
+
+    def _shared(self, cycles: int, k: int, n: int, rows: int, dtype: DType) -> int:
+        """Of the ``cycles`` of one tile of columns those that are saved where the columns left over share passes with those
+        of other ``rows`` (``walks.rested``)."""
+        depth, width = self.machine.matrix.tiles[dtype.value]
+        rest = n % width
+        most = min(depth // k, width // rest) if rest else 1
+        together = max((d for d in range(1, most + 1) if rows % d == 0), default=1)
+        return cycles * (together - 1) // together if together > 1 else 0
 
     def _block(self, node: Compute, r: Roles, k: int, n: int, tile: tuple[int, int]) -> tuple[list[int], int]:
         """The batch loop of which several products share a pass, and how many."""
@@ -269,6 +280,12 @@ class Chooser:
         g1, g2 = (nest(node, strides, loops) for loops, _ in (first, second))
         counts = first[1], min(second[1], points(g2))
         return -(-fetches(size, g1, g2, counts, line) // ports)
+
+
+def _plain(node: Compute, operand: int) -> bool:
+    """Whether an operand is read element by element: no windows, no strides."""
+    rows = node.operands[operand].access.matrix
+    return all(sum(abs(c) for i, c in enumerate(row) if node.loops[i] > 1) <= 1 for row in rows)
 
 
 def padded(extent: int, line: int) -> int:

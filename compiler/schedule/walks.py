@@ -14,6 +14,7 @@ from compiler.schedule.sides import BLOCKS, factor_types, group, roles
 if TYPE_CHECKING:
     from compiler.ir.graph import Compute
     from compiler.isa.machine import Machine
+    from compiler.schedule.place import Place
 
 GAIN = 2  # columns left over that move instead take so many times fewer rows, or wait in vain for what then stays
 
@@ -22,7 +23,8 @@ GAIN = 2  # columns left over that move instead take so many times fewer rows, o
 class Walk:
     """``out``: which element of the result a point of the loops makes. ``block``: the loop whose points are diagonal blocks
     of one pass; -1 for none. ``stationary``: the factor that stays in the planes; -1: as the layout says. ``band``: cells
-    that a guard of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own."""
+    that a guard of that factor excludes are off. ``apart``: a loop over columns of which every point is a product of its own.
+    ``places``: of the operands, then of the result, where they are not those of the layout (see ``flat``)."""
 
     node: Compute
     out: Access
@@ -30,6 +32,7 @@ class Walk:
     stationary: int = -1
     band: bool = False
     apart: int = -1
+    places: tuple[Place, ...] = ()
 
 
 def plain(node: Compute) -> Walk:
@@ -84,9 +87,10 @@ def parted(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
     return blocked(replace(split(plain(node), loop, size), stationary=stationary, apart=loop), stationary, tile)
 
 
-def rested(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
+def rested(walk: Walk, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     """The columns that fill planes, and those left over with neighbouring rows as blocks of one pass; none where nothing is
     left over, or too much for two rows to share a pass."""
+    node = walk.node
     r = roles(node, stationary)
     depth, columns, batch = (prod(node.loops[i] for i in g) for g in (r.inner, r.columns, r.batch))
     loop = max(r.columns, key=lambda i: node.loops[i], default=-1)
@@ -101,16 +105,17 @@ def rested(node: Compute, stationary: int, tile: tuple[int, int]) -> list[Walk]:
     if along < 0 or sizes[along] < 2 or _counts(node, along):
         return []
     first, rest = (
-        replace(_cut(plain(node), loop, start, count, count), stationary=stationary)
+        replace(_cut(walk, loop, start, count, count), stationary=stationary)
         for start, count in ((0, whole), (whole, extent - whole))
     )
     at = along + (along > loop)
     return [first, replace(split(rest, at, sizes[along]), block=at + 1)]
 
 
-def turned(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
+def turned(walk: Walk, stationary: int, machine: Machine) -> list[Walk]:
     """The columns that fill planes, and those left over as rows that move past the other factor; none where nothing is left
     over or that takes no fewer rows."""
+    node = walk.node
     r = roles(node, stationary)
     types = factor_types(node)
     width, across = (machine.matrix.tiles[types[n].value][1] for n in (1 - stationary, stationary))
@@ -124,7 +129,7 @@ def turned(node: Compute, stationary: int, machine: Machine) -> list[Walk]:
     if whole in (0, extent) or GAIN * (extent - whole) * each * -(-rows // across) >= rows:
         return []
     return [
-        replace(_cut(plain(node), loop, start, count, count), stationary=side)
+        replace(_cut(walk, loop, start, count, count), stationary=side)
         for start, count, side in ((0, whole, stationary), (whole, extent - whole, 1 - stationary))
     ]
 

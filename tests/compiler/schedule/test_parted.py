@@ -90,7 +90,9 @@ def test_quarters_of_three_channels_share_a_pass():
 
 
 def test_what_is_left_over_is_an_eighth_of_the_passes():
-    first, rest = walks.rested(pointwise(200, 32, (2, 96), (F16, F16)).nodes[0], 0, LPU.matrix.tiles["f16"])
+    first, rest = walks.rested(
+        walks.plain(pointwise(200, 32, (2, 96), (F16, F16)).nodes[0]), 0, LPU.matrix.tiles["f16"]
+    )
     assert first.node.points == 200 * 160
     assert (rest.node.points, rest.node.loops[rest.block]) == (200 * 32, 5)
-    assert walks.rested(pointwise(200, 32, (2, 80), (F16, F16)).nodes[0], 0, LPU.matrix.tiles["f16"]) == []
+    assert walks.rested(walks.plain(pointwise(200, 32, (2, 80), (F16, F16)).nodes[0]), 0, LPU.matrix.tiles["f16"]) == []

@@ -35,7 +35,7 @@ def windowed(rows, columns, kinds):
 )
 def test_columns_left_over_move(rows, columns, kinds, left):
     graph = windowed(rows, columns, kinds)
-    found = walks.turned(graph.nodes[0], 1, targets.load("lpu"))
+    found = walks.turned(walks.plain(graph.nodes[0]), 1, targets.load("lpu"))
     assert [(w.stationary, w.node.points // rows) for w in found] == ([(1, columns - left), (0, left)] if left else [])
 
 

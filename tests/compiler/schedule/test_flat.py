@@ -1,0 +1,77 @@
+"""Pixels as one loop: cut anywhere, the same values, and only where they lie one behind the other."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.ir.access import Access
+from compiler.isa.instruction import Op
+from compiler.schedule import walks
+from compiler.schedule.flat import flat
+from compiler.schedule.place import Place, ordered_strides
+from compiler.schedule.sides import Chooser
+from tests.compiler.checks import check_program
+from tests.compiler.schedule.test_narrow import feeds
+from tests.compiler.schedule.test_parted import F16, KINDS, only, pointwise
+
+
+def placed(graph, order, pitch=None):
+    """Places of a pointwise product's values, images in the order of the given dimensions."""
+    node = graph.nodes[0]
+    found = {}
+    for value in (*(o.value for o in node.operands), node.output):
+        kind = graph.types[value]
+        shape = kind.shape
+        kept = order if len(shape) == 3 else (0, 1)
+        strides = ordered_strides(shape, kept, kind.dtype.size, pitch if len(shape) == 3 else None)
+        found[value] = Place(value, kind.dtype, shape, 0, strides)
+    return node, found
+
+
+@pytest.mark.parametrize(("order", "pitch"), [((0, 1, 2), None), ((0, 1, 2), (2, 320)), ((1, 2, 0), None)])
+def test_pixels_that_lie_one_behind_the_other_are_one_loop(order, pitch):
+    node, places = placed(pointwise(200, 32, (28, 28), (F16, F16)), order, pitch)
+    walk = flat(node, [1, 2], places)
+    assert walk is not None
+    assert (walk.node.loops, walk.node.parallel) == ((200, 784, 32), 2)
+    assert walk.places[0].shape == (32, 784)
+    assert walk.out == Access.identity(2, 3)
+    first, rest = walks.rested(walk, 0, (64, 320))
+    assert (first.node.points, rest.node.points) == (200 * 640, 200 * 144)
+
+
+def test_rows_with_gaps_between_them_stay_apart():
+    node, places = placed(pointwise(200, 32, (28, 28), (F16, F16)), (0, 1, 2), (1, 320))
+    assert flat(node, [1, 2], places) is None
+    assert flat(node, [1], places) is None  # a single loop is flat as it is
+
+
+def image_stays(patch):
+    """The image in the planes, whatever that costs."""
+    real = Chooser._sides
+    patch.setattr(Chooser, "_sides", lambda self, node: [s for s in real(self, node) if s.stationary == 0])
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(2, 40), st.integers(1, 40), st.tuples(st.integers(2, 30), st.integers(11, 40)), st.sampled_from(KINDS)
+)  # fmt: skip
+def test_columns_cut_within_a_row_are_exact(filters, channels, size, kinds):
+    graph = pointwise(filters, channels, size, kinds)
+    with pytest.MonkeyPatch.context() as patch:
+        only(patch, "rested")
+        image_stays(patch)
+        real = walks.rested
+        patch.setattr(walks, "rested", lambda walk, *rest: real(walk, *rest) if walk.places else [])
+        check_program(graph, "lpu", [feeds(graph, 1)])
+
+
+def test_a_plane_is_filled_across_rows():
+    """Two planes of 320 of 784 pixels; of the 144 left over two rows of weights share a pass."""
+    graph = pointwise(512, 128, (28, 28), KINDS[0])
+    with pytest.MonkeyPatch.context() as patch:
+        image_stays(patch)
+        _, binary = check_program(graph, "lpu", [feeds(graph, 1)])
+    products = [i for i in binary.rows if i.opcode == Op.MATMUL]
+    assert sum(i.count1 for i in products if i.blocks) == 256
+    assert sum(i.count1 for i in products) == 2 * 512 + 256
