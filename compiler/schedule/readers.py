@@ -121,6 +121,7 @@ class Readers:
         self.origin: dict[str, tuple[str, tuple[Node, ...]]] = {}
         self.joined: dict[str, str] = {}  # root of a part of a join -> root of its leading part
         self.heads = {n.output for n in graph.nodes if isinstance(n, Compute) and _is_head(n, graph)}
+        self.chosen: dict[str, Order] = {}  # of contractions, by output
         self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
         for node in graph.nodes:
             self._meet(node)
@@ -187,8 +188,16 @@ class Readers:
         return total + sum(self._copy(value) for value in sorted(copied))
 
     def _vector(self, node: Compute, places: Mapping[str, Place]) -> int:
-        order = follow(node, places, self.graph, self.machine)
-        return vector_cycles(node, order, places, self.graph, self.machine)
+        met = {o.value: place for o in node.operands if (place := self._expected(o.value, places)) is not None}
+        order = follow(node, {**places, **met}, self.graph, self.machine)
+        return vector_cycles(node, order, {**places, **met}, self.graph, self.machine)
+
+    def _expected(self, value: str, places: Mapping[str, Place]) -> Place | None:
+        """Where a value will lie that has no place yet, if it has the order of a contraction for which that is chosen."""
+        t, order = self.graph.types[value], self.chosen.get(self.root(value)[0])
+        if value in places or order is None or len(order) != len(t.shape):
+            return None
+        return Place(value, t.dtype, t.shape, 0, ordered_strides(t.shape, order, t.dtype.size))
 
     def _along(self, path: tuple[Node, ...], known: dict[str, Place | None], copied: set[str]) -> Place | None:
         """Where what the path makes lies; ``copied`` collects reshapes that need a copy."""

@@ -97,7 +97,7 @@ class Chooser:
     def __init__(self, graph: Graph, machine: Machine, places: Mapping[str, Place], stream: Stream) -> None:
         self.graph, self.machine, self.places = graph, machine, places
         self.readers = Readers(graph, machine, places)
-        self.chosen: dict[str, Order] = {}
+        self.chosen = self.readers.chosen
         self.stream = stream
         self.depth: dict[str, int] = {}  # operations on the longest way to a value
         for node in graph.nodes:

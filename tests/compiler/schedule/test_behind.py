@@ -83,3 +83,25 @@ def test_bands_follow_an_image_in_stretches_of_its_rows_unless_the_interval_is_a
         assert tiler.follows == following
         loads.append(sum(tile.unit[0] == "weights" for tile in tiler.tiles))
     assert loads[0] > loads[1]
+
+
+def test_what_is_added_to_a_larger_image_lies_as_that_does():
+    """The order of one layer is known when that of the other is chosen, although what is added has no place yet."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["small"], strides=[2, 2]),
+        helper.make_node("Relu", ["small"], ["s"]),
+        helper.make_node("Conv", ["x", "w1"], ["large"]),
+        helper.make_node("Resize", ["s", "", "scales"], ["up"], mode="nearest", nearest_mode="floor",
+                         coordinate_transformation_mode="asymmetric"),
+        helper.make_node("Add", ["up", "large"], ["y"]),
+    ]  # fmt: skip
+    shapes = {"w0": (24, 4, 2, 2), "w1": (24, 4, 1, 1)}
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 80, 80]) for n, c in (("x", 4), ("y", 24)))
+    weights = [numpy_helper.from_array(RNG.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]
+    weights.append(numpy_helper.from_array(np.float32([1, 1, 2, 2]), "scales"))
+    made = helper.make_graph(nodes, "g", [x], [y], weights)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)])
+    graph = legalise(shape_for_units(optimise(compiler.load(model.SerializeToString()))), LPU)
+    sides = layout.assign(graph, LPU).sides
+    orders = {tuple(i for i in side.order if i) for side in sides.values()}
+    assert len(orders) == 1
