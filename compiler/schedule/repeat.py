@@ -56,7 +56,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
     low, wanted = least - 1, least + (best.period - least) // first
     allowed = passes(2 * len(p.beats), PERIODS)
     ways, step = _ways(late, objective, few=allowed == 1), wanted - least
-    runs = max(2 * FEWEST, passes(len(p.beats) // 2, RUNS) if objective == "interval" else 2 * allowed)
+    runs = max(3 * FEWEST, passes(len(p.beats) // 2, RUNS)) if objective == "interval" else max(2 * FEWEST, 2 * allowed)
     while runs > 0 and low < wanted < best.period:
         limit = _allowed(once.latency, wanted, least, objective)
         placed = None
@@ -88,10 +88,10 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
 
 def _ways(late: Sequence[int], objective: str, few: bool) -> list[_Way]:
     """As late as the order allows, so that buffers live shortly, or at once; where latency counts for nothing, closely too.
-    ``few``: two that differ most."""
+    ``few``: as late, with and without patience."""
     if objective == "interval":
         ways = [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
-        return [ways[0], ways[-1]] if few else ways
+        return [ways[0], ways[-2]] if few else ways
     return [_Way(late, 0, Common()), _Way((), 0, Common())]
 
 
