@@ -97,6 +97,10 @@ def bound(data: bytes, values: dict[str, np.ndarray]) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
+WORDS = 30_000  # of a vocabulary
+KINDS = {"bytes": 257, "token_type_ids": 2}  # rows of the tables that these inputs are looked up in
+
+
 def sensible_feeds(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     """Seeded inputs of a graph, each in the model's own range."""
     return seeded_feeds({name: (graph.types[name].dtype.numpy, graph.types[name].shape) for name in graph.inputs}, seed)
@@ -113,6 +117,6 @@ def seeded_feeds(kinds: Mapping[str, tuple[Any, tuple[int, ...]]], seed: int) ->
         elif np.dtype(dtype).kind == "f":
             values = rng.standard_normal(shape)
         else:
-            values = rng.integers(0, 257 if name == "bytes" else 30_000, shape)
+            values = rng.integers(0, KINDS.get(name, WORDS), shape)
         feeds[name] = values.astype(dtype)
     return feeds
