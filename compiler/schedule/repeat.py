@@ -82,7 +82,6 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
             if (best.period - floor) * CLOSE < best.period:
                 break
             wanted = floor + (best.period - floor) // (2 if placed is None else 4)
-            del ways[1:]  # what did at a longer period
     return best
 
 
