@@ -19,6 +19,7 @@ from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
 from compiler.schedule.repeat import OBJECTIVES
+from compiler.schedule.share import shared
 from compiler.schedule.strips import in_strips, strip_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Tiled:
     nodes: list[Node | None]
     extent: int
     in_turns: bool
-    whole: bool  # nothing goes in strips
+    whole: bool  # nothing goes in strips, and no epilogue is shared out
 
     @cached_property
     def demand(self) -> external.Demand:
@@ -124,7 +125,8 @@ def builds(
     """What ``build`` makes for each of several objectives, from the same tiles where that is possible."""
     follow = [objective for objective in objectives if objective != FREQUENT]
     made = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=follow[0] if follow else FREQUENT)
-    if not (made.tiler.follows and len(follow) < len(objectives)):
+    alike = not made.tiler.follows and shared(graph, target) is graph
+    if alike or len(follow) in (0, len(objectives)):
         return plans(made, on_stage, copies, objectives)
     apart = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=FREQUENT)
     found = dict(zip(follow, plans(made, on_stage, copies, follow), strict=True))
@@ -149,6 +151,8 @@ def tiled(
     given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
         graph = in_strips(graph, target)
+    if objective == FREQUENT and not in_turns and not branches.guarded(graph):
+        graph = shared(graph, target)
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)

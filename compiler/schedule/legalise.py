@@ -5,6 +5,7 @@ A pure pass from graph to graph; values keep their bits, because what is split o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -110,20 +111,40 @@ def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
     return not fits_plane(node, graph, machine)
 
 
-def _behind_planes(post: Expr, machine: Machine) -> bool:
-    """Whether the arithmetic behind the planes can do an expression: few enough operands, not the factors, few enough steps."""
+def kept_behind(post: Expr, machine: Machine) -> Expr | None:
+    """As much of an epilogue as one pass behind the planes does, where the rest is a map of few operands; None where nothing is."""
+    cut = _last_fitting(post, machine, 1)
+    return None if cut < 0 else _part(post, cut)
+
+
+def split_post(graph: Graph, machine: Machine, chosen: Collection[int]) -> Graph:
+    """The graph with what one pass behind the planes leaves of the epilogues of ``chosen`` nodes as maps of their own."""
+    parts = _Parts([], dict(graph.types))
+    for at, node in enumerate(graph.nodes):
+        if at in chosen and isinstance(node, Compute):
+            parts.nodes.append(_split_post(_compact(node), graph, machine, parts, 1))
+        else:
+            parts.nodes.append(node)
+    return graph.with_nodes(tuple(parts.nodes), types=parts.types)
+
+
+def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) -> bool:
+    """Whether the arithmetic behind the planes can do an expression in ``most`` passes: few enough operands, not the factors, few
+    enough steps."""
     extra = args_of(post)
     work = sum(machine.passes.get(s.op, 1) for s in post.steps if s.op not in FREE)
-    return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= EPILOGUE_PASSES * machine.matrix.alus
+    return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= most * machine.matrix.alus
 
 
-def _split_post(node: Compute, graph: Graph, machine: Machine, parts: _Parts) -> Compute:
+def _split_post(
+    node: Compute, graph: Graph, machine: Machine, parts: _Parts, most: int = EPILOGUE_PASSES
+) -> Compute:
     """Store the reduced value, or as much of ``post`` as fits behind the planes; the rest is a map, which is answered."""
     assert node.post is not None
     shape = node.loops[: node.parallel]
     middle = f"{node.output}~sum"
     planes = node.is_contraction and fits_plane(node, graph, machine)
-    cut = _last_fitting(node.post, machine) if planes else -1
+    cut = _last_fitting(node.post, machine, most) if planes else -1
     kept = None if cut < 0 else _part(node.post, cut)
     parts.types[middle] = TensorType(kept.dtype if kept else node.expr.dtype, shape)
     first = replace(node, name=f"{node.name}~sum", output=middle, post=kept)
@@ -146,7 +167,7 @@ def _split_post(node: Compute, graph: Graph, machine: Machine, parts: _Parts) ->
     return replace(done, guard=node.guard)
 
 
-def _last_fitting(post: Expr, machine: Machine) -> int:
+def _last_fitting(post: Expr, machine: Machine, most: int) -> int:
     """The step that makes the most of the reduced value behind the planes, nothing below it used elsewhere; -1 for none."""
     found = -1
     for i, step in enumerate(post.steps[:-1]):
@@ -157,7 +178,7 @@ def _last_fitting(post: Expr, machine: Machine) -> int:
         again = any(s.op == "arg" and s.imm == -1 for s in outside)
         if not sums or step.op in FREE or again or any({*s.args} & {*inside, *sums} for s in outside):
             continue
-        if _behind_planes(_part(post, i), machine):
+        if _behind_planes(_part(post, i), machine, most):
             found = i
     return found
 

@@ -24,13 +24,17 @@ def spare(graph: Graph, layout: Layout, machine: Machine) -> int:
         if node.is_contraction and fits_plane(node, graph, machine):
             planes += _on_planes(node, layout.sides[node.output].stationary, machine)
         else:
-            vector += _elsewhere(node, machine)
-    links = [
+            vector += elsewhere(node, machine)
+    least = max(links(graph, machine), planes // max(1, machine.matrix.instances))
+    return max(0, least - vector // max(1, machine.vector.instances))
+
+
+def links(graph: Graph, machine: Machine) -> int:
+    """Cycles of the links, of the direction that has more to carry."""
+    return max(
         sum(-(-graph.types[name].bytes // (link.bytes_per_cycle * link.instances)) for name in names)
         for names, link in ((graph.inputs, machine.link_in), (graph.outputs, machine.link_out))
-    ]
-    least = max(*links, planes // max(1, machine.matrix.instances))
-    return max(0, least - vector // max(1, machine.vector.instances))
+    )
 
 
 def _on_planes(node: Compute, stationary: int, machine: Machine) -> int:
@@ -43,7 +47,7 @@ def _on_planes(node: Compute, stationary: int, machine: Machine) -> int:
     return -(-batch // together) * rows * -(-columns // tile[1]) * (-(-depth // tile[0]) - 1 + last)
 
 
-def _elsewhere(node: Compute, machine: Machine) -> int:
+def elsewhere(node: Compute, machine: Machine) -> int:
     """Cycles of a vector unit."""
     lanes, alus = max(1, machine.vector.lanes), max(1, machine.vector.alus)
     steps = -(-(passes(node.expr, machine) + bool(node.reducer)) // alus)
