@@ -112,7 +112,7 @@ def _only_vector(node: Compute, graph: Graph, machine: Machine) -> bool:
 
 
 def kept_behind(post: Expr, machine: Machine) -> Expr | None:
-    """As much of an epilogue as one pass behind the planes does, where the rest is a map of few operands; None where nothing is."""
+    """As much of an epilogue as one pass behind the planes does, where the rest is a map of few operands; None if nothing is."""
     cut = _last_fitting(post, machine, 1)
     return None if cut < 0 else _part(post, cut)
 
