@@ -110,11 +110,31 @@ def staggered(tiles: list[Tile], data: list[Edges], strips: Sequence[int]) -> Ra
     kinds = [tile.unit[0] if tile.unit[0] in STAGES else "" for tile in tiles]
     for n, before in enumerate(data):
         for b in before:
-            turns = kinds[b] != kinds[n] and bool(kinds[b] and kinds[n])
-            stage[n] = max(stage[n], stage[b] + turns)
+            stage[n] = max(stage[n], stage[b] + _turns(kinds[b], kinds[n]))
     last = max(stage) - LAST_STAGES
     sources = [tile.instruction.source for tile in tiles]
-    return [(min(stage[n], last) + strips[source], source, n) for n, source in enumerate(sources)]
+    when = [min(stage[n], last) + strips[source] for n, source in enumerate(sources)]
+    _as_late(when, kinds, data)
+    return [(when[n], source, n) for n, source in enumerate(sources)]
+
+
+def _turns(kind: str, following: str) -> bool:
+    """Whether a kind of unit goes on with what another had."""
+    return bool(kind and following) and kind != following
+
+
+def _as_late(when: list[int], kinds: list[str], data: list[Edges]) -> None:
+    """Move what is computed to the stage before that of its first reader, which is at the earliest that of all it reads."""
+    for n, before in enumerate(data):
+        when[n] = max(when[n], max((when[b] for b in before), default=0))
+    late = [LAST] * len(when)
+    for n in range(len(when) - 1, -1, -1):
+        if late[n] == LAST:  # nobody reads it
+            late[n] = when[n]
+        elif kinds[n]:
+            when[n] = max(when[n], late[n])
+        for b in data[n]:
+            late[b] = min(late[b], late[n] - _turns(kinds[b], kinds[n]))
 
 
 def jobs(rank: Ranks, given: Problem) -> list[int]:

@@ -6,9 +6,9 @@ wait for the vector unit and the vector unit for planes. Cut into strips of rows
 unit has another, and the first rows of a result are on the link while the last are computed. The work is the same but for
 weights, which planes load anew for every further strip; so there are as many strips as the vector unit's work hides of
 those loads. The same holds for rows behind the last product that are reduced (as a classifier's softmax over many classes) and
-then leave, and for rows that are looked up, as far as the first product that needs all of them. Source: strip mining, as for
-vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran programs to vector form", 1987), here over whole
-layers.
+then leave, and for rows that are looked up (in several tables, as words and positions), as far as the first product that
+needs all of them. Source: strip mining, as for vector machines (R. Allen and K. Kennedy, "Automatic translation of Fortran
+programs to vector form", 1987), here over whole layers.
 """
 
 from __future__ import annotations
@@ -151,12 +151,14 @@ def _row_loop(operand: Operand, dim: int, width: int) -> int:
 
 
 def _rows(size: int, strip: int, count: int, *, early: bool) -> tuple[int, int]:
-    """From which row to which a strip goes. ``early``: rows leave; where strips are several the first is half as long as
-    others, so that the link begins sooner, and the last has the rows that the first has not."""
+    """From which row to which a strip goes. ``early``: rows leave; where strips are several each is longer than the
+    one before by as much as the first is long, so that the link begins sooner; but the last, behind which nothing is left
+    to do, is not."""
     if not early or count <= STRIPS:
         return size * strip // count, size * (strip + 1) // count
-    start, end = (0 if at == 0 else 2 * count if at == count else 2 * at - 1 for at in (strip, strip + 1))
-    return size * start // (2 * count), size * end // (2 * count)
+    parts = [min(at + 1, count - 1) for at in range(count)]
+    start, whole = sum(parts[:strip]), sum(parts)
+    return size * start // whole, size * (start + parts[strip]) // whole
 
 
 class _Writer:
@@ -217,7 +219,36 @@ class _Writer:
         for name in self._ends(at, dims):
             del dims[name]
             after.add(name)
+        dims.update(self._looked_up(at, dims))
         return _Stretch(dims, frozenset(after))
+
+    def _looked_up(self, at: int, dims: Mapping[str, int]) -> dict[str, int]:
+        """Further rows that are looked up for this stretch alone (as those of a second table): where they lie."""
+        readers: dict[str, list[Node]] = {
+            n.output: [] for n in self.left[at + 1 :] if isinstance(n, Gather) and n.guard is None and n.output not in dims
+        }
+        for node in self.left if readers else ():
+            self.steps += 1
+            for value in reads_of(node):
+                if value in readers:
+                    readers[value].append(node)
+        first = self.left[at].output
+        rows = self.types[first].shape[dims[first]]
+        found = {}
+        for value, nodes in readers.items():
+            if not nodes or any(n.output not in dims for n in nodes):
+                continue
+            along = self._read_along(value, nodes, dims)
+            if along is not None and self.types[value].shape[along] == rows:
+                found[value] = along
+        return found
+
+    def _read_along(self, value: str, readers: list[Node], dims: Mapping[str, int]) -> int | None:
+        """The dimension of a value that all its readers walk over with the rows of their own results."""
+        ways = range(len(self.types[value].shape))
+        return next(
+            (dim for dim in ways if all(_along(n, {value: dim}, self.graph) == dims[n.output] for n in readers)), None
+        )
 
     def _ends(self, at: int, dims: Mapping[str, int]) -> list[str]:
         """Maps right behind a product that only those read who need all rows: they may follow other rows than the product."""
