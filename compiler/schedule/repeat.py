@@ -20,7 +20,7 @@ PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
 CLOSE = 64  # part of a period that these do not look for any more
 RUNS = 32  # placements tried where the interval is all that counts
-PATIENCE = (8, 4)  # parts of a period that a tile may then wait for a place beside another
+PATIENCE = (8, 1)  # parts of a period that a tile may then wait for a place beside another
 
 
 class Repeated(NamedTuple):
