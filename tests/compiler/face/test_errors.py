@@ -152,8 +152,11 @@ def test_who_reads_the_output_may_close_it_and_a_full_disk_is_said(words, place)
 def test_control_c_says_nothing(place):
     fifo = place / "waits"
     os.mkfifo(fifo)
-    process = _started(place, "-m", "compiler", "disassemble", "waits", stdout=subprocess.DEVNULL)
+    process = _started(
+        place, "-m", "compiler", "disassemble", "waits", stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored by what runs in the background
+    )  # fmt: skip
     with process, fifo.open("wb"):  # opens as soon as the command reads it
         process.send_signal(signal.SIGINT)
-        error = process.communicate()[1]
+        error = process.communicate(timeout=60)[1]
     assert (process.returncode, error) == (130, "")
