@@ -11,19 +11,14 @@ from dataclasses import replace
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Node, Operand, View, reads_of
 from compiler.ir.types import TensorType
-from compiler.passes.views import fold_views
+from compiler.passes.views import settled
 
 ROUNDS = 8  # operations behind each other on the way from what repeats to what does not
 
 
 def repeats(graph: Graph) -> Graph:
     """Every map and reduction without loops that repeat all of it; the same values."""
-    for _ in range(ROUNDS):
-        found = _once(graph)
-        if found is graph:
-            break
-        graph = fold_views(found)
-    return graph
+    return settled(graph, _once, ROUNDS)
 
 
 def _once(graph: Graph) -> Graph:

@@ -17,7 +17,7 @@ from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Node, Operand, Reshape, View
 from compiler.ir.types import TensorType
 from compiler.passes.clean import uses
-from compiler.passes.views import fold_views, groups
+from compiler.passes.views import groups, settled
 
 ROUNDS = 8  # reshapes and views behind each other on the way to a map
 Sizes = dict[int, tuple[int, ...]]  # of a loop: the loops that take its place
@@ -25,12 +25,7 @@ Sizes = dict[int, tuple[int, ...]]  # of a loop: the loops that take its place
 
 def sink(graph: Graph) -> Graph:
     """Every map over joined dimensions of what only it reads, a sum or a repeating view, over these dimensions themselves."""
-    for _ in range(ROUNDS):
-        found = _once(graph)
-        if found is graph:
-            break
-        graph = fold_views(found)
-    return graph
+    return settled(graph, _once, ROUNDS)
 
 
 def _once(graph: Graph) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -183,3 +183,13 @@ def _spread(offset: int, row: list[int], sizes: Sequence[int], loops: Shape) -> 
         offsets.append(offset)
         rows.append(tuple(row))
     return Access(tuple(reversed(offsets)), tuple(reversed(rows)))
+
+
+def settled(graph: Graph, once: Callable[[Graph], Graph], rounds: int) -> Graph:
+    """What a step makes of a graph, views folded behind it, until it finds nothing more (it answers with the graph itself)."""
+    for _ in range(rounds):
+        found = once(graph)
+        if found is graph:
+            break
+        graph = fold_views(found)
+    return graph
