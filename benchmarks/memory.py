@@ -1,4 +1,4 @@
-"""Memory plans beside their bounds. `python -m benchmarks.memory [--data FOLDER] [--steps N] [--targets T ...] [CASE ...]`
+"""Memory plans beside their bounds. `python -m benchmarks.memory [--data FOLDER] [--steps N] [--targets T,T] [CASE ...]`
 
 First the published cases of MiniMalloc (https://github.com/google/minimalloc, benchmarks/challenging, A to F; the folder
 that holds them is ``--data``): whether each fits in 1,048,576 bytes, the steps of the search and its seconds, the plan
@@ -35,14 +35,14 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "minimalloc")
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the search for each file")
-    parser.add_argument("--targets", nargs="*", default=["lpu", "systolic", "edge"])
+    parser.add_argument("--targets", default="lpu,systolic,edge", help="processors, with commas between them")
     parser.add_argument("cases", nargs="*", help="models (all, unless given)")
     given = parser.parse_args(arguments)
     files = sorted(given.data.glob("*.csv"))
     if not files:
         print(f"no cases in {given.data}; give the folder of MiniMalloc's challenging benchmarks with --data")
     failed = sum(not _file(path, given.steps) for path in files)
-    _models(given.cases, given.targets)
+    _models(given.cases, given.targets.split(","))
     return 1 if failed or not files else 0
 
 

@@ -370,11 +370,8 @@ def test_the_command_runs_where_the_server_is_not_installed(papers: Papers) -> N
     files = [str(path), *map(str, papers.models), str(SHIPPED)]
     done = subprocess.run(
         [sys.executable, "-c", program, "verify", *files],
-        cwd=ROOT,
-        env={"PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-    )
+        cwd=ROOT, env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True,
+    )  # fmt: skip
     assert done.returncode == RIGHT, done.stderr
     assert "verified: T-" in done.stdout
 
