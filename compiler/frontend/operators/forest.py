@@ -48,7 +48,7 @@ def classic(op: Op, prefix: str, targets: int) -> Forest:
     leaves = mode == LEAF
     yes, no = (np.where(leaves, np.arange(count), side) for side in (yes, no))
     tracks = np.array(op.wholes("nodes_missing_value_tracks_true", []) or [0] * count, bool)
-    op.wholes("nodes_hitrates", []), op.tensor("nodes_hitrates_as_tensor")  # statistics of training
+    op.reals("nodes_hitrates"), op.tensor("nodes_hitrates_as_tensor")  # statistics of training
     weights = np.zeros((count, targets), np.float64)
     given = _reals(op, f"{prefix}_weights")
     owners = zip(op.wholes(f"{prefix}_treeids"), op.wholes(f"{prefix}_nodeids"), strict=True)

@@ -48,7 +48,7 @@ def same(nodes, feeds, outputs, **more):
 def trees(rng, features, count, depth, modes, results, prefix):
     """Attributes of random trees; splits lie where inputs lie, so that all branches are taken."""
     a = {name: [] for name in ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes",
-                               "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true",
+                               "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true", "nodes_hitrates",
                                f"{prefix}_treeids", f"{prefix}_nodeids", f"{prefix}_ids", f"{prefix}_weights")}  # fmt: skip
 
     def grow(tree, left, free):
@@ -59,7 +59,7 @@ def trees(rng, features, count, depth, modes, results, prefix):
         for name, value in (("treeids", tree), ("nodeids", me), ("featureids", 0 if leaf else int(rng.integers(features))),
                             ("values", 0.0 if leaf else float(rng.integers(-2, 3)) / 2),
                             ("modes", "LEAF" if leaf else str(rng.choice(modes))), ("truenodeids", 0), ("falsenodeids", 0),
-                            ("missing_value_tracks_true", int(rng.integers(2)))):  # fmt: skip
+                            ("missing_value_tracks_true", int(rng.integers(2))), ("hitrates", 1.0)):  # fmt: skip
             a[f"nodes_{name}"].append(value)
         if leaf:
             for one in results if isinstance(results, list) else range(results):
