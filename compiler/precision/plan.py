@@ -110,8 +110,8 @@ def components(graph: Graph, modes: Mapping[str, str]) -> dict[str, Component]:
 
 def _read(node: Node, graph: Graph, modes: Mapping[str, str], by_value: Mapping[str, Component]) -> None:
     passed = moved(node)
-    if not passed and not isinstance(node, Compute):  # a primitive that this module does not know reads plain values
-        for value in reads_of(node):
+    if not passed and not isinstance(node, Compute):  # a primitive that this module does not know: all stays plain
+        for value in (*reads_of(node), node.output):
             if value in by_value:
                 by_value[value].fixed = True
         return

@@ -206,3 +206,26 @@ def test_inputs_without_elements_have_no_range():
     program = compiler.compile(graph, precision="int8", calibration=compiler.calibrate(graph, [feed], "int8"))
     outputs, _ = compiler.simulate(program.to_bytes(), feed)
     assert np.abs(outputs["y"] - feed["x"]).max() < 0.05
+
+
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_what_is_scattered_and_then_multiplied_stays_float(reduction, precision):
+    """Messages summed at the nodes of a graph: data and updates are floats, so the result is one until it is multiplied."""
+    rng = np.random.default_rng(3)
+    nodes = [
+        helper.make_node("ScatterElements", ["zero", "at", "x"], ["sums"], axis=0, reduction=reduction),
+        helper.make_node("MatMul", ["sums", "w"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(np.zeros((10, 4), np.float32), "zero")]
+    constants.append(numpy_helper.from_array(rng.standard_normal((4, 8)).astype(np.float32), "w"))
+    info = helper.make_tensor_value_info
+    inputs = [info("x", TensorProto.FLOAT, [9, 4]), info("at", TensorProto.INT64, [9, 4])]
+    graph = helper.make_graph(nodes, "net", inputs, [info("y", TensorProto.FLOAT, [10, 8])], constants)
+    loaded = compiler.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    given = {"x": rng.standard_normal((9, 4)).astype(np.float32), "at": rng.integers(0, 10, (9, 4))}
+    exact = compiler.simulate(compiler.compile(loaded, "lpu").to_bytes(), given)[0]["y"]
+    program = compiler.compile(loaded, "lpu", precision, compiler.calibrate(loaded, [given], precision))
+    found, counters = compiler.simulate(program.to_bytes(), given)
+    assert counters == program.resources
+    assert np.abs(found["y"] - exact).max() < 0.02 * np.abs(exact).max()
