@@ -14,6 +14,7 @@ from compiler.ir.graph import Graph, Join, Reshape
 from compiler.isa.timing import ceil_div
 
 Group = tuple[list[int], list[int]]
+Factors = tuple[list[list[int]], list[list[int]]]
 
 
 def behind(node: Reshape | Join, graph: Graph, box: Box) -> list[tuple[str, Box]]:
@@ -38,9 +39,8 @@ def reshaped(before: Box, after: Box, box: Box) -> Box:
     dimension it is all of its factors, of some their share of some line along the last; as many indices as the product of
     the factors' are of a dimension that they make up. Without factors some line along the last has its share."""
     found = [1] * len(before)
-    for old, new in _groups(before, after):
+    for old, new, factors in factored(before, after):
         count = prod(box[i] for i in new)
-        factors = _factors([before[i] for i in old], [after[i] for i in new])
         if count == prod(after[i] for i in new):
             for i in old:
                 found[i] = before[i]
@@ -54,7 +54,13 @@ def reshaped(before: Box, after: Box, box: Box) -> Box:
     return tuple(found)
 
 
-def _factors(before: Sequence[int], after: Sequence[int]) -> tuple[list[list[int]], list[list[int]]] | None:
+def factored(before: Box, after: Box) -> Iterator[tuple[list[int], list[int], Factors | None]]:
+    """Dimensions, by place, that stand for each other, and both as products of neighbours in one row of factors."""
+    for old, new in _groups(before, after):
+        yield old, new, _factors([before[i] for i in old], [after[i] for i in new])
+
+
+def _factors(before: Sequence[int], after: Sequence[int]) -> Factors | None:
     """Each dimension of both as a product of neighbours in one row of factors; None where there is no such row."""
     old: list[list[int]] = [[] for _ in before]
     new: list[list[int]] = [[] for _ in after]

@@ -12,9 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
 
+from compiler.bounds import places
 from compiler.bounds.barriers import Bodies
 from compiler.bounds.names import behind
 from compiler.bounds.pace import ELSEWHERE, ON_PLANES, Pace
+from compiler.bounds.places import Places
 from compiler.bounds.reads import Reading
 from compiler.bounds.shape import Box
 from compiler.bounds.ways import Ways
@@ -54,6 +56,7 @@ class Times:
         self._latency = {node.output: self.pace.latency(node) for node in graph.nodes}
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
+        self._apart: dict[tuple[str, Places], int] = {}
         self._depth = 0
         self._rest: dict[str, int] = {}
         self.start: dict[str, int] = {}
@@ -72,6 +75,7 @@ class Times:
         """Take over what does not depend on operations of which more is ``known``."""
         behind, before = self.ways.behind(known), self.ways.before(known)
         self._ready = {key: cycles for key, cycles in like._ready.items() if key[0] not in behind}
+        self._apart = {key: cycles for key, cycles in like._apart.items() if key[0] not in behind}
         self.first |= {value: cycles for value, cycles in like.first.items() if value not in behind}
         self.start = {value: cycles for value, cycles in like.start.items() if value not in behind}
         self.early = {value: cycles for value, cycles in like.early.items() if value not in behind}
@@ -97,7 +101,7 @@ class Times:
         if isinstance(node, Compute) and node.reducer and (not self.pace.may_be_on_planes(node) or self._at_once(node)):
             start = max(start, self.of_one(node))
         self.start[node.output] = start
-        done = max((self._read_ready(r, (1,) * r.parallel) for r in self.ways.readings[node.output]), default=0)
+        done = max((self._for_one(node, r) for r in self.ways.readings[node.output]), default=0)
         self.first[node.output] = max(start, done) + self._step[node.output]
 
     def _at_once(self, node: Compute) -> bool:
@@ -107,7 +111,14 @@ class Times:
     def of_one(self, node: Node) -> int:
         """When all that is reduced to some element of an operation's output is complete."""
         readings = self.ways.readings[node.output]
-        return max((self._read_ready(r, (1,) * r.parallel) for r in readings if r.before), default=0)
+        return max((self._for_one(node, r) for r in readings if r.before), default=0)
+
+    def _for_one(self, node: Node, reading: Reading) -> int:
+        """When what one element of an operation's output reads of a value is complete."""
+        found = self._read_ready(reading, (1,) * reading.parallel)
+        if not isinstance(node, Compute) or not node.reducer:
+            return found
+        return max(found, self._came(reading, ((),) * reading.parallel))
 
     def _loaded(self, node: Compute) -> int:
         """When a plane can have weights from either factor, and something to multiply with them."""
@@ -122,6 +133,36 @@ class Times:
             return 0
         box = self.ways.taken(reading, outputs)
         return self.ready(reading.value, box) if all(box) else 0
+
+    def _came(self, reading: Reading, outputs: Places) -> int:
+        """When what outputs at such places read of a value is complete, by what has to come over the link for it."""
+        taken = places.taken(reading, outputs)
+        return 0 if taken is None else self._apart_ready(reading.value, taken)
+
+    def _apart_ready(self, value: str, taken: Places) -> int:
+        """No elements at such places, wherever the first of them is, are complete before this cycle."""
+        if value in self.ways.resident:
+            return 0
+        if places.whole(taken, self.graph.types[value].shape):
+            return self.ready(value, self.graph.types[value].shape)
+        key = (value, taken)
+        if key not in self._apart:
+            if self._depth == DEEP:
+                return self.first[value]
+            self._depth += 1
+            self._apart[key] = self._complete_apart(value, taken)
+            self._depth -= 1
+        return self._apart[key]
+
+    def _complete_apart(self, value: str, taken: Places) -> int:
+        link, kind = self.machine.link_in, self.graph.types[value]
+        if value in self.graph.inputs:
+            pieces = places.beats(kind.shape, taken, ceil_div(link.bytes_per_cycle, kind.dtype.size))
+            return ceil_div(pieces, link.instances) + link.latency
+        node = self.ways.makers[value]
+        if isinstance(node, Reshape):
+            return self._apart_ready(node.input, places.renamed(node, self.graph, taken))
+        return max((self._came(r, taken) for r in self.ways.readings[value]), default=0) + self._step[value]
 
     def ready(self, value: str, box: Box) -> int:
         """No ``box`` (elements along each dimension) of the value is complete before this cycle."""
