@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, prod
 
-from compiler.bounds.planes import Rough
+import numpy as np
+
+from compiler.bounds.planes import Rough, inside
 from compiler.bounds.shape import Box, read_operands
-from compiler.bounds.work import Work, forms, on_planes, on_vector, passes, sums_decide, vector_lanes
+from compiler.bounds.work import Work, forms, on_planes, on_vector, passes, stages, sums_decide, vector_lanes
 from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, tree_depth
 
 BEFOREHAND = ("weights", "external")  # what may be done before an operation's inputs exist
 ANYWHERE, ON_PLANES, ELSEWHERE = range(3)  # what is known of the unit of an operation
+SHARED = 4  # times the lanes: points of an instruction that are looked at one by one
 SAME = 3  # terms that a tree adds in the same order as a chain
 
 Usual = Rough | tuple[int, int, int]
@@ -98,7 +102,16 @@ class Pace:
 
     def _tree(self, node: Compute) -> int:
         """Levels in which a vector unit reduces all that an element is made of; at a border it may be less."""
-        return 0 if node.reducer is None or _cut(node) else tree_depth(node.reduction)
+        return 0 if node.reducer is None else tree_depth(self._uncut(node))
+
+    def _uncut(self, node: Compute) -> int:
+        """At least so many points of every window read data only: no instruction can leave them out."""
+        outer, found = list(range(node.parallel)), node.reduction
+        for operand in read_operands(node):
+            if operand.fill is not None:
+                lines = inside(operand, self.graph, node, outer)
+                found -= node.reduction - min(lines, default=0) if lines else node.reduction
+        return max(1, found)
 
     def _may_chain(self, node: Compute) -> bool:
         """Whether sums may be made one term after the other, with a lane for each, instead of in a tree: where that is what
@@ -110,9 +123,8 @@ class Pace:
 
     def _chained(self, node: Compute) -> int:
         """Cycles of a vector instruction that makes sums one term after the other."""
-        alus = self.machine.vector.alus
-        body = max(1, ceil_div(passes(node.expr, self.machine) + 1, alus))
-        return node.reduction * body + ceil_div(passes(node.post, self.machine), alus)
+        body, post = stages(node, self.machine)
+        return node.reduction * body + post
 
     def step(self, node: Node, kind: int = ANYWHERE) -> int:
         """Cycles from the moment that an operand can be read to the moment that a result can; on that ``kind`` of unit."""
@@ -137,15 +149,13 @@ class Pace:
         return min(ways)
 
     def _alone(self, node: Compute) -> int:
-        """Cycles in which a vector instruction takes one item: a map its steps; a reduction that is longer than the lanes
-        are many is an item by itself, shorter ones share."""
-        alus = self.machine.vector.alus
-        body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), alus))
-        post = ceil_div(passes(node.post, self.machine), alus)
+        """Cycles in which a vector instruction takes one item: a map its steps; a reduction its own, or its share of an
+        instruction over more points."""
+        body, post = stages(node, self.machine)
         if node.reducer is None:
             return body + post
         lanes = vector_lanes(node, self.graph, self.machine)
-        return 1 if _cut(node) or node.reduction < lanes else ceil_div(node.reduction * body + post, lanes)
+        return 1 if _cut(node) else _item(node.reduction, body, post, lanes, node.points)
 
     def _behind_planes(self, node: Compute) -> list[int]:
         """One row through a plane, with any part of the epilogue behind it and the rest on a vector unit."""
@@ -198,8 +208,8 @@ class Pace:
         if kind != ELSEWHERE and on_planes(node, self.graph, self.machine):
             tile = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
             return Rough.of(node, self.graph, tile, max(1, ceil_div(passes(node.post, self.machine), matrix.alus)))
-        body = max(1, ceil_div(passes(node.expr, self.machine) + (1 if node.reducer else 0), vector.alus))
-        factor = node.reduction * body + ceil_div(passes(node.post, self.machine), vector.alus)
+        body, post = stages(node, self.machine)
+        factor = node.reduction * body + post
         lanes = vector_lanes(node, self.graph, self.machine) * vector.instances
         return factor, max(1, lanes), vector.latency + self._tree(node)
 
@@ -219,6 +229,20 @@ class Pace:
     def _longest(self, form: Work) -> int:
         cycles = [w / self.machine.unit(u).instances for u, w in form.items() if u not in BEFOREHAND and w]
         return ceil(max(cycles, default=Fraction(0)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _item(reduction: int, body: int, post: int, lanes: int, points: int) -> int:
+    """The fewest cycles in which an instruction takes one item of a tree's, over all numbers of points of an instruction:
+    what is behind the reduction takes whole cycles, which all items of an instruction share."""
+    group, most = max(1, lanes // reduction), min(points, SHARED * lanes)
+    n = np.arange(1, most + 1, dtype=np.int64)
+    beats = -(-n * reduction // lanes) * body + -(-n // lanes) * post
+    least = int((-(-beats // -(-n // group))).min())
+    if points > most:  # beats / items of longer ones, both without rounding against them
+        beyond = Fraction((reduction * body + post) * most * group, lanes * (most + group))
+        least = min(least, ceil(beyond))
+    return max(1, least)
 
 
 def _cut(node: Compute) -> bool:
