@@ -13,6 +13,7 @@ from compiler.schedule.tiler import Tiler, pieces
 from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
+SHORT = 16  # likewise of bands that follow an image which comes in: the fewest that hide their loads
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
 HALVES = 2  # of the rows of a result too small to give every plane whole columns
 FEW = 4  # rows of a product below which it is hardly worth a load
@@ -86,7 +87,8 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     found = set()
     share = -(-f.m // tiler.target.matrix.instances)  # of every plane
     even = share <= EVEN[1] and (share > EVEN[0] or f.shared >= 0)
-    for rows in (*ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
+    short = [SHORT] if f.band and f.node.output in tiler.layout.following else []
+    for rows in (*short, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
     if _few(f, tiler):

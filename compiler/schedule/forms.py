@@ -13,6 +13,7 @@ from compiler.isa.geometry import touches
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.stream import Loop, Stream
 from compiler.schedule import place as pl
+from compiler.schedule import spread
 from compiler.schedule.legalise import args_of
 from compiler.schedule.readers import loop_strides
 from compiler.schedule.sides import Roles, factor_types, roles, steps
@@ -83,10 +84,12 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     row_step, column_step = (steps(strides, node.loops, g, line) for g in (rows, columns))
     dtype = factor_types(node)[1 - r.stationary].value
     tile = tiler.target.matrix.tiles[dtype]
+    fixed = places[r.stationary]
+    if walk.band:
+        fixed = spread.spread(node, r.stationary, fixed, _held(r), (min(tile[0], size[3]), size[2]), line)
     return Form(
         node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
-        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.band, shared, places[r.stationary],
-        places[-1],
+        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.band, shared, fixed, places[-1],
     )  # fmt: skip
 
 
@@ -213,17 +216,26 @@ def _packs(operand: Operand, tiler: Tiler) -> bool:
 def _stationary(f: Form, tiler: Tiler) -> int:
     """The stream of a stationary operand where it lies."""
     r = f.roles
-    groups: Groups = (tuple(r.batch), tuple(r.inner), tuple(r.columns))
-    return tiler.read(f.node.operands[r.stationary], f.node.loops, groups, f.fixed)
+    operand = f.node.operands[r.stationary]
+    fixed = spread.stored(operand.value, f.fixed, tiler) if f.band else f.fixed
+    return tiler.read(operand, f.node.loops, _held(r), fixed)
+
+
+def _held(r: Roles) -> Groups:
+    """Loops of batch, rows and columns of the weights."""
+    return tuple(r.batch), tuple(r.inner), tuple(r.columns)
 
 
 def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
     """Beats of a LOADW of that many rows and columns."""
     operand = f.node.operands[f.roles.stationary]
+    unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
+    if f.band:  # nothing is stored before a form is chosen
+        lines = spread.fetches(f.node, f.roles.stationary, f.fixed, _held(f.roles), (depth, columns), tiler.target.line_bytes)
+        return max(-(-size // unit.bytes_per_cycle), -(-lines // unit.ports["a"]))
     if not _packs(operand, tiler):
         load = Instruction(Op.LOADW, a=_stationary(f, tiler), count1=depth, count2=columns)
         return tiler.space.timings.of(load).beats
-    unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
     return max(-(-size // unit.bytes_per_cycle), -(-size // (tiler.target.line_bytes * unit.ports["a"])))
 
 

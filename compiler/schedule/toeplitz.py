@@ -139,8 +139,9 @@ def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> 
     fetch = -(-together * depth // (stretch * machine.matrix.ports["a"]))
     beats = max(-(-passes(node.post, machine) // machine.matrix.alus), fetch, 1)
     rows = prod(node.loops[i] for i in r.rows) // prod(n for _, n in size)
-    runs = together * min(depth // stretch * width, depth * width // last)
-    load = max(-(-runs // machine.weights.ports["a"]), together * depth * width // machine.weights.bytes_per_cycle)
+    wide, line = types[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
+    runs = together * min(-(-a * wide // line) * b for a, b in ((depth, width), (width, depth)))
+    load = max(-(-runs // machine.weights.ports["a"]), together * depth * width * wide // machine.weights.bytes_per_cycle)
     return -(-batch // together) * max(rows * beats, load) // machine.matrix.instances + load
 
 
