@@ -12,6 +12,7 @@ from compiler.ir.graph import Compute, Graph, Operand
 from compiler.ir.terms import Term, arg, const, expression, term_of
 from compiler.ir.types import DType, TensorType
 from compiler.numerics.scalar import nearest
+from compiler.precision.clamps import clamped
 from compiler.precision.encoding import Encoding, storing
 from compiler.precision.plan import HALF, STATIC, factors
 from compiler.precision.reciprocals import without_divisions
@@ -197,7 +198,7 @@ def _finished(
         operands[i] = replace(operand, value=name, fill=fill)
     operands += extra
     known = {i: t for i, t in terms.items() if i > 1}
-    tree = without_divisions(_merged(_substituted(after, known), operands, work))
+    tree = clamped(without_divisions(_merged(_substituted(after, known), operands, work)))
     stored = storing(tree, work.storage(node.output), Leaves(work, operands))
     plain = stored.name == "arg" and stored.imm == -1
     done = replace(node, operands=tuple(operands), expr=expression(product), post=None if plain else expression(stored))
