@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from compiler.ir.graph import Graph
     from compiler.isa.machine import Machine
 
+FULL = (3, 4)  # as full as passes are, about: planes have more to do than passes that are all full
+
 
 def shared(graph: Graph, machine: Machine) -> Graph:
     """The graph with epilogues split, those first that free most cycles of planes for one of a vector unit, as long as planes
@@ -41,7 +43,7 @@ def shared(graph: Graph, machine: Machine) -> Graph:
         cost = _mapped(node, passes(node.post, machine) - passes(post, machine), machine)
         if gain > 0 and cost > 0:
             found.append((-gain / cost, at, gain, cost))
-    chosen, least = set(), links(graph, machine) * machine.matrix.instances
+    chosen, least = set(), links(graph, machine) * machine.matrix.instances * FULL[0] // FULL[1]
     for _, at, gain, cost in sorted(found):
         if planes > least and (vector + cost) * machine.matrix.instances <= (planes - gain) * machine.vector.instances:
             planes, vector = planes - gain, vector + cost
@@ -57,9 +59,9 @@ def _planes(node: Compute, post: Expr | None, machine: Machine) -> int:
 
 
 def _mapped(node: Compute, steps: int, machine: Machine) -> int:
-    """Cycles of a vector unit for so many steps of every result; what it reads at a time seldom begins where a line does."""
+    """Cycles of a vector unit for so many steps of every result."""
     unit = machine.vector
     lanes, alus = max(1, unit.lanes), max(1, unit.alus)
-    lines = 1 + -(-lanes * node.expr.dtype.size // machine.line_bytes)
+    lines = -(-lanes * node.expr.dtype.size // machine.line_bytes)
     cycles = max(-(-steps // alus), -(-lines // max(1, unit.ports["a"])))
     return -(-prod(node.loops[: node.parallel]) * cycles // lanes)
