@@ -56,9 +56,11 @@ class Placement:
 class Common:
     """What passes over the same jobs with the same releases and no patience have in common at all periods of ``safe`` cycles or
     more: as long as everything ends by then, nothing is in the way of another inference, and the first ``done`` jobs
-    are where they are at any of them. Every pass begins there, and leaves the next one more."""
+    are where they are at any of them. Every pass begins there, and leaves the next one more. ``spent``: no other period is
+    worth a pass."""
 
     safe: int = 0
+    spent: bool = False
     done: int = 0
     out: Placement | None = None
     earliest: list[int] = field(default_factory=list)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from compiler.schedule.budget import passes
 from compiler.schedule.insert import NEVER, Common, Insertion, Placement, TooShort
 from compiler.schedule.rank import urgency
+from compiler.schedule.seats import Seated, Spent
 from compiler.schedule.shift import latest
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
 CLOSE = 64  # part of a period that these do not look for any more
 RUNS = 32  # placements tried where the interval is all that counts
+SEATED = 1 << 30  # instead of a part: chains go to seats
 PATIENCE = (8, 1)  # parts of a period that a tile may then wait for a place beside another
 
 
@@ -32,8 +34,8 @@ class Repeated(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """How tiles are placed: none before its ``release``, waiting up to a ``part`` of the period (0: not) to leave no gaps.
-    ``common``: of all periods tried."""
+    """How tiles are placed: none before its ``release``, waiting up to a ``part`` of the period (0: not) to leave no gaps,
+    or chains in seats. ``common``: of all periods tried."""
 
     release: Sequence[int]
     part: int
@@ -68,7 +70,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
                 ways.remove(way)
                 ways.insert(0, way)  # what did at one period is the first to be tried at the next
                 break
-            if allowed == 1 and objective != "interval" and len(ways) > 1:
+            if way.common.spent or (allowed == 1 and objective != "interval" and len(ways) > 1):
                 ways.remove(way)  # the longest programs do not try again what failed
         if placed is None:
             low, step = wanted, 2 * step
@@ -90,7 +92,7 @@ def _ways(late: Sequence[int], objective: str, few: bool) -> list[_Way]:
     ``few``: as late, with and without patience."""
     if objective == "interval":
         ways = [_Way(release, part, Common()) for part in (*PATIENCE, 0) for release in (late, ())]
-        return [ways[0], ways[-2]] if few else ways
+        return [ways[0], ways[-2]] if few else [_Way(late, SEATED, Common()), *ways]
     return [_Way(late, 0, Common()), _Way((), 0, Common())]
 
 
@@ -114,8 +116,11 @@ def _placed(
     patience = period // way.part if way.part else 0
     common = None if patience else way.common
     try:
+        if way.part == SEATED:
+            return Seated(p, machine, jobs, period, way.release, copies).run()
         return Insertion(p, machine, jobs, period, way.release, copies, limit, patience, common).run()
-    except TooShort:
+    except TooShort as short:
+        way.common.spent |= isinstance(short, Spent)
         return None
 
 
