@@ -67,26 +67,35 @@ def write_trace(rows: Iterable[Row]) -> str:
 
 
 def read_trace(path: Path) -> list[Row]:
-    """The rows of a file; ``ModelError`` names the line that cannot be read."""
+    """The rows of a file; ``ModelError`` names the line that cannot be read.
+
+    Spreadsheets put a mark before the first byte and write empty rows as commas: both are passed over.
+    """
     try:
         if path.stat().st_size > LARGEST:
             raise ModelError(f"trace {path.name} is larger than {LARGEST} bytes")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ModelError(f"trace {path.name} is not UTF-8 text") from None
     except OSError as error:
         raise ModelError(f"trace {path} cannot be read: {error.strerror or error}") from None
-    lines = csv.reader(io.StringIO(text))
-    if tuple(next(lines, [])) != COLUMNS:
-        raise ModelError(f"trace {path.name} must begin with the heading {','.join(COLUMNS)}")
-    return [_row(path.name, lines.line_num, line) for line in lines if line]
+    reader = csv.reader(io.StringIO(text))
+    try:
+        lines = [(reader.line_num, [cell.strip() for cell in line]) for line in reader]
+    except csv.Error as error:
+        raise ModelError(f"trace {path.name}, line {reader.line_num}: {error}") from None
+    full = [(number, cells) for number, cells in lines if any(cells)]
+    heading = ",".join(full[0][1])[:80] if full else "nothing"
+    if not full or tuple(full[0][1]) != COLUMNS:
+        raise ModelError(f"trace {path.name} must begin with the heading {','.join(COLUMNS)}, not {heading!r}")
+    return [_row(path.name, number, cells) for number, cells in full[1:]]
 
 
 def _row(name: str, line: int, cells: list[str]) -> Row:
     if len(cells) != len(COLUMNS):
         raise ModelError(f"trace {name}, line {line}: {len(cells)} columns where there should be {len(COLUMNS)}")
-    program, number, instruction, operands, cycles = (cell.strip() for cell in cells)
+    program, number, instruction, operands, cycles = cells
     for what, text in (("number", number), ("cycles", cycles or "0")):
         if not text.isascii() or not text.isdigit() or len(text) > 15:
-            raise ModelError(f"trace {name}, line {line}: {what} must be a whole number, not {text!r}")
+            raise ModelError(f"trace {name}, line {line}: {what} must be a whole number, not {text[:40]!r}")
     return Row(program, int(number), instruction, operands, int(cycles) if cycles else None)

@@ -111,6 +111,9 @@ def test_what_was_not_measured_is_said_and_proves_nothing(pebble):
     ("change", "message"),
     [
         (lambda text: text.replace("cycles", "time", 1), "must begin with the heading"),
+        (lambda text: text.replace(",", ";"), "not 'program;number;instruction;operands;cycles'"),
+        (lambda text: "", "not 'nothing'"),
+        (lambda text: text + "m" * 200_000 + ",0,MOVE,x,1\n", "field larger than field limit"),
         (lambda text: text + "a,b\n", "2 columns where there should be 5"),
         (lambda text: text + "move-1,0,MOVE,x,1.5\n", "cycles must be a whole number, not '1.5'"),
         (lambda text: text + "move-1,0,MOVE,x,-1\n", "cycles must be a whole number, not '-1'"),
@@ -127,3 +130,20 @@ def test_a_trace_that_cannot_be_read_is_told_what_is_wrong(pebble, tmp_path, cha
         probing.check(target, programs, probing.read_trace(path))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "  \n" + text.replace("\n", "\n,,,,\n\n"),
+        lambda text: text.replace("program,number,", "program, number ,"),
+    ],
+)
+def test_a_trace_may_come_from_a_spreadsheet(pebble, tmp_path, change):
+    target, programs = pebble
+    rows = probing.predicted_rows(target, programs)
+    path = tmp_path / "trace.csv"
+    path.write_bytes(change(probing.write_trace(rows)).encode())
+    assert probing.read_trace(path) == rows
