@@ -65,8 +65,7 @@ class Program:
     @property
     def dims(self) -> dict[str, int]:
         """Dimensions bound when the model was loaded."""
-        found = reporting.rows.notes_of(self.binary.notes).get("dims", {})
-        return dict(found) if isinstance(found, dict) else {}
+        return dict(reporting.notes.notes_of(self.binary.notes, len(self.binary.sources)).get("dims", {}))
 
     def report(self) -> dict[str, Any]:
         return reporting.report(self.binary, self.target)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from typing import Any
 
 from compiler.isa.binary import Binary
@@ -12,6 +10,7 @@ from compiler.isa.instruction import INSTRUCTION_DTYPE
 from compiler.isa.machine import UNIT_CLASSES
 from compiler.isa.table import unit_class
 from compiler.isa.timings import Timings
+from compiler.reporting.notes import notes_of
 from compiler.targets import Target
 
 COLUMNS = (
@@ -21,20 +20,13 @@ COLUMNS = (
 SHARED = "shared by all operations"
 
 
-@lru_cache(maxsize=8)
-def notes_of(text: str) -> dict[str, Any]:
-    """A binary's notes as data; empty for a binary that has none."""
-    found = json.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
-
-
 def per_operation(binary: Binary, target: Target) -> list[dict[str, Any]]:
     """Rows in the order of the table of sources, then what belongs to no single operation (arena, tables, state).
 
     ``cycles`` is the row's part of the critical path. ``busy`` counts the cycles that it keeps each class of unit,
     ``limiting`` is the class that it keeps longest per instance.
     """
-    found = notes_of(binary.notes)
+    found = notes_of(binary.notes, len(binary.sources))
     rows = [_blank(n, name, found) for n, name in enumerate(binary.sources)]
     rows.append(_blank(len(rows), SHARED, {}))
     _spread(rows, binary, target)

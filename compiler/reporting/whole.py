@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import Any
 
 from compiler.isa.binary import Binary
 from compiler.isa.resources import Resources
+from compiler.reporting.notes import notes_of
 from compiler.reporting.resources import resources_of
-from compiler.reporting.rows import COLUMNS, notes_of, per_operation, totals
+from compiler.reporting.rows import COLUMNS, per_operation, totals
 from compiler.reporting.timeline import Scheduled, scheduled, segments
 from compiler.targets import Target
 
 
 def report(binary: Binary, target: Target) -> dict[str, Any]:
     """Headline, resources, rows that sum to the totals, units, timeline, memory, bounds, graph, digests."""
-    found = notes_of(binary.notes)
+    found = notes_of(binary.notes, len(binary.sources))
     resources = resources_of(binary, target)
     rows = per_operation(binary, target)
     plan = scheduled(binary, target)
@@ -32,7 +32,7 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
         "arenas": binary.memory.copies,
         "bounds": bounds_of(binary),
         "accuracy": found.get("accuracy", {}),
-        "combined": json.loads(found.get("metadata", {}).get("combined", "[]")),
+        "combined": found.get("combined", []),
         "graph": _graph(rows, found),
         "ports": [
             {"name": p.name, "dtype": p.host or p.dtype, "wire": p.dtype, "shape": list(p.shape), "output": p.output}
@@ -97,12 +97,14 @@ def _units(plan: list[Scheduled], target: Target, cycles: int) -> list[dict[str,
 def memory_map(binary: Binary) -> list[dict[str, Any]]:
     """Buffers by address: bytes, and the cycles from the first write to the last use."""
     names = ("buffer", "kind", "address", "size", "first", "last")
-    return [dict(zip(names, row, strict=True)) for row in notes_of(binary.notes).get("buffers", [])]
+    return [
+        dict(zip(names, row, strict=True)) for row in notes_of(binary.notes, len(binary.sources)).get("buffers", [])
+    ]
 
 
 def bounds_of(binary: Binary) -> dict[str, Any]:
     """What is achieved beside what is proven to be the least: cycles per inference, per interval, bytes of the arena."""
-    found = notes_of(binary.notes)
+    found = notes_of(binary.notes, len(binary.sources))
     proven = found.get("bounds", {})
     result = {}
     for name, ours in (("latency", binary.latency), ("interval", binary.interval)):
