@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -11,17 +12,18 @@ import numpy as np
 
 from compiler.bounds.planes import Rough, inside
 from compiler.bounds.shape import Box, read_operands
-from compiler.bounds.work import Work, forms, on_planes, on_vector, passes, stages, sums_decide, vector_lanes
+from compiler.bounds.work import Work, forms, on_planes, on_vector, passes, sums_decide, vector_lanes, vector_stages
 from compiler.ir.graph import Compute, Gather, Graph, Node, Scatter, Sort
 from compiler.isa.machine import Machine
 from compiler.isa.timing import ceil_div, tree_depth
 
 BEFOREHAND = ("weights", "external")  # what may be done before an operation's inputs exist
 ANYWHERE, ON_PLANES, ELSEWHERE = range(3)  # what is known of the unit of an operation
+LATE = ("matrix", "vector", "weights")
 SHARED = 4  # times the lanes: points of an instruction that are looked at one by one
 SAME = 3  # terms that a tree adds in the same order as a chain
 
-Usual = Rough | tuple[int, int, int]
+Usual = tuple[Rough, int] | tuple[int, int, int]  # beats, and loads beyond the slots; or a vector unit's
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Pace:
         beat, and a count by sums decides. A beat for a part of a sum then saves none: one more has to end that sum."""
         found = self._counted.at_once.get(node.output)
         if found is None:
-            tile = self.machine.matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
+            tile = self._tile(node)
             found = self._counted.at_once[node.output] = node.reduction <= tile[0] and sums_decide(
                 node, self.graph, tile
             )
@@ -123,7 +125,7 @@ class Pace:
 
     def _chained(self, node: Compute) -> int:
         """Cycles of a vector instruction that makes sums one term after the other."""
-        body, post = stages(node, self.machine)
+        body, post = vector_stages(node, self.machine)
         return node.reduction * body + post
 
     def step(self, node: Node, kind: int = ANYWHERE) -> int:
@@ -151,7 +153,7 @@ class Pace:
     def _alone(self, node: Compute) -> int:
         """Cycles in which a vector instruction takes one item: a map its steps; a reduction its own, or its share of an
         instruction over more points."""
-        body, post = stages(node, self.machine)
+        body, post = vector_stages(node, self.machine)
         if node.reducer is None:
             return body + post
         lanes = vector_lanes(node, self.graph, self.machine)
@@ -183,13 +185,13 @@ class Pace:
             return self._longest(forms(node, self.graph, self.machine, box)[0]) + self.latency(node)
         some = None if box == node.loops[: node.parallel] else box
         if kind == ELSEWHERE:
-            return self._form(node, on_vector(node, self.graph, self.machine, some))
+            return self._elsewhere(node, on_vector(node, self.graph, self.machine, some))
         found = self._counted.forms.get((node.output, box))
         if found is None:
             found = self._counted.forms[node.output, box] = forms(node, self.graph, self.machine, some)
-        if kind == ON_PLANES:
-            found = [form for form in found if "matrix" in form]
-        return min(self._form(node, form) for form in found)
+        ways = [] if kind == ON_PLANES else [self._elsewhere(node, form) for form in found if "matrix" not in form]
+        planes = [form for form in found if "matrix" in form]
+        return min([*ways, *([self._together(node, planes)] if planes else [])])
 
     def _most(self, node: Compute, box: Box, kind: int = ANYWHERE) -> int:
         """Cycles that some form surely does not exceed: all on the planes, or what fills the lanes."""
@@ -197,8 +199,9 @@ class Pace:
         kept = self._counted.usual.get(key)
         if kept is None:
             kept = self._counted.usual[key] = self._usual(node, key[1])
-        if isinstance(kept, Rough):
-            return ceil_div(kept.beats(box), self.machine.matrix.instances) + self.machine.matrix.latency
+        if len(kept) == 2:
+            rough, late = kept
+            return ceil_div(rough.beats(box), self.machine.matrix.instances) + self.machine.matrix.latency + late
         factor, divisor, latency = kept
         return ceil_div(prod(box) * factor, divisor) + latency
 
@@ -206,29 +209,60 @@ class Pace:
         """What the planes take; or the cycles of a point, how many points go together, and the latency."""
         matrix, vector = self.machine.matrix, self.machine.vector
         if kind != ELSEWHERE and on_planes(node, self.graph, self.machine):
-            tile = matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
-            return Rough.of(node, self.graph, tile, max(1, ceil_div(passes(node.post, self.machine), matrix.alus)))
-        body, post = stages(node, self.machine)
+            stages = max(1, ceil_div(passes(node.post, self.machine), matrix.alus))
+            most = max(self.graph.types[o.value].bytes for o in node.operands[:2])
+            rate = self.machine.weights.bytes_per_cycle * max(1, self.machine.weights.instances)
+            late = max(0, ceil(Fraction(most, rate) - self._held(node)) + 1)
+            return Rough.of(node, self.graph, self._tile(node), stages), late
+        body, post = vector_stages(node, self.machine)
         factor = node.reduction * body + post
         lanes = vector_lanes(node, self.graph, self.machine) * vector.instances
         return factor, max(1, lanes), vector.latency + self._tree(node)
 
-    def _form(self, node: Compute, form: Work) -> int:
-        vector, matrix = self.machine.vector.latency, self.machine.matrix.latency
-        if "matrix" not in form:
-            cycles = self._longest(form)
-            tree = cycles + self._tree(node)
-            return vector + (
-                min(tree, max(cycles, self._chained(node))) if self._may_chain(node) and not _cut(node) else tree
-            )
-        rest = (
-            1 + vector if form.get("vector") else 0
-        )  # of the last sum at least, and no sooner than the first is there
-        return self._longest(form) + matrix + rest
+    def _elsewhere(self, node: Compute, form: Work) -> int:
+        cycles = self._longest(form)
+        found = cycles + self._tree(node)
+        if self._may_chain(node) and not _cut(node):
+            found = min(found, max(cycles, self._chained(node)))
+        return self.machine.vector.latency + found
+
+    def _together(self, node: Compute, forms: Sequence[Work]) -> int:
+        """On planes, where each part of the outputs may have another form: the planes' cycles, and those of the vector unit
+        or of loads. What slots hold may be there beforehand; the rest of the weights follows, then a beat with the last."""
+        machine = self.machine
+        work = {u: [form.get(u, Fraction(0)) / max(1, machine.unit(u).instances) for form in forms] for u in LATE}
+        late = [cycles - self._held(node) + 1 for cycles in work["weights"]]
+        cycles = max(least_mixture(work["matrix"], work["vector"]), least_mixture(work["matrix"], late))
+        behind = all(form.get("vector") for form in forms)  # of the last sum at least, and no sooner than the first is there
+        return ceil(cycles) + machine.matrix.latency + (1 + machine.vector.latency if behind else 0)
+
+    def _held(self, node: Compute) -> Fraction:
+        """Cycles of all ports in which the planes' weight slots are filled."""
+        matrix, weights = self.machine.matrix, self.machine.weights
+        depth, width = self._tile(node)
+        size = matrix.instances * matrix.slots * depth * width * self._size(node)
+        return Fraction(size, weights.bytes_per_cycle * max(1, weights.instances))
+
+    def _tile(self, node: Compute) -> tuple[int, int]:
+        return self.machine.matrix.tiles[self.graph.types[node.operands[0].value].dtype.value]
+
+    def _size(self, node: Compute) -> int:
+        """Bytes of an element of the larger factor."""
+        return max(self.graph.types[o.value].dtype.size for o in node.operands[:2])
 
     def _longest(self, form: Work) -> int:
         cycles = [w / self.machine.unit(u).instances for u, w in form.items() if u not in BEFOREHAND and w]
         return ceil(max(cycles, default=Fraction(0)))
+
+
+def least_mixture(one: Sequence[Fraction], other: Sequence[Fraction]) -> Fraction:
+    """The least that the larger of two sums of shares may be: a share of each form, together all."""
+    best = min(map(max, one, other))
+    for a, b in zip(one, other, strict=True):
+        for c, d in zip(one, other, strict=True):
+            if a < b and c > d:
+                best = min(best, a + (c - a) * (b - a) / (b - a + c - d))
+    return best
 
 
 @lru_cache(maxsize=1 << 12)

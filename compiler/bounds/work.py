@@ -111,7 +111,7 @@ def passes(expr: Expr | None, machine: Machine) -> int:
     return sum(machine.passes.get(step.op, 1) for step in expr.steps if step.op not in FREE)
 
 
-def stages(node: Compute, machine: Machine) -> tuple[int, int]:
+def vector_stages(node: Compute, machine: Machine) -> tuple[int, int]:
     """Cycles in which lanes of a vector unit take an element, and what is behind the reduction."""
     body = passes(node.expr, machine) + (1 if node.reducer else 0)
     return max(1, ceil_div(body, machine.vector.alus)), ceil_div(passes(node.post, machine), machine.vector.alus)
@@ -127,7 +127,7 @@ def vector_lanes(node: Compute, graph: Graph, machine: Machine) -> int:
 def on_vector(node: Compute, graph: Graph, machine: Machine, box: Box | None) -> Work:
     """What an operation takes of the vector units."""
     points = prod(box) if box is not None else node.points
-    body, post = stages(node, machine)
+    body, post = vector_stages(node, machine)
     lanes = vector_lanes(node, graph, machine)
     filled, ended = _data_share(node, graph, box) * points * node.reduction / lanes, Fraction(points, lanes)
     if box is None and not on_planes(node, graph, machine):  # else some may be made there, and parts add up

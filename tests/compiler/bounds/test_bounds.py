@@ -86,7 +86,7 @@ def test_what_a_slice_hides_is_not_counted():
     assert narrow.interval <= whole.interval
 
 
-def test_weights_may_be_loaded_before_their_operation_can_begin():
+def test_weights_that_slots_hold_may_be_loaded_before_their_operation_can_begin():
     machine = targets.load("lpu")
 
     def graph(steps, columns):
@@ -110,10 +110,12 @@ def test_weights_may_be_loaded_before_their_operation_can_begin():
         )
 
     chain = bounds(graph(20, 1), machine).latency
-    both = bounds(graph(20, 8000), machine)
+    held, more = bounds(graph(20, 640), machine), bounds(graph(20, 8000), machine)  # slots hold 640 columns
     assert chain > 400
-    assert "weights" in both.interval_limit
-    assert max(chain, both.interval) <= both.latency < chain + both.interval // 2
+    assert "weights" in more.interval_limit
+    assert chain <= held.latency < chain + held.interval // 2
+    assert chain + more.interval * 8 // 10 <= more.latency < chain + more.interval
+    assert build(graph(20, 8000), machine, quiet, objective="latency").latency >= more.latency
 
 
 def test_what_is_read_only_through_padding_does_not_follow_its_input():
