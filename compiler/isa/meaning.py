@@ -69,33 +69,21 @@ def matmul(i: Instruction, inputs: Inputs) -> Result:
     a, weights = inputs.operands["a"], inputs.weights
     assert weights is not None
     dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(a.dtype, "i8"))]
-    on = None if inputs.on is None or dtype.kind != "f" or np.isfinite(a).all() else inputs.on
     if not i.blocks:
-        return _products(inputs.accumulated, a, weights, on, dtype)
+        return contract(inputs.accumulated, a, weights, dtype, inputs.on)
     before = inputs.accumulated
     if before is not None:
         before = _blocked(before, (i.blocks, -1))
     left = _blocked(a.reshape(*a.shape[:-1], -1, i.blocks, inputs.run).swapaxes(-3, -2), (i.blocks, -1), 3)
     right = _apart(weights, i, inputs)
-    on = None if on is None else _apart(on, i, inputs)
-    return _products(before, left, right, on, dtype).swapaxes(-3, -2).reshape(*a.shape[:-1], -1)
+    on = None if inputs.on is None else _apart(inputs.on, i, inputs)
+    return contract(before, left, right, dtype, on).swapaxes(-3, -2).reshape(*a.shape[:-1], -1)
 
 
 def _apart(weights: Array, i: Instruction, inputs: Inputs) -> Array:
     """A tile's rows by the block that they belong to."""
     right = weights.reshape(*weights.shape[:-2], -1, i.blocks, inputs.run, weights.shape[-1])
     return right.swapaxes(-4, -3).reshape(*weights.shape[:-2], i.blocks, -1, weights.shape[-1])
-
-
-def _products(before: Array | None, a: Array, weights: Array, on: Array | None, dtype: np.dtype[Any]) -> Array:
-    """``contract``; where ``on`` is given without the products of cells that are off, as infinity times 0 is not 0."""
-    if on is None:
-        return contract(before, a, weights, dtype)
-    total = contract(before, a[..., :0], weights[..., :0, :], dtype)
-    for k in range(a.shape[-1]):
-        more = contract(total, a[..., k : k + 1], weights[..., k : k + 1, :], dtype)
-        total = np.where(on[..., k : k + 1, :], more, total)
-    return total
 
 
 def _blocked(array: Array, split: tuple[int, int], axes: int = 1) -> Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,44 @@ from compiler.simulator.placing import Unclear
 if TYPE_CHECKING:
     from compiler.simulator.memory import Memory
 
-_SMALL = 1 << 9  # elements of pieces that are taken one by one through their index
-_KEPT = 1 << 12  # and of those whose index is kept
+_SMALL = 1 << 4  # elements of boxes that are taken one by one: each box costs as much as a few elements
+_KEPT = 1 << 15  # elements of pieces whose index is kept
+
+
+class _Boxes(NamedTuple):
+    """A shape as equal boxes of memory: the bytes that each begins behind the shape's first element, and what it is like.
+
+    ``turned``: the boxes are columns. ``outside``: positions in them, one behind the other, of what is no memory.
+    """
+
+    begin: Array
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    turned: bool
+    outside: Array | None
+
+    def window(self, at: Array, data: Array, dtype: np.dtype[Any], grain: int) -> tuple[Array, Array] | None:
+        """Memory as a box at each of its elements, and which of them are those of the pieces at ``at``; None when a box
+        leaves memory, as one may that has elements that are none."""
+        reach = [(extent - 1) * stride // grain for extent, stride in zip(self.extents, self.strides, strict=True)]
+        low = sum(step for step in reach if step < 0)
+        count = (data.nbytes - sum(abs(step) for step in reach)) // dtype.itemsize
+        place = (at[:, None] + self.begin) // (dtype.itemsize * grain) + low // dtype.itemsize
+        if int(place.min()) < 0 or int(place.max()) >= count:
+            return None
+        strides = (dtype.itemsize, *(stride // grain for stride in self.strides))
+        return np.ndarray((count, *self.extents), dtype, data, -low, strides), place
+
+    def shaped(self, values: Array, shape: tuple[int, int]) -> Array:
+        """Boxes read as (pieces, rows, inner)."""
+        if self.turned:
+            return values.reshape(-1, shape[1], shape[0]).swapaxes(1, 2)
+        return values.reshape(-1, *shape)
+
+    def boxed(self, values: Array, shape: tuple[int, int], pieces: int) -> Array:
+        """What broadcasts to (pieces, rows, inner) as boxes."""
+        values = np.broadcast_to(values, (pieces, *shape))
+        return (values.swapaxes(1, 2) if self.turned else values).reshape(pieces, len(self.begin), *self.extents)
 
 
 class Shape:
@@ -26,95 +63,120 @@ class Shape:
 
     def __init__(self, form: Form, fill: float) -> None:
         self.dtype, self.shape, self.inside, self.fill = form.dtype, form.shape, form.inside, fill
-        self._outside = None if self.inside is None else ~self.inside
-        self._empty = self.inside is not None and not self.inside.any()
         self.size = form.shape[0] * form.shape[1]
-        self.place = form.place
+        self._form = form
         self._index: Array | None = None
-        if self.place is not None:
-            self.first = self.place[0]
-            self.key: tuple[Any, ...] = (form.dtype.str, form.shape, *self.place[1:])
-            return
-        row, column = divmod(0 if self.inside is None else int(self.inside.argmax()), form.shape[1])
-        rows, columns = form.sides()
-        self.first = int(rows[row] + columns[column])
-        self._rows, self._columns = rows - rows[row], columns - columns[column]
-        mask = b"" if self.inside is None else np.packbits(self.inside).tobytes()
-        found = sha256(self._rows.tobytes() + self._columns.tobytes() + mask).digest()
-        self.key = (form.dtype.str, form.shape, found, repr(fill))
+        at = 0 if self.inside is None else int(self.inside.argmax())
+        self._empty = self.inside is not None and not self.inside.flat[at]
+        rows, inner = form.boxes
+        if self.inside is None and rows is not None and inner is not None:
+            self.first = form.base + rows.at + inner.at
+            self.key: tuple[Any, ...] = (form.dtype.str, form.shape, rows[1:], inner[1:])
+        else:
+            below, across = form.sides()
+            row, column = divmod(at, form.shape[1])
+            self.first = int(below[row] + across[column])
+            mask = b"" if self.inside is None else np.packbits(self.inside).tobytes()
+            found = sha256((below - below[row]).tobytes() + (across - across[column]).tobytes() + mask).digest()
+            self.key = (form.dtype.str, form.shape, found, repr(fill))
+        self._boxes = self._boxed()
+
+    def _boxed(self) -> _Boxes | None:
+        """The shape as boxes; None when they are small, or most of it is no memory."""
+        if self.inside is not None and 2 * int(np.count_nonzero(self.inside)) < self.size:
+            return None
+        rows, inner = self._form.boxes
+        if rows is not None and inner is not None:
+            begin = np.array([self._form.base + rows.at + inner.at])
+            extents, strides = rows.extents + inner.extents, rows.strides + inner.strides
+        else:
+            box = inner or rows
+            if box is None:
+                return None
+            below, across = self._form.sides()
+            begin = below + across[0] if inner is not None else across + below[0]
+            _, extents, strides = box
+        if prod(extents) < _SMALL:
+            return None
+        outside = None
+        if self.inside is not None:
+            outside = np.flatnonzero(~(self.inside if inner is not None else self.inside.T))
+        return _Boxes(begin - self.first, extents, strides, inner is None, outside)
 
     @property
     def index(self) -> Array:
-        """By element its position behind the first one, in elements; 0 for what is no memory."""
+        """Where elements that are memory lie behind the first one, in elements."""
         if self._index is not None:
             return self._index
-        if self.place is not None:
-            _, extents, strides = self.place
-            offsets = np.zeros(extents, np.int64)
-            for axis, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
-                offsets += (np.arange(extent) * stride).reshape((-1, *(1 for _ in extents[axis + 1 :])))
-            offsets = offsets.reshape(self.shape)
-        else:
-            offsets = self._rows[:, None] + self._columns
-        if self._outside is not None:
-            offsets[self._outside] = 0
-        found: Array = offsets // self.dtype.itemsize
+        below, across = self._form.sides()
+        found = ((below[:, None] + across).reshape(-1) - self.first) // self.dtype.itemsize
+        if self.inside is not None:
+            found = found[self.inside.reshape(-1)]
         if self.size <= _KEPT:
             self._index = found
         return found
 
-    def _views(self, at: Array, data: Array, dtype: np.dtype[Any]) -> list[Array] | None:
-        """Each piece as a part of memory (or of its shadow); None when they are not, or small and many."""
-        if self.place is None or (len(at) > 1 and self.size <= _SMALL):
-            return None
-        grain = self.dtype.itemsize // dtype.itemsize
-        _, extents, strides = self.place
-        strides = tuple(stride // grain for stride in strides)
-        return [np.ndarray(extents, dtype, data, start // grain, strides) for start in at.tolist()]
-
     def _places(self, at: Array) -> Array:
-        return (at // self.dtype.itemsize)[:, None, None] + self.index
+        return (at // self.dtype.itemsize)[:, None] + self.index
 
     def read(self, at: Array, data: Array) -> Array:
         """The pieces at the addresses ``at``, as (pieces, rows, inner). May be a view of memory: use it before a write."""
         if self._empty:
             return np.full((len(at), *self.shape), self.fill, self.dtype)
-        views = self._views(at, data, self.dtype)
-        if views is None:
-            values: Array = data.view(self.dtype)[self._places(at)]
-            if self._outside is not None:
-                np.copyto(values, self.dtype.type(self.fill), where=self._outside)
-            return values
-        if len(views) == 1:
-            return views[0].reshape(1, *self.shape)
-        values = np.empty((len(at), *self.shape), self.dtype)
-        for value, view in zip(values, views, strict=True):
-            value[...] = view.reshape(self.shape)
-        return values
+        boxes = self._boxes
+        found = boxes.window(at, data, self.dtype, 1) if boxes else None
+        if boxes is None or found is None:
+            return self._one_by_one(at, data)
+        window, place = found
+        if place.size == 1 and self.inside is None:
+            return boxes.shaped(window[place[0, 0]], self.shape)
+        values: Array = np.ascontiguousarray(window[place])
+        if boxes.outside is not None:
+            values.reshape(len(at), -1)[:, boxes.outside] = self.fill
+        return boxes.shaped(values, self.shape)
+
+    def _one_by_one(self, at: Array, data: Array) -> Array:
+        found: Array = data.view(self.dtype)[self._places(at)]
+        if self.inside is not None:
+            values = np.full((len(at), self.size), self.fill, self.dtype)
+            values[:, np.flatnonzero(self.inside)] = found
+            found = values
+        return found.reshape(-1, *self.shape)
 
     def write(self, at: Array, data: Array, values: Array) -> None:
         """Store ``values``, which broadcast to (pieces, rows, inner)."""
-        self._store(at, data, self.dtype, np.broadcast_to(values, (len(at), *self.shape)))
-
-    def _store(self, at: Array, data: Array, dtype: np.dtype[Any], values: Array) -> None:
-        views = self._views(at, data, dtype)
-        if views is None:
-            data.view(dtype)[self._places(at)] = values
+        found = self._boxes.window(at, data, self.dtype, 1) if self._boxes else None
+        if self._boxes is None or found is None:
+            values = np.broadcast_to(values, (len(at), *self.shape))
+            data.view(self.dtype)[self._places(at)] = values.reshape(len(at), -1)
             return
-        for value, view in zip(values, views, strict=True):
-            view[...] = value.reshape(view.shape)
+        window, place = found
+        window[place] = self._boxes.boxed(values, self.shape, len(at))
 
     def require(self, at: Array, memory: Memory) -> None:
         """``Unclear`` unless every byte of the pieces has been written: 255 in the memory's shadow."""
-        shadow = memory.shadow
         unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
         if self._empty:
             return
-        for view in self._views(at, shadow, unsigned) or [shadow.view(unsigned)[self._places(at)]]:
-            if int(view.min()) != all_ones:  # what is outside stands for the first element
-                raise Unclear
+        boxes = self._boxes
+        found = boxes.window(at, memory.shadow, unsigned, memory.grain) if boxes else None
+        if boxes is None or found is None:
+            written = memory.shadow.view(unsigned)[self._places(at)]
+        else:
+            window, place = found
+            written = (
+                window[place[0, 0]] if place.size == 1 and self.inside is None else np.ascontiguousarray(window[place])
+            )
+            if boxes.outside is not None:
+                written.reshape(len(at), -1)[:, boxes.outside] = all_ones
+        if int(written.min()) != all_ones:
+            raise Unclear
 
     def mark(self, at: Array, memory: Memory) -> None:
         """Note that every byte of the pieces has been written."""
         unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
-        self._store(at, memory.shadow, unsigned, np.broadcast_to(np.array(all_ones, unsigned), (len(at), *self.shape)))
+        found = self._boxes.window(at, memory.shadow, unsigned, memory.grain) if self._boxes else None
+        if found is None:
+            memory.shadow.view(unsigned)[self._places(at)] = all_ones
+        else:
+            found[0][found[1]] = all_ones

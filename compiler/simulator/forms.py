@@ -7,7 +7,7 @@ preparing a program is saved.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,20 @@ def taken(nest: Nest, start: int, count: int) -> int:
     return int(np.unique(offsets(tuple(reversed(moving)), start, count)).size)
 
 
-def _box(nest: Nest, start: int, count: int) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """A range of a nest as (first byte offset, shape, byte strides) when it is a box of whole inner rows."""
+class Box(NamedTuple):
+    """Part of a nest as an array: first byte offset, shape, byte strides."""
+
+    at: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@lru_cache(maxsize=1 << 14)
+def _box(nest: Nest, start: int, count: int) -> Box | None:
+    """A range of a nest when it is a box of whole inner rows."""
     nest = simplify(nest)
     if not nest:
-        return (0, (1,), (0,)) if count == 1 else None
+        return Box(0, (1,), (0,)) if count == 1 else None
     inner = 1
     for depth in range(len(nest) - 1, -1, -1):
         extent, _ = nest[depth]
@@ -51,7 +60,7 @@ def _box(nest: Nest, start: int, count: int) -> tuple[int, tuple[int, ...], tupl
             rest = nest[depth + 1 :]
             shape = (steps, *(loop.extent for loop in rest))
             strides = (nest[depth].stride, *(loop.stride for loop in rest))
-            return int(offsets(nest, start, 1)[0]), shape, strides
+            return Box(int(offsets(nest, start, 1)[0]), shape, strides)
         inner *= extent
     return None
 
@@ -60,6 +69,7 @@ class Form:
     """The elements of a piece, as an array of shape (rows, inner), counted from the line that holds the piece's address.
 
     ``elements``: those really taken from memory. ``inside``: which are memory rather than fill, None when all are.
+    ``boxes``: rows and inner points as arrays, where they are; ``base``: the address that both count from.
     ``place``: first byte, shape and byte strides when they are a strided view of memory. ``contiguous`` lines: from ``low``
     to ``high``, exclusive.
     """
@@ -73,6 +83,8 @@ class Form:
         self._inner = common.inner if stream.g2 else (0, 1)
         self.shape = (self._rows[1], self._inner[1])
         self.elements = taken(stream.g1, *self._rows) * taken(stream.g2, *self._inner)
+        self.base = stream.base
+        self.boxes = _box(stream.g1, *self._rows), _box(stream.g2, *self._inner)
         self.inside = self._guarded()
         self.place = self._boxed()
         self.lines = lines_of(common, line_bytes, flow.ROWS).lines
@@ -117,10 +129,10 @@ class Form:
 
     def _boxed(self) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
         """Address, shape and strides when both ranges are boxes of whole inner rows."""
-        rows, inner = _box(self._stream.g1, *self._rows), _box(self._stream.g2, *self._inner)
+        rows, inner = self.boxes
         if self.inside is not None or rows is None or inner is None:
             return None
-        return self._stream.base + rows[0] + inner[0], rows[1] + inner[1], rows[2] + inner[2]
+        return self.base + rows.at + inner.at, rows.extents + inner.extents, rows.strides + inner.strides
 
     @property
     def repeats(self) -> bool:

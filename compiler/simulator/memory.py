@@ -84,14 +84,16 @@ class Memory:
     """Bytes of one program's regions; ``windows``: by number of the copy, how an inference in it sees them.
 
     ``grain``: bytes that one element of ``shadow`` stands for; elements of a program that are all as large come and go whole.
+    ``blank``: whether memory that nobody wrote holds a pattern of its own, which takes as long as writing all of it.
     """
 
-    def __init__(self, binary: Binary, line_bytes: int, grain: int = 1) -> None:
+    def __init__(self, binary: Binary, line_bytes: int, grain: int = 1, *, blank: bool = True) -> None:
         regions = binary.memory
         self.line_bytes, self.grain = line_bytes, grain
         self.data: np.ndarray[Any, Any] = np.empty(regions.total, np.uint8)
         self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
-        self.data[regions.constants :] = _UNWRITTEN
+        if blank:
+            self.data[regions.constants :] = _UNWRITTEN
         self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total // grain, np.uint8)
         self.shadow[: regions.constants // grain] = 255
         for state in binary.states:

@@ -25,6 +25,10 @@ from compiler.simulator.processor import Host, Processor
 from compiler.simulator.whole import Whole
 from compiler.targets import Target
 
+# An allocator that has had a block of this many bytes back keeps what is as large for the next array (glibc's ceiling for
+# that is 32 MB): otherwise each of thousands of arrays is cleared by the system anew, page by page.
+_REUSED = 31 << 20
+
 Feed = Mapping[str, Any]
 Outputs = dict[str, Array]
 
@@ -157,6 +161,7 @@ def _run(binary: Binary, target: Target, feeds: list[dict[str, Array]]) -> tuple
 
 def together(binary: Binary, target: Target, feed: dict[str, Array]) -> tuple[Outputs, Counters] | None:
     """One inference with all instructions that are alike at once; None for a program that is to be taken one by one."""
+    np.empty(_REUSED, np.uint8)
     try:
         whole = Whole(binary, target)
         host = Host(binary, feed)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from compiler.targets import Target
 
 _AT_ONCE = 1 << 18  # elements worked on together: they stay in a cache
+_MANY, _TOGETHER = 4, 1 << 20  # products by one matrix, and their multiplications, from which on they are put together
 _LAST = int(Flag.LAST)
 
 
@@ -161,14 +162,31 @@ class Work:
         """Execute instructions of one team that need nothing of each other."""
         team = self.teams[int(self._team_of[members[0]])]
         execute = _EXECUTE[team.i.opcode]
-        step = 1 if team.i.opcode in _ONE_BY_ONE else team.step
-        for at in range(0, len(members), step):
-            some = members[at : at + step]
+        for some in self._parts(team, members):
             result = execute(self, team, some)
             if result is not None:
                 place, out = self._at["out"][some], team.shapes["out"]
                 out.write(place, self.memory.data, result)
                 out.mark(place, self.memory)
+
+    def _parts(self, team: Team, members: Array) -> list[Array]:
+        """Members in as many as are executed in one call; products of one matrix together, as they are one product then."""
+        if team.i.opcode in _ONE_BY_ONE:
+            return [members[n : n + 1] for n in range(len(members))]
+        groups = [members]
+        i = team.i
+        if i.opcode == Op.MATMUL and len(members) * i.count1 * i.count2 * i.count3 >= _TOGETHER:
+            factors = [self._at["a"][members]]
+            if team.load is not None:
+                factors.append(self._at["a"][self.order.weights[members]])
+            found = [np.argsort(factor, kind="stable") for factor in factors]
+            breaks = [np.flatnonzero(np.diff(factor[order])) + 1 for factor, order in zip(factors, found, strict=True)]
+            best = min(range(len(factors)), key=lambda n: len(breaks[n]))
+            count = len(breaks[best]) + 1
+            if len(members) >= count * _MANY and len(members) * i.count1 * i.count2 * i.count3 >= count * _TOGETHER:
+                groups = np.split(members[found[best]], breaks[best])
+        step = team.step
+        return [group[n : n + step] for group in groups for n in range(0, len(group), step)]
 
     def _read(self, team: Team, role: str, members: Array) -> Array:
         shape, at = team.shapes[role], self._at[role][members]

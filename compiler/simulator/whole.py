@@ -54,7 +54,7 @@ class Whole:
         if self.end != binary.latency:
             raise Unclear
         grain = min((stream.size for stream in binary.streams), default=1)
-        self.memory = Memory(binary, target.line_bytes, grain)
+        self.memory = Memory(binary, target.line_bytes, grain, blank=False)  # every read is checked
         for crowd in self.crowds:
             for operand in crowd.reads:
                 self._check_lines(crowd, operand)

@@ -132,3 +132,37 @@ def test_products_by_the_same_factor_are_each_as_alone(data, started):
         for k in range(inner):
             expected = expected + a[place][:, k, None] * b[place][k]
         assert got[place].tobytes() == expected.tobytes()
+
+
+def same(x, y):
+    """Bit by bit, but for what is no number."""
+    there = ~np.isnan(x)
+    return np.array_equal(there, ~np.isnan(y)) and x[there].tobytes() == y[there].tobytes()
+
+
+ODD = st.one_of(FINITE, st.sampled_from([0.0, -0.0, np.inf, -np.inf, np.nan, 1e38, -1e-45]))
+
+
+@given(pair=matrices(np.float32, ODD), started=st.booleans(), data=st.data())
+def test_products_that_are_not_there_leave_no_trace(pair, started, data):
+    """Whatever is multiplied by the 0 of a cell that is off: infinity and what is no number too."""
+    a, b = pair
+    on = data.draw(hnp.arrays(np.bool_, b.shape))
+    b = np.where(on, b, np.float32(0))
+    times = data.draw(st.integers(1, 3))
+    a = np.stack([a] * times)
+    acc = contract(None, a[..., ::-1], b[::-1], on=on[::-1]) if started else None
+    expected = np.zeros((times, a.shape[1], b.shape[1]), np.float32) if acc is None else acc.copy()
+    with np.errstate(all="ignore"):
+        for k in range(len(b)):
+            expected = np.where(on[k], expected + a[..., k][..., None] * b[k], expected)
+    assert same(contract(acc, a, b, on=on), expected)
+    by_block = contract(None, a[:, None], b[None], on=np.stack([on]))
+    assert same(by_block[:, 0], contract(None, a, b, on=on))
+
+
+@given(pair=matrices(np.float16, st.floats(width=16)), times=st.integers(1, 40))
+def test_short_floats_widen_without_loss(pair, times):
+    a, b = (np.broadcast_to(array, (times, *array.shape)) for array in pair)
+    wide = contract(None, a.astype("f4"), b.astype("f4"))
+    assert same(contract(None, a, b, np.dtype("f4")), wide)
