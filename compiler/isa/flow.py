@@ -138,7 +138,7 @@ def _along(nest: Nest, piece: Range, line_bytes: int) -> tuple[Array, Array, Arr
 @lru_cache(maxsize=1 << 12)
 def _together(nest: Nest, piece: Range, size: int) -> tuple[Array, Array]:
     """Contiguous runs in the byte offsets of a piece of a nest: first bytes and ends."""
-    ordered = np.unique(offsets(nest, *piece))
+    ordered = np.sort(offsets(nest, *piece))
     breaks = np.flatnonzero(np.diff(ordered) > size)
     starts = ordered[np.concatenate(([0], breaks + 1))]
     ends = ordered[np.concatenate((breaks, [len(ordered) - 1]))] + size

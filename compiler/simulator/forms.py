@@ -6,7 +6,7 @@ preparing a program is saved.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ def taken(nest: Nest, start: int, count: int) -> int:
     for loop in reversed(nest):
         moving.append(loop._replace(stride=size if loop.stride else 0))
         size *= loop.extent if loop.stride else 1
-    return int(np.unique(offsets(tuple(reversed(moving)), start, count)).size)
+    return 1 + int(np.count_nonzero(np.diff(np.sort(offsets(tuple(reversed(moving)), start, count)))))
 
 
 class Box(NamedTuple):
@@ -70,8 +70,8 @@ class Form:
 
     ``elements``: those really taken from memory. ``inside``: which are memory rather than fill, None when all are.
     ``boxes``: rows and inner points as arrays, where they are; ``base``: the address that both count from.
-    ``place``: first byte, shape and byte strides when they are a strided view of memory. ``contiguous`` lines: from ``low``
-    to ``high``, exclusive.
+    ``place``: first byte, shape and byte strides when they are a strided view of memory. Its lines lie from ``low`` to
+    ``high``, exclusive.
     """
 
     def __init__(self, common: Common, line_bytes: int) -> None:
@@ -87,11 +87,27 @@ class Form:
         self.boxes = _box(stream.g1, *self._rows), _box(stream.g2, *self._inner)
         self.inside = self._guarded()
         self.place = self._boxed()
-        self.lines = lines_of(common, line_bytes, flow.ROWS).lines
-        self.low = int(self.lines[0]) if self.lines.size else 0
-        self.high = int(self.lines[-1]) + 1 if self.lines.size else 0
-        self.contiguous = self.high - self.low == self.lines.size
+        self.low, self.high = self._span()
         self._repeats: bool | None = None
+
+    @cached_property
+    def lines(self) -> Array:
+        """All lines that hold some of it, ascending."""
+        return lines_of(self._common, self._line_bytes, flow.ROWS).lines
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its lines have no gaps."""
+        return self.high - self.low == self.lines.size
+
+    def _span(self) -> tuple[int, int]:
+        """The first line and the one behind the last; a box has them in its corners."""
+        if self.place is None:
+            return (int(self.lines[0]), int(self.lines[-1]) + 1) if self.lines.size else (0, 0)
+        at, extents, strides = self.place
+        reach = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
+        low, high = at + sum(min(0, n) for n in reach), at + sum(max(0, n) for n in reach) + self.dtype.itemsize
+        return low // self._line_bytes, (high - 1) // self._line_bytes + 1
 
     def _guarded(self) -> Array | None:
         stream = self._stream
@@ -150,5 +166,4 @@ class Form:
             reach = stride * (extent - 1) + reach
         else:
             return False
-        address = self.addresses()
-        return bool(np.unique(address).size < address.size)
+        return not bool(np.diff(np.sort(self.addresses(), axis=None)).all())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from compiler.isa.alike import Array, Kind
 from compiler.isa.flow import POINTS, ROWS, WHOLE
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
-from compiler.isa.lines import Common, Cut, cut, placed
-from compiler.isa.stream import Guard, Nest, Stream
+from compiler.isa.lines import Common, cut, placed
+from compiler.isa.stream import Guard, Nest, Stream, points
 from compiler.isa.table import TABLE, Access, Timing, accesses, pace
 from compiler.isa.timings import Timings
 from compiler.simulator.forms import Form
@@ -127,24 +128,23 @@ class Placing:
 
 
 def numbered(columns: Sequence[Array]) -> tuple[Array, Array]:
-    """Rows of a table with whole numbers in ``columns``, numbered by what they hold: the first row of each number, and the
-    number of every row."""
-    code = np.zeros(len(columns[0]), np.int64)
+    """Rows of a table with whole numbers in ``columns`` (each by row, or one number for all), numbered by what they hold: the
+    first row of each number, and the number of every row."""
+    code = np.zeros(max(map(len, columns)), np.int64)
     most = 1
     for column in columns:
         low, high = int(column.min()), int(column.max())
         if low != high:
             if most * (high - low + 1) > _WIDE:
                 code, most = _dense(code)
-                _, column = np.unique(column, return_inverse=True)
-                low, high = 0, int(column.max())
+                column, high = _dense(column)
+                low, high = 0, high - 1
             code = code * (high - low + 1) + (column - low)
             most *= high - low + 1
     if most == 1:
         return np.zeros(1, np.int64), code
     if most > 4 * len(code) + 64:
-        _, first, code = np.unique(code, return_index=True, return_inverse=True)
-        return first, code
+        code, most = _dense(code)
     first = np.full(most, -1, np.int64)
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     there = np.flatnonzero(first >= 0)
@@ -157,29 +157,71 @@ _WIDE = 1 << 40
 
 
 def _dense(code: Array) -> tuple[Array, int]:
-    _, code = np.unique(code, return_inverse=True)
-    return code, int(code.max()) + 1
+    """Whole numbers by their place among all that occur, and how many those are. (``np.unique`` goes through a hash table,
+    and imports what nothing else here needs.)"""
+    order = np.argsort(code)
+    ordered = code[order]
+    found = np.empty(len(code), np.int64)
+    found[order] = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
+    return found, int(found[order[-1]]) + 1
 
 
 class _Part(NamedTuple):
-    """A range of a nest at several starts: cuts, which of them each member has, which of them are alike."""
+    """A range of a nest at several starts, as ``compiler.isa.lines.Cut`` has it for one: by member the ``steps`` taken along
+    every loop, and the bytes ``moved``; of what is left the first loop (``depth``), its extent and the start.
 
-    cuts: list[Cut]
-    which: Array
-    alike: Array
+    All but ``nest`` are arrays by member, or of one for all; ``steps`` has an axis of loops behind.
+    """
 
-    def spread(self, values: Sequence[int]) -> Array:
-        """By member, from a value for each cut."""
-        return np.array(values, np.int64)[self.which]
+    nest: Nest
+    steps: Array
+    moved: Array
+    depth: Array
+    extent: Array
+    start: Array
+
+    def steps_along(self, coefficients: Sequence[int]) -> Array:
+        """What the steps taken add to a guard."""
+        return self.steps @ np.array(coefficients, np.int64)
+
+    def reach(self, coefficients: Sequence[int]) -> tuple[Array, Array]:
+        """The least and the most that the loops left add to a guard."""
+        c = np.array((*coefficients, 0), np.int64)  # nothing is left of a nest without loops
+        rest = [(loop.extent - 1) * n for loop, n in zip(self.nest, coefficients, strict=True)]
+        below, above = (np.array([sum(f(0, n) for n in rest[at:]) for at in range(1, len(c) + 1)]) for f in (min, max))
+        first = (self.extent - 1) * c[self.depth]
+        return below[self.depth] + np.minimum(0, first), above[self.depth] + np.maximum(0, first)
 
 
 def _part(nest: Nest, starts: Array, count: int) -> _Part:
-    if not nest or int(starts.min()) == int(starts.max()):
-        return _Part([cut(nest, int(starts[0]), count)], np.zeros(len(starts), np.int64), np.zeros(1, np.int64))
-    firsts, which = numbered([starts])
-    cuts = [cut(nest, start, count) for start in starts[firsts].tolist()]
-    seen: dict[tuple[Nest, int], int] = {}
-    return _Part(cuts, which, np.array([seen.setdefault((c.left, c.start), len(seen)) for c in cuts]))
+    first = int(starts[0])
+    if not nest or (starts == first).all():
+        return _same(nest, first if nest else 0, count)
+    inner = [points(nest[n + 1 :]) for n in range(len(nest))]
+    steps = np.zeros((len(starts), len(nest)), np.int64)
+    moved, depth, extent = (np.zeros(len(starts), np.int64) for _ in range(3))
+    start = starts
+    left = np.ones(len(starts), np.bool_)  # it may be within one step of the next loop
+    for n, loop in enumerate(nest):
+        taken, rest = np.divmod(start, inner[n])
+        steps[:, n] = np.where(left, taken, 0)
+        moved += steps[:, n] * loop.stride
+        start = np.where(left, rest, start)
+        last = left & (start + count > inner[n]) if n + 1 < len(nest) else left
+        depth[last] = n
+        extent[last] = -(-(start[last] + count) // inner[n])
+        left = left & ~last
+        if not left.any():
+            break
+    return _Part(nest, steps, moved, depth, extent, start)
+
+
+@lru_cache(maxsize=1 << 12)
+def _same(nest: Nest, start: int, count: int) -> _Part:
+    """One for all members."""
+    steps, moved, left, begin = cut(nest, start, count)
+    depth, extent = len(nest) - len(left), left[0].extent if left else 0
+    return _Part(nest, *(np.array([value], np.int64) for value in (steps, moved, depth, extent, begin)))
 
 
 def _lines(
@@ -191,9 +233,9 @@ def _lines(
         _part(stream.g1, starts[0], counts[0]),
         _part(stream.g2, starts[1], counts[1]),
     ]
-    base = stream.base + sum(part.spread([c.moved for c in part.cuts]) for part in parts)
+    base = stream.base + sum((part.moved for part in parts), np.zeros(len(g0), np.int64))
     line, phase = np.divmod(base, line_bytes)
-    columns = [phase, parts[1].alike[parts[1].which], parts[2].alike[parts[2].which]]
+    columns = [phase, *(column for part in parts[1:] for column in (part.depth, part.extent, part.start))]
     columns += [_offset(stream, guard, parts) for guard in stream.guards]
     firsts, which = numbered(columns)
     return firsts, which, line
@@ -203,22 +245,12 @@ def _offset(stream: Stream, guard: Guard, parts: Sequence[_Part]) -> Array:
     """A guard's offset by member, the same for all members of which it excludes nothing."""
     c, a = guard.coefficients, len(stream.g0)
     groups = (c[:a], c[a : a + len(stream.g1)], c[a + len(stream.g1) :])
-    offset = np.full(len(parts[0].which), guard.offset, np.int64)
-    low, high = np.zeros_like(offset), np.zeros_like(offset)
+    offset: Array | int = guard.offset
+    low: Array | int = 0
+    high: Array | int = 0
     for n, (part, coefficients) in enumerate(zip(parts, groups, strict=True)):
-        offset = offset + part.spread([_dot(cut.steps, coefficients) for cut in part.cuts])
+        offset = offset + part.steps_along(coefficients)
         if n:
-            reach = [_reach(cut, coefficients) for cut in part.cuts]
-            low, high = low + part.spread([r[0] for r in reach]), high + part.spread([r[1] for r in reach])
+            below, above = part.reach(coefficients)
+            low, high = low + below, high + above
     return np.where((offset + low < 0) | (offset + high >= guard.extent), offset, _NOTHING)
-
-
-def _dot(steps: Sequence[int], coefficients: Sequence[int]) -> int:
-    return sum(s * c for s, c in zip(steps, coefficients, strict=True))
-
-
-def _reach(cut: Cut, coefficients: Sequence[int]) -> tuple[int, int]:
-    """The least and the most that the loops left add to a guard."""
-    rest = coefficients[len(coefficients) - len(cut.left) :]
-    steps = [(loop.extent - 1) * c for loop, c in zip(cut.left, rest, strict=True)]
-    return sum(min(0, s) for s in steps), sum(max(0, s) for s in steps)

@@ -34,7 +34,7 @@ def sequence(binary: Binary, beats: Array, latency: Array) -> Sequence:
     cycle = records["cycle"].astype(np.int64)
     place = records["unit"].astype(np.int64) << 8 | records["slot"]
     loads, products = (np.flatnonzero(records["opcode"] == op) for op in (Op.LOADW, Op.MATMUL))
-    for number in np.unique(place[products]).tolist():
+    for number in np.flatnonzero(np.bincount(place[products])).tolist():
         mine, using = loads[place[loads] == number], products[place[products] == number]
         begin, until = cycle[mine] + latency[mine], cycle[using] + beats[using]
         at = np.minimum(np.searchsorted(mine, using), np.searchsorted(begin, cycle[using], "right")) - 1
@@ -74,7 +74,7 @@ def _continued(binary: Binary, products: Array) -> Array:
     records = binary.instructions[products]
     whole = (records["flags"] & (_FIRST | _LAST)) == (_FIRST | _LAST)
     types = [accumulator(stream.dtype) for stream in binary.streams]
-    for unit in np.unique(records["unit"][~whole]).tolist():
+    for unit in np.flatnonzero(np.bincount(records["unit"][~whole])).tolist():
         mine = records["unit"] == unit
         columns = [products[mine], *(records[name][mine] for name in ("flags", "row", "count1", "count3", "a"))]
         sums: dict[int, tuple[int, tuple[int, int, str]]] = {}

@@ -97,7 +97,7 @@ class Whole:
         fed = operand.access.role == "a" and crowd.kind.first.opcode in (Op.LOADW, Op.MATMUL)
         if self.target.external.all_weights and fed and (low < m.constants).any():
             raise Unclear
-        if not all(form.contiguous for form in operand.forms) and ((low < last) & (high > last)).any():
+        if ((low < last) & (high > last)).any() and not all(form.contiguous for form in operand.forms):
             raise Unclear  # lines with gaps on both sides of a border
         self.memory.note_range(low // line_bytes, high // line_bytes)
 
