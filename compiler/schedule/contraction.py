@@ -60,7 +60,7 @@ def _earliest(cuts: list[Cut], allowed: int) -> Cut:
 
 
 def _widths(f: Form, tiler: Tiler) -> list[int]:
-    """Columns of a weight tile: all that fit, a share for every plane, or one line."""
+    """Columns of a weight tile: all that fit, a share for every plane, one line, or as many as make all tiles alike."""
     if f.blocks:
         return [f.n]
     step, most = f.column_step, min(f.tile[1], f.n)
@@ -72,6 +72,9 @@ def _widths(f: Form, tiler: Tiler) -> list[int]:
                 found.add(lines * step)
     if f.n > most and _few(f, tiler):  # as wide as each other: their tiles may meet in a line
         found.add(-(-f.n // -(-f.n // most)))
+    if f.n > most and f.m <= EVEN[1] and tiler.is_constant(f.node.operands[f.roles.stationary].value):
+        planes = tiler.target.matrix.instances  # so few rows wait for loads, of which each plane then has the same share
+        found.add(-(-f.n // (planes * -(-f.n // (planes * most)))))
     return sorted(found)
 
 
