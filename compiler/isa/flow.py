@@ -82,6 +82,11 @@ def _short(nest: Nest, start: int, count: int) -> Array:
 
 
 def _offsets(nest: Nest, start: int, count: int) -> Array:
+    inner = points(nest[1:])
+    if 1 < inner <= count:  # whole steps of the outermost loop, and less than two steps more
+        first, last = start // inner, (start + count - 1) // inner
+        steps = np.arange(first, last + 1) % nest[0].extent * nest[0].stride
+        return (steps[:, None] + offsets(nest[1:], 0, inner)).reshape(-1)[start - first * inner :][:count]
     index = np.arange(start, start + count)
     total = np.zeros(count, np.int64)
     for extent, stride in reversed(nest):
@@ -138,7 +143,9 @@ def _along(nest: Nest, piece: Range, line_bytes: int) -> tuple[Array, Array, Arr
 @lru_cache(maxsize=1 << 12)
 def _together(nest: Nest, piece: Range, size: int) -> tuple[Array, Array]:
     """Contiguous runs in the byte offsets of a piece of a nest: first bytes and ends."""
-    ordered = np.sort(offsets(nest, *piece))
+    ordered = offsets(nest, *piece)
+    if (np.diff(ordered) < 0).any():
+        ordered = np.sort(ordered)
     breaks = np.flatnonzero(np.diff(ordered) > size)
     starts = ordered[np.concatenate(([0], breaks + 1))]
     ends = ordered[np.concatenate((breaks, [len(ordered) - 1]))] + size

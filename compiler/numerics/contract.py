@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.numerics.exact import Array
 
-_BLOCK = 1 << 16  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
+BLOCK = 5 << 14  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
 _SHORT, _LONG = 64, 256  # columns that make short inner loops, and from how many on they are long
 _UNBUFFERED = 64  # elements of NumPy's buffer with which it does not gather rows in it that are longer
@@ -123,7 +123,7 @@ def _contract_cells(out: Array, a: Array, b: Array, on: Array) -> None:
     rows[rank, column] = k
     flat, left = (array.reshape(-1, *array.shape[-2:]) for array in (out, a))
     right = np.broadcast_to(b, batch + b.shape[-2:]).reshape(-1, *b.shape[-2:]) if b.ndim > 2 else b[None]
-    step = max(1, _BLOCK // (flat.shape[1] * flat.shape[2]))
+    step = max(1, BLOCK // (flat.shape[1] * flat.shape[2]))
     for at in range(0, len(flat), step):
         factors = np.ascontiguousarray(left[at : at + step].transpose(2, 0, 1))
         total = flat[at : at + step].transpose(2, 0, 1)[order]
@@ -144,7 +144,7 @@ def _matrices(out: Array, a: Array, b: Array) -> None:
     across = columns < rows and columns < _SHORT
     if across:
         flat, a, b = (array.transpose(0, 2, 1) for array in (flat, b, a))  # long inner loops; products commute
-    step = max(1, _BLOCK // (rows * columns))
+    step = max(1, BLOCK // (rows * columns))
     for at in range(0, len(flat), step):
         total = np.ascontiguousarray(flat[at : at + step])
         left = np.ascontiguousarray(a[at : at + step].transpose(2, 0, 1))
@@ -166,18 +166,18 @@ def _matrix(out: Array, a: Array, b: Array) -> None:
         np.add(out, products[0], out=products[0])
         out[...] = np.add.accumulate(products, axis=0, out=products)[-1]  # one after another, as the loop below
         return
-    a = np.ascontiguousarray(a.T)
+    a = np.ascontiguousarray(a.T)[:, :, None]
     b = np.ascontiguousarray(b)
-    step = max(1, _BLOCK // columns)
+    parts = -(-rows * columns // BLOCK)
+    step = -(-rows // parts)
     for top in range(0, rows, step):
-        part = a[:, top : top + step]
         total = np.ascontiguousarray(out[top : top + step])
         product = np.empty_like(total)
         if columns >= _LONG:
             np.setbufsize(_UNBUFFERED)
-        for k in range(len(b)):
-            np.multiply(part[k][:, None], b[k], out=product)
-            np.add(total, product, out=total)
+        for left, right in zip(a[:, top : top + step], b, strict=True):
+            np.multiply(left, right, product)
+            np.add(total, product, total)
         out[top : top + step] = total
 
 

@@ -37,7 +37,8 @@ class _Boxes(NamedTuple):
         reach = [(extent - 1) * stride // grain for extent, stride in zip(self.extents, self.strides, strict=True)]
         low = sum(step for step in reach if step < 0)
         count = (data.nbytes - sum(abs(step) for step in reach)) // dtype.itemsize
-        place = (at[:, None] + self.begin) // (dtype.itemsize * grain) + low // dtype.itemsize
+        wide = dtype.itemsize * grain  # addresses of one shape differ by whole elements
+        place = (at // wide + low // dtype.itemsize)[:, None] + self.begin // wide
         if int(place.min()) < 0 or int(place.max()) >= count:
             return None
         strides = (dtype.itemsize, *(stride // grain for stride in self.strides))

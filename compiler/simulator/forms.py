@@ -87,7 +87,6 @@ class Form:
         self.boxes = _box(stream.g1, *self._rows), _box(stream.g2, *self._inner)
         self.inside = self._guarded()
         self.place = self._boxed()
-        self.low, self.high = self._span()
         self._repeats: bool | None = None
 
     @cached_property
@@ -100,11 +99,21 @@ class Form:
         """Whether its lines have no gaps."""
         return self.high - self.low == self.lines.size
 
+    @property
+    def low(self) -> int:
+        """Its first line."""
+        return self._span[0]
+
+    @property
+    def high(self) -> int:
+        """The line behind its last."""
+        return self._span[1]
+
+    @cached_property
     def _span(self) -> tuple[int, int]:
-        """The first line and the one behind the last; a box has them in its corners."""
         if self.place is None:
             return (int(self.lines[0]), int(self.lines[-1]) + 1) if self.lines.size else (0, 0)
-        at, extents, strides = self.place
+        at, extents, strides = self.place  # a box has its first and its last byte in corners
         reach = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
         low, high = at + sum(min(0, n) for n in reach), at + sum(max(0, n) for n in reach) + self.dtype.itemsize
         return low // self._line_bytes, (high - 1) // self._line_bytes + 1

@@ -75,13 +75,15 @@ def ascending(key: Array) -> Array:
     which NumPy counts: a sort of all 64 compares.)"""
     order = np.argsort(key.astype(np.uint16), kind="stable")
     for shift in range(16, int(key.max(initial=0)).bit_length(), 16):
-        order = order[np.argsort((key >> shift).astype(np.uint16)[order], kind="stable")]
+        digit = (key >> shift).astype(np.uint16)
+        if digit.any():
+            order = order[np.argsort(digit[order], kind="stable")]
     return order
 
 
 def distinct(pairs: Array) -> Array:
     """In ascending order, each once. (``np.unique`` goes through a hash table, which takes several times as long.)"""
-    pairs.sort()
+    pairs = pairs[ascending(pairs)]
     return pairs[np.append(True, pairs[1:] != pairs[:-1])] if pairs.size else pairs
 
 

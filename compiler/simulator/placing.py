@@ -36,13 +36,21 @@ class Unclear(Exception):
 
 
 class Placed(NamedTuple):
-    """One operand of all members of a kind: its forms, which of them each member has, the line that it counts from."""
+    """One operand of all members of a kind: its forms, which of them each member has, the line that it counts from.
+
+    ``unit``: bytes of such a line. ``low``, ``high``: by member the bytes between which it lies, in whole lines. ``fixed``:
+    whether all of that is constant.
+    """
 
     access: Access
     stream: Stream
     forms: list[Form]
     which: Array
     line: Array
+    unit: int
+    low: Array
+    high: Array
+    fixed: Array
 
 
 @dataclass
@@ -64,7 +72,7 @@ class Placing:
     def __init__(self, binary: Binary, target: Target) -> None:
         self.binary, self.target = binary, target
         self._timings = Timings(target, binary)
-        self._forms: dict[Common, Form] = {}
+        self._forms: dict[tuple[Common, int], Form] = {}
 
     def crowd(self, kind: Kind) -> Crowd:
         """All members of a kind; ``Unclear`` unless each stays within its unit and its memory."""
@@ -103,16 +111,30 @@ class Placing:
             used = bool(nest) or points
             starts.append(records[f"start{number}"].astype(np.int64) if number and used else none)
             counts.append(count if used else 1)
-        firsts, which, line = _lines(stream, g0, starts, counts, self.target.line_bytes)
+        within = None if access.write else self._constant(stream)
+        unit = self.target.line_bytes if within is None else stream.size  # where nothing waits lines make no difference
+        firsts, which, line = _lines(stream, g0, starts, counts, unit)
         forms = []
         for n in firsts.tolist():
             rows, inner = ((int(start[n]), count) for start, count in zip(starts, counts, strict=True))
-            common, _ = placed(stream, int(g0[n]), rows, inner, self.target.line_bytes)
-            form = self._forms.get(common)
+            common, _ = placed(stream, int(g0[n]), rows, inner, unit)
+            form = self._forms.get((common, unit))
             if form is None:
-                form = self._forms[common] = Form(common, self.target.line_bytes)
+                form = self._forms[common, unit] = Form(common, unit)
             forms.append(form)
-        return Placed(access, stream, forms, which, line)
+        if within is not None:
+            low, high = (np.broadcast_to(np.array(end), which.shape) for end in within)
+        else:
+            low, high = (
+                (np.array([getattr(form, name) for form in forms])[which] + line) * unit for name in ("low", "high")
+            )
+        return Placed(access, stream, forms, which, line, unit, low, high, high <= self.binary.memory.constants)
+
+    def _constant(self, stream: Stream) -> tuple[int, int] | None:
+        """The bytes between which all of a stream lies when those are constant."""
+        reach = [(loop.extent - 1) * loop.stride for loop in stream.loops]
+        low, high = (stream.base + sum(f(0, n) for n in reach) for f in (min, max))
+        return (low, high + stream.size) if low >= 0 and high + stream.size <= self.binary.memory.constants else None
 
     def span(self, crowd: Crowd, operand: Placed, form: Form, timing: Timing) -> Bounds:
         """When the work in each line of an operand begins and ends, in cycles from issue."""

@@ -14,6 +14,7 @@ from compiler.isa.meaning import Inputs
 from compiler.isa.program import Program
 from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
+from compiler.numerics.contract import BLOCK
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
 from compiler.simulator.forms import Array
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from compiler.targets import Target
 
 _AT_ONCE = 1 << 18  # elements worked on together: they stay in a cache
+_SUMS, _FACTORS = BLOCK, 1 << 20  # of products: sums stay in a cache, factors are used up one after the other
 _MANY, _TOGETHER = 4, 1 << 20  # products by one matrix, and their multiplications, from which on they are put together
 _LAST = int(Flag.LAST)
 
@@ -60,11 +62,10 @@ class Team:
     def step(self) -> int:
         """How many are executed in one call."""
         i = self.i
-        sizes = [shape.size for shape in self.shapes.values()] + [
-            i.count1 * max(i.count2, i.count3),
-            i.count2 * i.count3,
-        ]
-        return max(1, _AT_ONCE // max(sizes))
+        sizes = [shape.size for shape in self.shapes.values()] + [i.count1 * max(i.count2, i.count3)]
+        if i.opcode == Op.MATMUL:
+            return max(1, min(_SUMS // (i.count1 * i.count3), _FACTORS // max(i.count2 * i.count3, *sizes)))
+        return max(1, (_FACTORS if i.opcode == Op.LOADW else _AT_ONCE) // max(sizes))
 
 
 class Work:

@@ -60,6 +60,10 @@ class Whole:
                 self._check_lines(crowd, operand)
             if crowd.out is not None:
                 self._check_lines(crowd, crowd.out)
+        self.watched = [  # operands that may lie where something is written
+            (crowd, [*(o for o in crowd.reads if not o.fixed.all()), *((crowd.out,) if crowd.out else ())])
+            for crowd in self.crowds
+        ]
         self.sequence = sequence(binary, self.beats, self.latency)
 
     def _check_units(self) -> None:
@@ -77,12 +81,8 @@ class Whole:
     def _check_lines(self, crowd: Crowd, operand: Placed) -> None:
         """Pieces lie in memory, in one arena, and results not in the constants; notes how far each region is used."""
         m, line_bytes = self.binary.memory, self.target.line_bytes
-        low, high = (
-            np.array([getattr(form, name) for form in operand.forms])[operand.which] + operand.line
-            for name in ("low", "high")
-        )
-        empty = np.array([form.low == form.high for form in operand.forms])[operand.which]
-        low, high = low[~empty] * line_bytes, high[~empty] * line_bytes
+        empty = operand.low == operand.high
+        low, high = operand.low[~empty], operand.high[~empty]
         if low.size and (int(low.min()) < 0 or int(high.max()) > m.total):
             raise Unclear
         first, last = m.constants + m.state, m.total - m.scratch
@@ -99,7 +99,7 @@ class Whole:
             raise Unclear
         if ((low < last) & (high > last)).any() and not all(form.contiguous for form in operand.forms):
             raise Unclear  # lines with gaps on both sides of a border
-        self.memory.note_range(low // line_bytes, high // line_bytes)
+        self.memory.note_range(low // line_bytes, -(-high // line_bytes))
 
     # -- running --------------------------------------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class Whole:
             for operand in (*crowd.reads, *((crowd.out,) if crowd.out else ())):
                 found = np.array([self._shape(operand.stream, form, known, work) for form in operand.forms])
                 number, first = found[operand.which].T
-                at = operand.line * self.target.line_bytes + first
-                work.place(operand.access.role, crowd.kind.members, number, at, self._fixed(operand))
+                at = operand.line * operand.unit + first
+                work.place(operand.access.role, crowd.kind.members, number, at, operand.fixed)
                 columns.append(number)
-            if crowd.kind.first.opcode == Op.LOADW and self._fixed(crowd.reads[0]).all():
+            if crowd.kind.first.opcode == Op.LOADW and crowd.reads[0].fixed.all():
                 work.constant[crowd.kind.members] = True
                 work.require_cells(crowd.kind.first, columns[0])
                 continue
@@ -161,32 +161,23 @@ class Whole:
             known[key] = work.shape(shape), shape.first
         return known[key]
 
-    def _fixed(self, operand: Placed) -> Array:
-        """By member whether all of an operand lies where nothing is ever written."""
-        high = np.array([form.high for form in operand.forms])[operand.which] + operand.line
-        return high <= self.memory.constant_lines
-
     def _stretches(self) -> list[tuple[int, int]]:
         """The program in parts of about as many accesses to lines."""
         lines = np.zeros(len(self.records), np.int64)
-        for crowd in self.crowds:
-            for operand in self._watched(crowd):
+        for crowd, watched in self.watched:
+            for operand in watched:
                 lines[crowd.kind.members] += np.array([form.lines.size for form in operand.forms])[operand.which]
         part = np.cumsum(lines) // _STRETCH
         starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lines)]
         return [(a, b) for a, b in pairwise(starts) if a < b]
 
-    def _watched(self, crowd: Crowd) -> list[Placed]:
-        """Operands that may lie where something is written."""
-        return [*(o for o in crowd.reads if not self._fixed(o).all()), *((crowd.out,) if crowd.out else ())]
-
     def _accesses(self, start: int, stop: int) -> Accesses:
         parts = []
-        for crowd in self.crowds:
+        for crowd, watched in self.watched:
             low, high = np.searchsorted(crowd.kind.members, (start, stop))
             if low == high:
                 continue
-            for operand in self._watched(crowd):
+            for operand in watched:
                 parts += self._of(crowd, operand, slice(int(low), int(high)))
         return together(parts)
 
