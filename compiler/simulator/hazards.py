@@ -16,20 +16,13 @@ from compiler.simulator.placing import Unclear
 
 
 class Accesses(NamedTuple):
-    """Accesses to lines. ``place``: twice the position of the instruction, and one more for a write. ``begin``, ``end``:
-    the cycles between which it works on the line."""
+    """Accesses to lines, in the order of ``place``: twice the position of the instruction, and one more for a write.
+    ``begin``, ``end``: the cycles between which it works on the line."""
 
     line: Array
     place: Array
     begin: Array
     end: Array
-
-
-def together(parts: list[Accesses]) -> Accesses:
-    """Several lists as one."""
-    if not parts:
-        return Accesses(*(np.empty(0, np.int64) for _ in Accesses._fields))
-    return Accesses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def checked(found: Accesses, ready: Array, read_end: Array) -> Array:
@@ -40,8 +33,7 @@ def checked(found: Accesses, ready: Array, read_end: Array) -> Array:
     """
     if not found.line.size:
         return np.empty(0, np.int64)
-    first = int(found.place.min())
-    order = ascending(found.line * (int(found.place.max()) - first + 1) + (found.place - first))
+    order = ascending(found.line - int(found.line.min()))
     line, place, begin, end = (column[order] for column in found)
     write = (place & 1).astype(np.bool_)
     position = np.arange(len(line))

@@ -7,7 +7,6 @@ computed is the same to the bit, and so is what is counted; ``Unclear`` leaves a
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +15,14 @@ from compiler.isa.instruction import Op
 from compiler.isa.stream import Stream
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
-from compiler.simulator.hazards import Accesses, checked, distinct, together
+from compiler.simulator.hazards import checked, distinct
 from compiler.simulator.levels import groups, levels
 from compiler.simulator.memory import Memory
 from compiler.simulator.placing import Crowd, Placed, Placing, Unclear
 from compiler.simulator.processor import Host
 from compiler.simulator.sequence import sequence
 from compiler.simulator.team import Work
+from compiler.simulator.watch import Watch
 
 if TYPE_CHECKING:
     from compiler.isa.alike import Array
@@ -60,10 +60,13 @@ class Whole:
                 self._check_lines(crowd, operand)
             if crowd.out is not None:
                 self._check_lines(crowd, crowd.out)
-        self.watched = [  # operands that may lie where something is written
-            (crowd, [*(o for o in crowd.reads if not o.fixed.all()), *((crowd.out,) if crowd.out else ())])
-            for crowd in self.crowds
-        ]
+        self.watch = Watch(
+            self.placing,
+            [
+                (crowd, [*(o for o in crowd.reads if not o.fixed.all()), *((crowd.out,) if crowd.out else ())])
+                for crowd in self.crowds
+            ],
+        )
         self.sequence = sequence(binary, self.beats, self.latency)
 
     def _check_units(self) -> None:
@@ -108,8 +111,8 @@ class Whole:
         work = Work(self.binary, self.target, self.memory, host, self.sequence)
         sort = self._sorts(work)
         extra = self._chained()
-        for start, stop in self._stretches():
-            pairs = checked(self._accesses(start, stop), self.memory.ready, self.memory.read_end)
+        for start, stop in self.watch.stretches(len(self.records), _STRETCH):
+            pairs = checked(self.watch.accesses(start, stop), self.memory.ready, self.memory.read_end)
             mine = extra[(extra >> 32 >= start) & (extra >> 32 < stop) & (extra & 0xFFFFFFFF >= start)]
             level = levels(distinct(np.append(pairs, mine)), start, stop - start)
             for members in groups(level, sort[start:stop]):
@@ -160,45 +163,3 @@ class Whole:
             shape = Shape(form, stream.fill)
             known[key] = work.shape(shape), shape.first
         return known[key]
-
-    def _stretches(self) -> list[tuple[int, int]]:
-        """The program in parts of about as many accesses to lines."""
-        lines = np.zeros(len(self.records), np.int64)
-        for crowd, watched in self.watched:
-            for operand in watched:
-                lines[crowd.kind.members] += np.array([form.lines.size for form in operand.forms])[operand.which]
-        part = np.cumsum(lines) // _STRETCH
-        starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lines)]
-        return [(a, b) for a, b in pairwise(starts) if a < b]
-
-    def _accesses(self, start: int, stop: int) -> Accesses:
-        parts = []
-        for crowd, watched in self.watched:
-            low, high = np.searchsorted(crowd.kind.members, (start, stop))
-            if low == high:
-                continue
-            for operand in watched:
-                parts += self._of(crowd, operand, slice(int(low), int(high)))
-        return together(parts)
-
-    def _of(self, crowd: Crowd, operand: Placed, part: slice) -> list[Accesses]:
-        """Accesses of some members to one operand, by what they have in common."""
-        form, timing = operand.which[part], crowd.timing[part]
-        members, line, cycle = crowd.kind.members[part], operand.line[part], crowd.cycle[part]
-        code = form * len(crowd.timings) + timing
-        order = np.argsort(code, kind="stable")
-        found = []
-        for some in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
-            f, t = int(form[some[0]]), int(timing[some[0]])
-            shape = operand.forms[f]
-            begin, end = self.placing.span(crowd, operand, shape, crowd.timings[t])
-            size = (len(some), shape.lines.size)
-            place = np.broadcast_to((members[some] * 2 + operand.access.write)[:, None], size)
-            found.append(
-                Accesses(
-                    (line[some][:, None] + shape.lines).ravel(), place.ravel(),
-                    np.broadcast_to(cycle[some][:, None] + begin, size).ravel(),
-                    np.broadcast_to(cycle[some][:, None] + end, size).ravel(),
-                )
-            )  # fmt: skip
-        return found
