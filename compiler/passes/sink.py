@@ -3,7 +3,8 @@
 A transposed convolution whose windows do not overlap gives (row, place in it, column, place in it), which a reshape makes
 rows and columns of; an image that is repeated along rows and columns is a view of the same kind. A map over rows and
 columns cannot say which of them it reads there. One over all four can: it then becomes the end of the convolution, or
-reads the image as it was, and nothing is stored between. Its result is reshaped instead, which moves nothing.
+reads the image as it was, and nothing is stored between. Its result is reshaped instead, which moves nothing. So it is with
+a view of a view: an image that is repeated first along its rows and then along its columns is copied once, not twice.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from compiler.ir.access import Access
@@ -24,42 +26,64 @@ Sizes = dict[int, tuple[int, ...]]  # of a loop: the loops that take its place
 
 
 def sink(graph: Graph) -> Graph:
-    """Every map over joined dimensions of what only it reads, a sum or a repeating view, over these dimensions themselves."""
-    return settled(graph, _once, ROUNDS)
+    """Every map over joined dimensions of what only it reads, a sum or a repeating view, over these dimensions themselves;
+    then every view that is left to be stored."""
+    for kind in (Compute, View):
+        graph = settled(graph, partial(_once, kind), ROUNDS)
+    return graph
 
 
-def _once(graph: Graph) -> Graph:
+def _once(kind: type[Compute | View], graph: Graph) -> Graph:
     counts = uses(graph)
     makers = {node.output: node for node in graph.nodes}
     types = dict(graph.types)
     nodes: list[Node] = []
     for node in graph.nodes:
-        sizes = _sizes(node, graph, makers, counts) if isinstance(node, Compute) else None
-        if isinstance(node, Compute) and sizes:
+        sizes = _sizes(node, graph, makers, counts) if isinstance(node, kind) else None
+        if isinstance(node, Compute | View) and sizes:
             nodes += _over(node, sizes, types)
         else:
             nodes.append(node)
     return graph.with_nodes(tuple(nodes), types=types) if len(nodes) > len(graph.nodes) else graph
 
 
-def _sizes(node: Compute, graph: Graph, makers: Mapping[str, Node], counts: Counter[str]) -> Sizes | None:
-    """The loops of a map to be cut for the sake of the first operand for which that helps."""
-    if node.reducer is not None or node.post is not None or any(s.op == "index" for s in node.expr.steps):
+def _sizes(node: Compute | View, graph: Graph, makers: Mapping[str, Node], counts: Counter[str]) -> Sizes | None:
+    """The loops of a map or a view to be cut for the sake of the first operand for which that helps."""
+    if not (_is_stored(node, graph, counts) if isinstance(node, View) else _is_map(node)):
         return None
-    for operand in node.operands:
+    for operand in _operands(node):
         reshape = makers.get(operand.value)
         if not isinstance(reshape, Reshape) or operand.fill is not None or counts[operand.value] != 1:
             continue
         maker = makers.get(reshape.input)
-        helps = isinstance(maker, View) or (isinstance(maker, Compute) and maker.reducer is not None)
+        helps = isinstance(maker, View) or (_is_sum(maker) and isinstance(node, Compute))
         if maker is not None and helps and counts[reshape.input] == 1 and maker.guard == node.guard:
-            sizes = _cut(operand, node, graph.types[reshape.output].shape, graph.types[reshape.input].shape)
+            shapes = (graph.types[value].shape for value in (node.output, reshape.output, reshape.input))
+            sizes = _cut(operand, *shapes)
             if sizes:
                 return sizes
     return None
 
 
-def _cut(operand: Operand, node: Compute, shape: tuple[int, ...], origin: tuple[int, ...]) -> Sizes | None:
+def _is_stored(node: View, graph: Graph, counts: Counter[str]) -> bool:
+    """Whether a reshape is all that reads a view: behind folding nobody reads through the two."""
+    return counts[node.output] == 1 and any(isinstance(n, Reshape) and n.input == node.output for n in graph.nodes)
+
+
+def _is_sum(node: Node | None) -> bool:
+    return isinstance(node, Compute) and node.reducer is not None
+
+
+def _is_map(node: Compute) -> bool:
+    """Whether a node gives an element for each point of its loops, wherever the point is."""
+    return node.reducer is None and node.post is None and all(s.op != "index" for s in node.expr.steps)
+
+
+def _operands(node: Compute | View) -> tuple[Operand, ...]:
+    return (node.operand,) if isinstance(node, View) else node.operands
+
+
+def _cut(operand: Operand, extents: tuple[int, ...], shape: tuple[int, ...], origin: tuple[int, ...]) -> Sizes | None:
     """The loops that go over several dimensions of ``origin`` each; None where the operand is read in another way."""
     if 0 in shape:
         return None
@@ -70,7 +94,7 @@ def _cut(operand: Operand, node: Compute, shape: tuple[int, ...], origin: tuple[
         if len(inner) <= 1:
             continue
         loops = [i for i, c in enumerate(operand.access.matrix[wide[0]]) if c] if len(wide) == 1 else []
-        if len(loops) != 1 or node.loops[loops[0]] != shape[wide[0]] or loops[0] in found:
+        if len(loops) != 1 or extents[loops[0]] != shape[wide[0]] or loops[0] in found:
             return None
         if operand.access.matrix[wide[0]][loops[0]] != 1 or operand.access.offset[wide[0]]:
             return None
@@ -78,9 +102,9 @@ def _cut(operand: Operand, node: Compute, shape: tuple[int, ...], origin: tuple[
     return found
 
 
-def _over(node: Compute, sizes: Sizes, types: dict[str, TensorType]) -> list[Node]:
-    """The map with loops in place of others, and its result as it was."""
-    cut = [sizes.get(i, (n,)) for i, n in enumerate(node.loops)]
+def _over(node: Compute | View, sizes: Sizes, types: dict[str, TensorType]) -> list[Node]:
+    """The map or view with loops in place of others, and its result as it was."""
+    cut = [sizes.get(i, (n,)) for i, n in enumerate(types[node.output].shape)]
     loops = tuple(n for some in cut for n in some)
     steps = [(i, prod(some[at + 1 :])) for i, some in enumerate(cut) for at in range(len(some))]
     operands = tuple(
@@ -88,11 +112,15 @@ def _over(node: Compute, sizes: Sizes, types: dict[str, TensorType]) -> list[Nod
             o,
             access=Access(o.access.offset, tuple(tuple(row[i] * step for i, step in steps) for row in o.access.matrix)),
         )
-        for o in node.operands
+        for o in _operands(node)
     )
     name = f"{node.output}~cut"
     while name in types:
         name += "'"
     types[name] = TensorType(types[node.output].dtype, loops)
-    made = replace(node, name=f"{node.name}~cut", output=name, loops=loops, parallel=len(loops), operands=operands)
+    made: Node
+    if isinstance(node, View):
+        made = replace(node, name=f"{node.name}~cut", output=name, operand=operands[0])
+    else:
+        made = replace(node, name=f"{node.name}~cut", output=name, loops=loops, parallel=len(loops), operands=operands)
     return [made, Reshape(node.name, node.output, node.source, name, guard=node.guard)]

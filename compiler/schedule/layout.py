@@ -84,9 +84,12 @@ def _deep(graph: Graph, machine: Machine, layout: Layout) -> dict[str, tuple[int
 
 
 def _reduced(graph: Graph) -> dict[str, frozenset[int]]:
-    """By value, the dimensions that some contraction or reduction reads whole for each of its results, maps between."""
+    """By value, the dimensions that some contraction or reduction reads whole for each of its results, maps and joins between."""
     found: dict[str, set[int]] = {}
     for node in reversed(graph.nodes):
+        if isinstance(node, Join):
+            for part in node.parts:
+                found.setdefault(part, set()).update(found.get(node.output, ()))
         if not isinstance(node, Compute):
             continue
         after = found.get(node.output, set()) if node.reducer is None else set()
@@ -102,7 +105,8 @@ class _Pass:
     def __init__(self, graph: Graph, machine: Machine, known: Layout, homes: dict[str, tuple[str, int]]):
         self.graph, self.machine, self.homes = graph, machine, homes
         self.known, self.pitches, self.leads = known.orders, known.pitches, known.leads
-        self.reshaped = {n.input for n in graph.nodes if isinstance(n, Reshape)}
+        self.stored = {n.output: n.input for n in graph.nodes if isinstance(n, Reshape)}
+        self.reshaped = set(self.stored.values())
         self.kept = written_in_place(graph)
         self.scalars = _scalars(graph)
         self.out = Layout(sides=known.sides)
@@ -190,8 +194,7 @@ class _Pass:
     def _own(self, name: str, order: Order, pitch: Pitch = None, lead: int = 0) -> None:
         """A buffer of its own (or the piece of a join's)."""
         t = self.graph.types[name]
-        if name in self.homes:
-            self._piece(name)
+        if name in self.homes and self._piece(name):
             return
         before = lead * t.dtype.size if pitch else 0
         strides = ordered_strides(t.shape, order, t.dtype.size, pitch, before)
@@ -206,7 +209,8 @@ class _Pass:
         reach = before + dtype.size + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
         return self.machine.lines(reach) * self.machine.line_bytes
 
-    def _piece(self, name: str) -> None:
+    def _piece(self, name: str) -> bool:
+        """Place a part of a join in the joined buffer; False where a reshape that has to be stored cannot be written there."""
         home, at = self.homes[name]
         if home not in self.out.places:
             pitch = self._joined_pitch(home)
@@ -215,12 +219,16 @@ class _Pass:
         axis = next((n.axis for n in self.graph.nodes if n.output == home and isinstance(n, Join)), None)
         t = self.graph.types[name]
         offset = whole.offset + (0 if axis is None else at * whole.strides[axis])
-        self.out.places[name] = Place(whole.buffer, t.dtype, t.shape, offset, whole.strides)
+        place = Place(whole.buffer, t.dtype, t.shape, offset, whole.strides)
+        if name in self.stored and place.reshaped(self.graph.types[self.stored[name]].shape) is None:
+            return False
+        self.out.places[name] = place
         self.out.orders[name] = self.known[home]
         self.out.roots[name] = (name,)
         self.out.joined[name] = home
         if home in self.out.leads:  # all parts of a row begin where it does
             self.out.leads[name] = self.out.leads[home]
+        return True
 
     def _joined_pitch(self, home: str) -> Pitch:
         """The padding that the parts of a join would have by themselves, where they lie one behind the other outside it."""
@@ -338,7 +346,7 @@ def _join_homes(graph: Graph, first: Layout) -> dict[str, tuple[str, int]]:
         for n in graph.nodes
         if isinstance(n, Compute | Gather | Scatter | Sort | Join) or n.output in first.copies
     }
-    made -= {n.output for n in graph.nodes if isinstance(n, Reshape)}
+    made -= {n.output for n in graph.nodes if isinstance(n, Reshape) and n.output not in first.copies}
     made -= {state.input for state in graph.states}
     made -= {n.output for n in graph.nodes if isinstance(n, Join)}
     maker = {n.output: n for n in graph.nodes}

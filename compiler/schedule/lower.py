@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
+from compiler.passes.views import groups
 from compiler.schedule import contraction, forms, layout, load, ordering, toeplitz, transfer, vector, walks
 from compiler.schedule import place as pl
 from compiler.schedule.flat import flat
@@ -207,8 +208,11 @@ def _relayout(value: str, order: tuple[int, ...], home: pl.Place, tiler: Tiler) 
 def _reshape(node: Reshape, tiler: Tiler) -> None:
     source, home = tiler.place(node.input), tiler.place(node.output)
     shaped = home.reshaped(source.shape)
-    assert shaped is not None, "a reshape's copy is row-major"
-    vector.copy(source, shaped, Access.identity(len(source.shape)), None, (node.input, node.output), tiler)
+    assert shaped is not None, "the layout says so"
+    whole = tiler.layout.needed_whole.get(node.output, frozenset())
+    inner = frozenset(j for left, right in groups(home.shape, source.shape) if whole.intersection(left) for j in right)
+    access = Access.identity(len(source.shape))
+    vector.copy(source, shaped, access, None, (node.input, node.output), tiler, inner)
 
 
 def _join(node: Join, tiler: Tiler) -> None:

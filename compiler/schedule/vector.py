@@ -234,11 +234,18 @@ def relaid(value: str, dims: tuple[int, ...], tiler: Tiler) -> pl.Place:
 
 
 def copy(
-    source: pl.Place, target: pl.Place, access: Access, fill: float | None, names: tuple[str, str], tiler: Tiler
+    source: pl.Place,
+    target: pl.Place,
+    access: Access,
+    fill: float | None,
+    names: tuple[str, str],
+    tiler: Tiler,
+    whole: frozenset[int] = frozenset(),
 ) -> None:
-    """MOVE tiles that store ``source`` through ``access`` at ``target`` (whose dimensions are the loops)."""
+    """MOVE tiles that store ``source`` through ``access`` at ``target`` (whose dimensions are the loops); of the dimensions
+    ``whole`` readers need all for each of their results."""
     extents = target.shape
-    groups = _directions(source, target, access)
+    groups = _directions(source, target, access, whole)
     tiler.whole(source)
     a = tiler.space.stream(pl.stream(source, access, extents, groups, fill))
     out = tiler.space.stream(pl.stream(target, Access.identity(len(extents)), extents, groups))
@@ -250,10 +257,15 @@ def copy(
         tiler.tiles.append(make(tiler.space, i, {"a": names[0]}, names[1]))
 
 
-def _directions(source: pl.Place, target: pl.Place, access: Access) -> Groups:
-    """Loops in the target's order, cut after the loop along which the source is contiguous."""
+def _directions(source: pl.Place, target: pl.Place, access: Access, whole: frozenset[int]) -> Groups:
+    """Loops in the target's order, but for the outermost that readers walk along, which comes first; cut after the loop along
+    which the source is contiguous."""
     n = len(target.shape)
     order = sorted(range(n), key=lambda i: (-abs(target.strides[i]), i))
+    wide = [i for i in order if target.shape[i] > 1]
+    first = next((i for i in wide[:-1] if i not in whole), -1)
+    if first >= 0:
+        order = [first, *(i for i in order if i != first)]
     steps = [abs(sum(s * row[i] for s, row in zip(source.strides, access.matrix, strict=True))) for i in range(n)]
     along = [i for i in range(n) if target.shape[i] > 1 and steps[i] == source.dtype.size]
     if not along:

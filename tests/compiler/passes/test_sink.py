@@ -85,3 +85,23 @@ def test_what_follows_a_sum_ends_it_whatever_shape_it_goes_over(sizes, cut, coun
     joined = any(sum(n > 1 for n in some) > 1 for some in (sizes[:at], sizes[at:]))
     if joined and not counts:
         assert [type(n) for n in made.nodes] == [Compute, Reshape]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)),
+    times=st.tuples(st.integers(2, 3), st.integers(2, 3)),
+    kept=st.booleans(),
+)
+def test_an_image_repeated_along_two_axes_is_stored_once(sizes, times, kept):
+    b = Builder("larger")
+    b.source = ("larger",)
+    x = b.input("x", TensorType(F32, sizes))
+    once = repeated(b, x, 1, times[0])
+    large = repeated(b, once, 2, times[1])
+    graph = b.finish({"once": once, "large": large} if kept else {"large": large}, {}, {})
+    made = verify(dead_code(sink(fold_views(graph))))
+    feeds = {"x": np.random.default_rng(0).standard_normal(sizes).astype("f4")}
+    before, after = run(graph, feeds), run(made, feeds)
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    assert sum(isinstance(n, View) for n in made.nodes) <= 1 + kept
