@@ -16,6 +16,7 @@ from compiler.schedule.flat import flat
 from compiler.schedule.readers import dense_order
 from compiler.schedule.sides import fits_plane
 from compiler.schedule.space import Space
+from compiler.schedule.strips import whole_of
 from compiler.schedule.tiler import Tiler
 
 if TYPE_CHECKING:
@@ -109,7 +110,10 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         better = contraction.choose(forms.form(walks.plain(node), tiler, home[1]), tiler)
         copied = better.cycles + _copy_cycles(node.operands[1 - stationary].value, tiler)
         home, least = (home, copied) if copied < least else (None, least)
-    if vector.quicker(node, tiler, least):
+    whole = whole_of(node.output)
+    if whole not in tiler.elsewhere:  # bounds are those of programs that have every contraction on one kind of unit
+        tiler.elsewhere[whole] = vector.quicker(node, tiler, least)
+    if tiler.elsewhere[whole]:
         vector.emit(node, tiler)
         return
     if home is not None:

@@ -67,6 +67,11 @@ def strip_of(name: str) -> int:
     return int(found[1]) if found else 0
 
 
+def whole_of(name: str) -> str:
+    """The operation that a strip is one of, by its name; another operation's own."""
+    return _NUMBER.sub("", name)
+
+
 def in_strip(name: str) -> bool:
     """Whether an operation is a strip of another, by its name."""
     return _NUMBER.search(name) is not None

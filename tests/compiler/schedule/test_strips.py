@@ -17,7 +17,7 @@ from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
 from compiler.schedule import build as building
 from compiler.schedule import strips as cutting
-from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, _rows, in_strip, in_strips, strip_of
+from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, _rows, in_strip, in_strips, strip_of, whole_of
 from tests.compiler.checks import check_program
 
 LPU = targets.load("lpu")
@@ -212,3 +212,12 @@ def test_an_operation_tells_which_strip_it_is():
     names = {"a": 0, "a~strips": 0, "~strip": 0, "a~strip0": 0, "a~strip12": 12, "a~strip3~sum": 3}
     assert {name: strip_of(name) for name in names} == names
     assert [name for name in names if in_strip(name)] == ["a~strip0", "a~strip12", "a~strip3~sum"]
+
+
+@pytest.mark.parametrize("tokens", [24, 25, 30])
+def test_strips_of_a_contraction_are_on_one_kind_of_unit(tokens):
+    with patch.object(cutting, "CYCLES", 1):
+        plan = building.build(graph_of(tokens, 2, 8, 1), LPU, quiet, objective="latency")
+    units = {(whole_of(t.output), t.unit[0]) for t in plan.tiles if t.unit[0] in ("matrix", "vector")}
+    assert any(in_strip(t.output) for t in plan.tiles)
+    assert len({name for name, _ in units}) == len(units)
