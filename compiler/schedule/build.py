@@ -20,7 +20,7 @@ from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
 from compiler.schedule.repeat import OBJECTIVES
 from compiler.schedule.share import shared
-from compiler.schedule.strips import in_strips, strip_of
+from compiler.schedule.strips import in_group, in_strips, strip_of
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -178,7 +178,8 @@ def plans(
     if branches.guarded(legal):
         course = branches.schedule(legal, tiler, nodes, data, stretch)
         return [_branched(course, tiler, names, nodes, on_stage)] * len(objectives)
-    given = order.Order(tiler.tiles, data, tiler.chains, target, tiler.space, [strip_of(name) for name in names])
+    strips, grouped = [strip_of(name) for name in names], any(in_group(name) for name in names)
+    given = order.Order(tiler.tiles, data, tiler.chains, target, tiler.space, strips, grouped)
     found = []
     for objective in objectives:
         best, lives, plan = _fitting(given, tiler, copies, objective, on_stage)

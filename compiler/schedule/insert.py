@@ -336,7 +336,13 @@ class Insertion:
         unit.begin()
         for index, step in enumerate(p.chains[number]):
             if index or place is None:
-                place = self._fit(number, index, plane, self._ready(number, index, at))
+                ready = self._ready(number, index, at)
+                if (
+                    p.grouped and index and ready > at
+                ):  # its group comes later: until then there is room for whole products
+                    beats, idle = p.blocks[number][index].beats, unit.array.idle(ready)
+                    ready += -idle % beats if idle > beats else 0
+                place = self._fit(number, index, plane, ready)
             if place is None:
                 unit.undo()
                 return None

@@ -62,7 +62,8 @@ class Attempt:
 
 
 class Order:
-    """Tiles to be ordered, and their shortest schedule."""
+    """Tiles to be ordered, and their shortest schedule. ``strips``: of what source operations are; ``grouped``: some of them are
+    groups of channels."""
 
     def __init__(
         self,
@@ -72,11 +73,12 @@ class Order:
         machine: Machine,
         space: Space,
         strips: Sequence[int] = (),
+        grouped: bool = False,
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
-        self.problem = problem(tiles, data, chains, space)
+        self.problem = problem(tiles, data, chains, space, grouped)
         ways = rankings(tiles, data, chains)
-        between = staggered(tiles, data, strips)
+        between = staggered(tiles, data, strips, grouped)
         if between is not None:
             ways.insert(-1, between)
         orders = [sequence(ranks, self.problem) for ranks in ways]

@@ -33,6 +33,7 @@ class Problem:
     writes, with the cycles by which it has to start later, or else those by which the mate has to. ``begins``,
     ``ends``: buffers whose life it may begin or end (True: when it has written, False: when it has read). ``names``,
     ``moves``: per buffer; one that moves lies elsewhere for the next inference. ``rows``: accumulator rows by chain.
+    ``grouped``: what sums add up comes group by group.
     """
 
     unit: list[str]
@@ -54,6 +55,7 @@ class Problem:
     jobs: list[int]
     waiting: list[int]
     followers: list[list[int]]
+    grouped: bool = False
 
     @property
     def buffers(self) -> int:
@@ -79,7 +81,9 @@ class Problem:
         return sorted(set(self.unit) - set(PLANES))
 
 
-def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], space: Space) -> Problem:
+def problem(
+    tiles: list[Tile], data: list[Edges], chains: list[list[Step]], space: Space, grouped: bool = False
+) -> Problem:
     """Everything about ``tiles`` that no order changes; ``data``: for each tile those whose results it uses."""
     users: list[list[tuple[int, int]]] = [[] for _ in tiles]
     held: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -99,7 +103,7 @@ def problem(tiles: list[Tile], data: list[Edges], chains: list[list[Step]], spac
         data, users, dict(held), _tails(tiles, users, end), _mates(tiles), begins, ends,
         [b.name for b in buffers], [b.kind == "arena" for b in buffers], chains,
         _blocks(tiles, chains),
-        [_rows(chain, tiles) for chain in chains], jobs, waiting, followers,
+        [_rows(chain, tiles) for chain in chains], jobs, waiting, followers, grouped,
     )  # fmt: skip
 
 

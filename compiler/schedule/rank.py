@@ -99,10 +99,11 @@ def rankings(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) ->
     return [longest, first, [(t.instruction.source, n) for n, t in enumerate(tiles)]]
 
 
-def staggered(tiles: list[Tile], data: list[Edges], strips: Sequence[int]) -> Ranks | None:
+def staggered(tiles: list[Tile], data: list[Edges], strips: Sequence[int], deep: bool = False) -> Ranks | None:
     """An order in which every strip of rows is a stage behind the one before, so that planes have one while the vector unit has
     another; the last stages go strip by strip, because rows leave. ``strips``: which strip a source operation is; None where
-    there are none. A stage is what one kind of unit does until the other has to go on.
+    there are none. A stage is what one kind of unit does until the other has to go on. ``deep``: within one, what is needed first
+    comes first, not operation after operation.
     """
     if not any(strips):
         return None
@@ -115,7 +116,8 @@ def staggered(tiles: list[Tile], data: list[Edges], strips: Sequence[int]) -> Ra
     sources = [tile.instruction.source for tile in tiles]
     when = [min(stage[n], last) + strips[source] for n, source in enumerate(sources)]
     _as_late(when, kinds, data)
-    return [(when[n], source, n) for n, source in enumerate(sources)]
+    within = demand(data) if deep else sources
+    return [(when[n], within[n], n) for n in range(len(tiles))]
 
 
 def _turns(kind: str, following: str) -> bool:

@@ -33,8 +33,8 @@ MOST = 3  # and at most, where the loads of more would still be hidden; more fin
 LEAVING = 4  # of one whose rows leave on the link, which begins with the first strip
 ROWS = 8  # of a strip at least
 CYCLES = 64  # of the vector unit on a strip at least: less does not hide the way to the planes and back
-STRIP = "~strip"
-_NUMBER = re.compile(STRIP + "([0-9]+)")
+STRIP, GROUP = "~strip", "~group"
+_NUMBER = re.compile(f"(?:{STRIP}|{GROUP})([0-9]+)")
 STEPS = 200_000  # operations that are looked at for a whole graph
 
 
@@ -53,7 +53,7 @@ def in_strips(graph: Graph, machine: Machine) -> Graph:
     """
     if not machine.matrix.instances or not machine.vector.instances:
         return graph
-    if not any(_joins(n, graph) for n in graph.nodes) and not _leaving(graph, machine):
+    if not any(_joins(n, graph) for n in graph.nodes) and not _leaving(graph, machine) and not _grouped(graph):
         return graph
     fixed = sum(graph.types[name].bytes for name in graph.constants)
     if fixed + 2 * max(live_bytes(graph)) > machine.memory_bytes:
@@ -75,6 +75,11 @@ def whole_of(name: str) -> str:
 def in_strip(name: str) -> bool:
     """Whether an operation is a strip of another, by its name."""
     return _NUMBER.search(name) is not None
+
+
+def in_group(name: str) -> bool:
+    """Whether an operation is a group of channels of another, by its name."""
+    return GROUP in name
 
 
 def _joins(node: Node, graph: Graph) -> bool:
@@ -107,6 +112,33 @@ def _leaving(graph: Graph, machine: Machine) -> frozenset[str]:
             ways += [v for v in reads_of(node) if v not in seen]
             seen.update(reads_of(node))
         found |= products if reduced else set()
+    return frozenset(found)
+
+
+def _grouped(graph: Graph) -> frozenset[str]:
+    """Values in groups that lie outermost, are normalised one by one, and are added up one after the other."""
+    makers = {n.output: n for n in graph.nodes}
+    reduced = {
+        o.value
+        for n in graph.nodes
+        if isinstance(n, Compute) and n.reducer and not n.is_contraction and n.guard is None
+        for o in n.operands
+        if graph.types[o.value].shape and _row_loop(o, 0, n.parallel) == 0
+    }
+    found: set[str] = set()
+    for product in graph.nodes:
+        if not isinstance(product, Compute) or not product.is_contraction or len(product.loops) < product.parallel + 2:
+            continue
+        for operand in product.operands[:2]:
+            width, loop = len(product.loops), product.parallel
+            while graph.types[operand.value].shape and _row_loop(operand, 0, width) == loop:
+                if operand.value in reduced:
+                    found.add(operand.value)
+                maker = makers.get(operand.value)
+                if not isinstance(maker, Compute) or maker.reducer or not maker.operands:
+                    break
+                operand = max(maker.operands, key=lambda o: graph.types[o.value].elements)
+                width, loop = maker.parallel, 0
     return frozenset(found)
 
 
@@ -176,6 +208,7 @@ class _Writer:
         self.left = list(graph.nodes)
         self.steps = 0
         self.leaving = _leaving(graph, machine)
+        self.grouped = _grouped(graph)
 
     def run(self) -> Graph:
         at = 0
@@ -193,11 +226,14 @@ class _Writer:
 
     def _begins(self, node: Node) -> bool:
         """Whether a stretch may begin: at a product of run-time values, one whose rows leave, or rows that are looked up."""
-        return _joins(node, self.graph) or node.output in self.leaving or isinstance(node, Gather)
+        known = node.output in self.leaving or node.output in self.grouped
+        return known or _joins(node, self.graph) or isinstance(node, Gather)
 
     def _best(self, at: int) -> _Stretch | None:
         """Of the dimensions of a value the one along which most work can follow."""
         node = self.left[at]
+        if node.output in self.grouped:
+            return self._grown(at, 0)
         shape = self.graph.types[node.output].shape
         wide = [dim for dim, n in enumerate(shape) if n >= STRIPS * ROWS]
         if isinstance(node, Compute):
@@ -230,7 +266,9 @@ class _Writer:
     def _looked_up(self, at: int, dims: Mapping[str, int]) -> dict[str, int]:
         """Further rows that are looked up for this stretch alone (as those of a second table): where they lie."""
         readers: dict[str, list[Node]] = {
-            n.output: [] for n in self.left[at + 1 :] if isinstance(n, Gather) and n.guard is None and n.output not in dims
+            n.output: []
+            for n in self.left[at + 1 :]
+            if isinstance(n, Gather) and n.guard is None and n.output not in dims
         }
         for node in self.left if readers else ():
             self.steps += 1
@@ -281,12 +319,17 @@ class _Writer:
             if o.value in self.graph.constants
         ) // (machine.weights.bytes_per_cycle * machine.matrix.instances)  # fmt: skip
         rows = min(self.types[value].shape[dim] for value, dim in stretch.dims.items())
+        if self._by_groups(stretch):
+            return rows
         leaves = any(name in stretch.dims for name in self.graph.outputs)
         most = LEAVING if leaves else MOST if MOST * (MOST - 1) * loads <= vector else STRIPS
         return next(
             (c for c in range(most, 1, -1) if rows >= c * ROWS and vector >= c * CYCLES and (c - 1) * loads <= vector),
             1,
         )
+
+    def _by_groups(self, stretch: _Stretch) -> bool:
+        return not self.grouped.isdisjoint(stretch.dims)
 
     def _vector_cycles(self, node: Compute) -> int:
         unit = self.machine.vector
@@ -330,8 +373,10 @@ class _Writer:
         size = t.shape[dim]
         start, end = _rows(size, strip, count, early=not stretch.dims.keys().isdisjoint(self.graph.outputs))
 
+        tag = GROUP if self._by_groups(stretch) else STRIP
+
         def value(name: str) -> str:
-            return f"{name}{STRIP}{strip}"
+            return f"{name}{tag}{strip}"
 
         def part(operand: Operand) -> Operand:
             if operand.value in stretch.dims:

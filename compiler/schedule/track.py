@@ -156,6 +156,15 @@ class Track:
             return 0
         return x - (self.ends[i - 1] if i else self.ends[-1] - self.period)
 
+    def idle(self, at: int) -> int:
+        """Free cycles right before a cycle, which is free; 0 where it is taken."""
+        x = at % self.period
+        i = bisect_right(self.starts, x)
+        if not self.starts:
+            return at
+        before = self.ends[i - 1] if i else self.ends[-1] - self.period
+        return max(0, x - before)
+
     def take(self, at: int, beats: int) -> None:
         """Take a span that is free."""
         period, ends = self.period, self.ends
