@@ -122,15 +122,13 @@ def builds(
     *,
     in_turns: bool = False,
 ) -> list[Plan]:
-    """What ``build`` makes for each of several objectives, from the same tiles where that is possible."""
+    """What ``build`` makes for each of several objectives, from the same tiles unless only the interval counts."""
+    found: dict[str, Plan] = {}
     follow = [objective for objective in objectives if objective != FREQUENT]
-    made = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=follow[0] if follow else FREQUENT)
-    alike = not made.tiler.follows and shared(graph, target) is graph
-    if alike or len(follow) in (0, len(objectives)):
-        return plans(made, on_stage, copies, objectives)
-    apart = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=FREQUENT)
-    found = dict(zip(follow, plans(made, on_stage, copies, follow), strict=True))
-    (found[FREQUENT],) = plans(apart, on_stage, copies, (FREQUENT,))
+    for some in (follow, [FREQUENT] if FREQUENT in objectives else []):
+        if some:
+            made = tiled(graph, target, on_stage, extent, in_turns=in_turns, objective=some[0])
+            found |= zip(some, plans(made, on_stage, copies, some), strict=True)
     return [found[objective] for objective in objectives]
 
 
@@ -151,12 +149,13 @@ def tiled(
     given = graph
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
         graph = in_strips(graph, target)
-    if objective == FREQUENT and not in_turns and not branches.guarded(graph):
+    often = objective == FREQUENT and not in_turns and not branches.guarded(graph)
+    if often:
         graph = shared(graph, target)
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
-    tiler, names, nodes = lower(legal, target, following=objective != FREQUENT)
+    tiler, names, nodes = lower(legal, target, following=not often)
     _require_units(tiler.tiles, target, names)
     return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
 

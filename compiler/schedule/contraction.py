@@ -13,6 +13,8 @@ from compiler.schedule.tiler import Tiler, pieces
 from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
+SEATED = (8, 16)  # rows beside these where loads are behind other products, which more of them are
+BESIDE = 2  # part of a load's cycles that it then counts for
 SHORT = 16  # likewise of bands that follow an image which comes in: the fewest that hide their loads
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
 HALVES = 2  # of the rows of a result too small to give every plane whole columns
@@ -45,11 +47,9 @@ def choose(f: Form, tiler: Tiler) -> Cut:
     ]
     least = min(cut.score for cut in cuts)
     allowed = max(least + least // 20, _link_cycles(f, tiler))
-    found = _earliest(cuts, allowed)
     if f.band and f.node.output in tiler.layout.following:
-        near, found = found, _earliest(cuts, max(allowed, least + least // FOLLOWING))
-        tiler.follows |= found != near
-    return found
+        allowed = max(allowed, least + least // FOLLOWING)
+    return _earliest(cuts, allowed)
 
 
 def _earliest(cuts: list[Cut], allowed: int) -> Cut:
@@ -91,7 +91,7 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     share = -(-f.m // tiler.target.matrix.instances)  # of every plane
     even = share <= EVEN[1] and (share > EVEN[0] or f.shared >= 0)
     short = [SHORT] if f.band and f.node.output in tiler.layout.following else []
-    for rows in (*short, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
+    for rows in (*short, *(SEATED if tiler.seated else ()), *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
     if _few(f, tiler):
@@ -117,7 +117,7 @@ def _cuts(f: Form, tiler: Tiler, rows: int, columns: int) -> list[Cut]:
         for run in sorted({1, longest}):
             chains = f.batch * n_tiles * share * -(-part // run)
             work = min(run * rows, f.m) / rows
-            chain = max(load, work * last)
+            chain = work * last + load / BESIDE if tiler.seated else max(load, work * last)
             if k_tiles > 1:
                 chain += (k_tiles - 2) * max(load, work * middle) + max(rest, work * middle)
             cycles = int(-(-chains // target.matrix.instances) * chain) + load

@@ -15,7 +15,7 @@ from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.planes import NEVER, Place, Plane
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from compiler.isa.machine import Machine
     from compiler.schedule.planes import Block
@@ -114,18 +114,23 @@ class Spent(TooShort):
 
 
 class Seated(Insertion):
-    """An insertion in which chains go to seats, taken before the first job."""
+    """An insertion in which chains go to seats, taken before the first job. Seats of chains that take as long are alike."""
 
     def __init__(
         self, problem: Problem, machine: Machine, jobs: Sequence[int], period: int, release: Sequence[int], copies: int
     ) -> None:
         super().__init__(problem, machine, jobs, period, release, copies, patience=period)
         wanted = [-(-rows // self.bank) for rows in problem.rows]
-        self.seats = seats(problem.blocks, wanted, self.planes)
+        self.kinds = [(count, *(b.kind for b in chain)) for count, chain in zip(wanted, problem.blocks, strict=True)]
+        found = seats(problem.blocks, wanted, self.planes)
+        self.none = found is None
+        self.free: dict[Hashable, list[Seat]] = {}
+        for kind, seat in zip(self.kinds, found or (), strict=False):
+            self.free.setdefault(kind, []).append(seat)
 
     def run(self) -> Placement:
         """Place everything; ``TooShort`` where there are no seats, ``Spent`` where they do not help."""
-        if self.seats is None:
+        if self.none:
             raise TooShort(self.period + 1)
         try:
             return super().run()
@@ -133,20 +138,33 @@ class Seated(Insertion):
             raise Spent(short.needed) from None
 
     def _chain(self, number: int) -> None:
-        """All steps of a chain, where the turn of its seat comes once their operands are there."""
-        assert self.seats is not None
-        plane, bank, places = self.seats[number]
-        steps, first = self.p.chains[number], places[0].start
-        at = 0
-        for index, (step, place) in enumerate(zip(steps, places, strict=True)):
+        """The free seat of its kind whose turn comes first once operands are there, for all steps of a chain."""
+        block, free = self.p.blocks[number][0], self.free[self.kinds[number]]
+        least = self._ready(number, 0, self.earliest[self.p.chains[number][0].load] + block.lead)
+        best, found = NEVER, free[0]
+        for after, n in sorted(((s.places[0].start - least) % self.period, n) for n, s in enumerate(free)):
+            if least + after >= best:
+                break
+            at = self._turn(number, free[n].places)
+            if at < best:
+                best, found = at, free[n]
+        if best == NEVER:
+            raise TooShort(self.period + 1)
+        free.remove(found)
+        plane, bank, places = found
+        moved = [_moved(place, best - places[0].start) for place in places]
+        self._give(number, plane, [(p, s.load) for p, s in zip(moved, self.p.chains[number], strict=True)], bank)
+
+    def _turn(self, number: int, places: list[Place]) -> int:
+        """When the first step begins if a chain takes a seat; ``NEVER`` where writes of others are in the way."""
+        first, at = places[0].start, 0
+        for index, (step, place) in enumerate(zip(self.p.chains[number], places, strict=True)):
             at = max(at, self.earliest[step.load] - _load(place) + first)
             at = self._ready(number, index, at + place.start - first) - place.start + first
-        at = self._apart(number, at + (first - at) % self.period, [place.start - first for place in places])
-        moved = [Place(place.start + at - first, _load(place) + at - first, place.slot) for place in places]
-        self._give(number, plane, [(place, step.load) for place, step in zip(moved, steps, strict=True)], bank)
+        return self._apart(number, at + (first - at) % self.period, [place.start - first for place in places])
 
     def _apart(self, number: int, at: int, ahead: list[int]) -> int:
-        """The first turn from a cycle on at which no write of the chain is in the way of another."""
+        """The first turn from a cycle on at which no write of the chain is in the way of another; ``NEVER`` if it is far."""
         writes = [
             (use, offset + behind)
             for offset, mated in zip(ahead, self.mated[number], strict=True)
@@ -156,7 +174,11 @@ class Seated(Insertion):
             if all(self._mates(use, at + offset) == at + offset for use, offset in writes):
                 return at
             at += self.period
-        raise TooShort(self.period + 1)
+        return NEVER
+
+
+def _moved(place: Place, cycles: int) -> Place:
+    return Place(place.start + cycles, _load(place) + cycles, place.slot)
 
 
 def _load(place: Place) -> int:

@@ -34,7 +34,7 @@ class Tiler:
     chains: list[list[chains.Step]] = field(default_factory=list)
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
-    follows: bool = False  # some contraction takes longer in order to follow an image that comes in
+    seated: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     elsewhere: dict[str, bool] = field(default_factory=dict)  # whether contractions are on a vector unit, all strips alike
     source: int = 0
