@@ -26,11 +26,16 @@ def _resize(op: Op) -> str:
     else:
         scales = [float(v) for v in op.known(scales_at, "The scales").reshape(-1)]
         op.need(len(scales) == len(axes) and all(0 < s < 1 << 20 for s in scales), "its scales do not fit its input.")
-        sizes = [math.floor(shape[a] * s) for a, s in zip(axes, scales, strict=True)]
+        sizes = [_scaled(shape[a], s) for a, s in zip(axes, scales, strict=True)]
     op.need(all(0 < s < 1 << 24 for s in sizes), f"it would resize to {sizes}.")
     if crops:
         return crop_and_resize(op, axes, sizes, op.text("mode", "nearest"))
     return _along(op, axes, sizes, scales)
+
+
+def _scaled(n: int, scale: float) -> int:
+    """Multiplied in float32 as by the standard's shape inference: 7 / 6 as a float32 makes 7 of 6."""
+    return math.floor(np.float32(n) * np.float32(scale))
 
 
 def _from_sizes(op: Op, sizes: list[int], axes: tuple[int, ...]) -> tuple[list[int], list[float]]:
@@ -48,7 +53,7 @@ def _upsample(op: Op) -> str:
     scales = [float(v) for v in op.known(1, "The scales").reshape(-1)] if op.has(1) else op.reals("scales")
     shape = op.shape()
     op.need(len(scales) == len(shape) and all(0 < s < 1 << 20 for s in scales), "its scales do not fit its input.")
-    sizes = [math.floor(n * s) for n, s in zip(shape, scales, strict=True)]
+    sizes = [_scaled(n, s) for n, s in zip(shape, scales, strict=True)]
     return _along(op, tuple(range(len(shape))), sizes, scales)
 
 
@@ -89,6 +94,8 @@ def _coordinates(op: Op, n: int, size: int, scale: float) -> Array:
         adjusted = n * scale
         centre = n / 2 * (1 - size / adjusted)
         return centre + (out + 0.5) / scale - 0.5
+    if mode == "tf_half_pixel_for_nn":  # of operator sets 11 and 12; converters from TensorFlow write it in later ones too
+        return (out + 0.5) / scale
     op.need(mode in ("half_pixel", "pytorch_half_pixel"), f"the coordinates {mode!r} are not supported.")
     return (out + 0.5) / scale - 0.5
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import compiler
@@ -167,3 +167,39 @@ def test_scattered_elements_of_every_reduction(seed, reduction, axis):
     if reduction == "none":  # which of several wins is not part of the standard
         places = np.argsort(rng.random((n, 4) if axis == 0 else (3, n)), axis=axis).astype(np.int64)[:3, :4]
     agree("ScatterElements", [x, places, updates], axis=axis, reduction=reduction)
+
+
+@SOME
+@given(
+    st.tuples(st.integers(1, 12), st.integers(1, 12)), st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    st.sampled_from(["asymmetric", "half_pixel", "align_corners", "tf_half_pixel_for_nn"]),
+)  # fmt: skip
+def test_scales_make_the_sizes_that_they_were_made_of(sizes, wanted, coordinates):
+    """Converters divide the wanted sizes by the old ones in float32, and runtimes multiply again in float32."""
+    x = np.random.default_rng(1).standard_normal((1, 1, *sizes)).astype(np.float32)
+    scales = np.array([1, 1, *np.float32(wanted) / np.float32(sizes)], np.float32)
+    nothing = np.zeros(0, np.float32)
+    attributes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+    node = helper.make_node("Resize", ["x", "roi", "scales"], ["y"], **attributes)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    constants = [numpy_helper.from_array(nothing, "roi"), numpy_helper.from_array(scales, "scales")]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node], "g", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    expected = session.run(None, {"x": x})[0]
+    found = run(compiler.load(model), {"x": x})["y"]
+    assert found.shape == expected.shape
+    if coordinates != "tf_half_pixel_for_nn":  # the runtime reads behind the last element there: held by the next test
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@SOME
+@given(st.integers(2, 9), st.integers(2, 9), st.sampled_from(["floor", "round_prefer_floor", "round_prefer_ceil"]))
+def test_centres_of_elements_as_an_older_tensorflow_took_them(size, wanted, rounding):
+    x = np.random.default_rng(2).standard_normal((1, 1, size, 3)).astype(np.float32)
+    sizes = np.array([1, 1, wanted, 3], np.int64)
+    kinds = {"mode": "nearest", "nearest_mode": rounding, "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    agree("Resize", [x, np.zeros(0, np.float32), np.zeros(0, np.float32), sizes], (1, 2, 3), opset=11, **kinds)
