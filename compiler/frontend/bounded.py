@@ -12,7 +12,7 @@ from compiler.ir.access import Access
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg, index, select
 
-_MOVING = ("Transpose", "Unsqueeze", "Squeeze", "Gather", "GatherND")
+_MOVING = ("Transpose", "Unsqueeze", "Squeeze", "Slice", "Split", "Gather", "GatherND")
 
 
 def needs_care(op: Op) -> bool:
@@ -25,12 +25,13 @@ def apply(op: Op, rule: Rule) -> tuple[str | None, ...]:
     bounded = [i for i, v in enumerate(op.inputs) if v is not None and v in op.b.lengths]
     axis, length = op.b.lengths[op.x(bounded[0])]
     op.need(
-        op.kind in ELEMENTWISE or (op.kind in _MOVING and bounded == ([1] if op.kind.startswith("Gather") else [0])),
+        op.kind in ELEMENTWISE or (op.kind in _MOVING and bounded in _followed(op)),
         f"the size of its input {bounded[0] + 1} along axis {axis} depends on the data, which this operator cannot follow. "
         "Make that value an output of the model and go on from there in a second model.",
     )
-    found = _elementwise(op, bounded) if op.kind in ELEMENTWISE else _moved(op, axis)
-    if op.kind.startswith("Gather"):
+    picks = op.kind.startswith("Gather") and bounded == [1]
+    found = _elementwise(op, bounded) if op.kind in ELEMENTWISE else _moved(op, axis, picks=picks)
+    if picks:
         op.inputs = (op.inputs[0], _held(op, op.x(1), axis, length), *op.inputs[2:])
     made = tupled(rule(op))
     for value in made:
@@ -38,6 +39,11 @@ def apply(op: Op, rule: Rule) -> tuple[str | None, ...]:
             op.need(op.b.known(value) is None, "a result is constant, but its size depends on the data.")
             op.b.lengths[value] = (found, length)
     return made
+
+
+def _followed(op: Op) -> tuple[list[int], ...]:
+    """Which inputs may have a length: what is moved, or the places that elements are taken from."""
+    return {"Gather": ([0], [1]), "GatherND": ([1],)}.get(op.kind, ([0],))
 
 
 def _elementwise(op: Op, bounded: list[int]) -> int:
@@ -56,10 +62,12 @@ def _elementwise(op: Op, bounded: list[int]) -> int:
     return place
 
 
-def _moved(op: Op, axis: int) -> int:
-    """The axis of the length behind an operator that moves whole elements."""
+def _moved(op: Op, axis: int, *, picks: bool) -> int:
+    """The axis of the length behind an operator that moves whole elements; ``picks``: it is the places that have it."""
     if op.kind == "Transpose":
         return op.wholes("perm", list(range(op.rank()))[::-1]).index(axis)
+    if op.kind in ("Slice", "Split") or (op.kind == "Gather" and not picks):
+        return _beside(op, axis)
     if op.kind == "Gather":
         return op.axis(op.whole("axis", 0), op.rank()) + axis
     if op.kind == "GatherND":
@@ -75,6 +83,16 @@ def _moved(op: Op, axis: int) -> int:
     gone = op.axes(axes, len(shape))
     op.need(axis not in gone, "the data decides the size of a dimension that is to vanish.")
     return axis - sum(a < axis for a in gone)
+
+
+def _beside(op: Op, axis: int) -> int:
+    """The axis of the length behind an operator that takes parts along other axes."""
+    if op.kind == "Slice":
+        taken = op.axes(op.ints("axes", 3, "The axes", list(range(len(op.ints("starts", 1, "The starts"))))), op.rank())
+    else:
+        taken = (op.axis(op.whole("axis", 0), op.rank()),)
+    op.need(axis not in taken, "it takes a part of what the data decides the size of.")
+    return axis + (op.rank(1) - 1 if op.kind == "Gather" and taken[0] < axis else 0)
 
 
 def _held(op: Op, value: str, axis: int, length: str) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.errors import ModelError
@@ -134,6 +134,50 @@ def test_what_follows_such_a_value_follows_its_length():
     for x in (np.eye(3, 4, dtype=np.float32), np.zeros((3, 4), np.float32)):
         found, _ = compiler.simulate(program.to_bytes(), {"x": x, "w": w, "two": np.float32(2)})
         assert np.array_equal(found["m"], w[np.nonzero(x)] * 2)
+
+
+@pytest.mark.parametrize("how", ["slice", "gather", "split"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_columns_of_such_a_value_choose_what_they_name(how, seed):
+    """What detectors do behind a suppression: one column of its result says which boxes are read."""
+    column = {
+        "slice": [helper.make_node("Slice", ["k", "one", "two", "one"], ["c"]),
+                  helper.make_node("Squeeze", ["c", "one"], ["p"])],
+        "gather": [helper.make_node("Gather", ["k", "first"], ["p"], axis=1)],
+        "split": [helper.make_node("Split", ["k"], ["c0", "c"], axis=1, num_outputs=2),
+                  helper.make_node("Squeeze", ["c", "one"], ["p"])],
+    }[how]  # fmt: skip
+    constants = {"one": [1], "two": [2], "first": 1}
+    nodes = [
+        helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.array(v))) for n, v in constants.items()
+    ]
+    nodes += [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Transpose", ["n"], ["k"], perm=[1, 0])]
+    nodes += [*column, helper.make_node("Gather", ["w", "p"], ["y"])]
+    program = compiled(nodes, {"x": ("f", [3, 4]), "w": ("f", [4, 2])}, {"y": "f", "p": "i"})
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal((4, 2)).astype(np.float32)
+    for x in (rng.integers(0, 2, (3, 4)).astype(np.float32), np.zeros((3, 4), np.float32), np.ones((3, 4), np.float32)):
+        found, _ = compiler.simulate(program, {"x": x, "w": w})
+        assert np.array_equal(found["p"], np.nonzero(x)[1])
+        assert np.array_equal(found["y"], w[np.nonzero(x)[1]])
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("Gather", ["n", "first"], ["y"], axis=1),
+        helper.make_node("Split", ["n"], ["y", "z"], axis=1, num_outputs=2),
+        helper.make_node("Slice", ["n", "one", "two", "one"], ["y"]),
+    ],
+)  # fmt: skip
+def test_a_part_of_what_the_data_decides_the_size_of_is_refused(node):
+    constants = {"one": [1], "two": [2], "first": 1}
+    nodes = [
+        helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.array(v))) for n, v in constants.items()
+    ]
+    nodes += [helper.make_node("NonZero", ["x"], ["n"]), node]
+    with pytest.raises(ModelError, match="a part of what the data decides the size of"):
+        compiler.load(model(nodes, {"x": ("f", [3, 4])}, {"y": "i"}))
 
 
 @pytest.mark.parametrize("kind", ["ReduceSum", "Shape", "Softmax"])
