@@ -87,6 +87,7 @@ def beats(shape: Box, places: Places, together: int) -> int:
         return 0
     at = np.zeros(1, dtype=np.int64)
     for c, n in steps:
-        at = np.unique(at[:, None] + c * np.arange(n, dtype=np.int64))
+        at = np.sort((at[:, None] + c * np.arange(n, dtype=np.int64)).ravel())
+        at = at[np.concatenate([[True], at[1:] > at[:-1]])]
     most = int((np.searchsorted(at, at + together) - np.arange(len(at))).max())
     return ceil_div(len(at), most)
