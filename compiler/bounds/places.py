@@ -15,18 +15,21 @@ import numpy as np
 
 from compiler.bounds.names import factored
 from compiler.bounds.reads import Reading
-from compiler.bounds.shape import Box, distinct
+from compiler.bounds.shape import Box, Places, Steps, distinct
 from compiler.ir.graph import Graph, Reshape
 from compiler.isa.timing import ceil_div
-
-Steps = tuple[tuple[int, int], ...]
-Places = tuple[Steps, ...]  # by dimension
 
 MOST = 1 << 16  # elements that are looked at one by one
 
 
 def taken(reading: Reading, outputs: Places) -> Places | None:
     """What outputs at such places take by a reading; None where padding may cut it."""
+    if outputs not in reading.apart:
+        reading.apart[outputs] = _taken(reading, outputs)
+    return reading.apart[outputs]
+
+
+def _taken(reading: Reading, outputs: Places) -> Places | None:
     if not reading.always or any(a.padded for a in reading.dimensions):
         return None
     moved: list[Steps] = [*outputs, *(((1, n),) if n > 1 else () for n in reading.loops[reading.parallel :])]

@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.bounds.shape import Box, always_reads, distinct, read_operands
+from compiler.bounds.shape import Box, Places, always_reads, distinct, read_operands
 from compiler.ir.graph import Compute, Gather, Graph, Node, Operand, View, operands_of
 
 MOST = 1 << 22  # elements of a value that are looked at one by one
@@ -57,6 +57,7 @@ class Reading:
     before: bool
     whole: bool
     known: dict[Box, Box] = field(default_factory=dict, compare=False, repr=False)  # what has been counted
+    apart: dict[Places, Places | None] = field(default_factory=dict, compare=False, repr=False)  # and where it lies
 
     def box(self, outputs: Box) -> Box:
         """At least so many indices along each dimension go into ``outputs`` points along each parallel loop."""

@@ -12,6 +12,8 @@ from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Graph, Operand
 
 Box = tuple[int, ...]
+Steps = tuple[tuple[int, int], ...]  # coefficient and count: all sums of some multiple of each
+Places = tuple[Steps, ...]  # by dimension, from some first index on
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from compiler.bounds import places
 from compiler.bounds.barriers import Bodies
 from compiler.bounds.names import behind
 from compiler.bounds.pace import ELSEWHERE, ON_PLANES, Pace
-from compiler.bounds.places import Places
 from compiler.bounds.reads import Reading
-from compiler.bounds.shape import Box
+from compiler.bounds.shape import Box, Places
 from compiler.bounds.ways import Ways
 from compiler.ir.graph import Compute, Join, Node, Reshape, Scatter, Sort
 from compiler.isa.machine import LinkUnit, Machine
