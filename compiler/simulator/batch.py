@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,30 +19,34 @@ _SMALL = 1 << 4  # elements of boxes that are taken one by one: each box costs a
 _KEPT = 1 << 15  # elements of pieces whose index is kept
 
 
-class _Boxes(NamedTuple):
-    """A shape as equal boxes of memory: the bytes that each begins behind the shape's first element, and what it is like.
+class _Boxes:
+    """A shape as equal boxes of memory. ``begin``: elements that each begins behind the shape's first one.
 
     ``turned``: the boxes are columns. ``outside``: positions in them, one behind the other, of what is no memory.
     """
 
-    begin: Array
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
-    turned: bool
-    outside: Array | None
+    def __init__(self, begin: Array, extents: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.extents, self._strides = extents, strides  # in elements
+        steps = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
+        self._low, self._reach = sum(step for step in steps if step < 0), sum(abs(step) for step in steps)
+        self.begin = begin + self._low
+        self._first, self._last = int(self.begin.min()), int(self.begin.max())
+        self.turned = False
+        self.outside: Array | None = None
 
-    def window(self, at: Array, data: Array, dtype: np.dtype[Any], grain: int) -> tuple[Array, Array] | None:
-        """Memory as a box at each of its elements, and which of them are those of the pieces at ``at``; None when a box
-        leaves memory, as one may that has elements that are none."""
-        reach = [(extent - 1) * stride // grain for extent, stride in zip(self.extents, self.strides, strict=True)]
-        low = sum(step for step in reach if step < 0)
-        count = (data.nbytes - sum(abs(step) for step in reach)) // dtype.itemsize
-        wide = dtype.itemsize * grain  # addresses of one shape differ by whole elements
-        place = (at // wide + low // dtype.itemsize)[:, None] + self.begin // wide
-        if int(place.min()) < 0 or int(place.max()) >= count:
+    def places(self, at: Array, elements: int) -> Array | None:
+        """Where the boxes of the pieces at the elements ``at`` have their lowest one; None when a box leaves memory, as one
+        may that has elements that are none."""
+        if int(at.min()) + self._first < 0 or int(at.max()) + self._last + self._reach >= elements:
             return None
-        strides = (dtype.itemsize, *(stride // grain for stride in self.strides))
-        return np.ndarray((count, *self.extents), dtype, data, -low, strides), place
+        found: Array = at[:, None] + self.begin
+        return found
+
+    def window(self, data: Array, dtype: np.dtype[Any]) -> Array:
+        """Memory as a box at each of its elements, by its lowest one."""
+        size = dtype.itemsize
+        shape = (data.nbytes // size - self._reach, *self.extents)
+        return np.ndarray(shape, dtype, data, -self._low * size, (size, *(stride * size for stride in self._strides)))
 
     def shaped(self, values: Array, shape: tuple[int, int]) -> Array:
         """Boxes read as (pieces, rows, inner)."""
@@ -99,10 +103,12 @@ class Shape:
             _, extents, strides = box
         if prod(extents) < _SMALL:
             return None
-        outside = None
+        size = self.dtype.itemsize
+        found = _Boxes((begin - self.first) // size, extents, tuple(stride // size for stride in strides))
+        found.turned = inner is None
         if self.inside is not None:
-            outside = np.flatnonzero(~(self.inside if inner is not None else self.inside.T))
-        return _Boxes(begin - self.first, extents, strides, inner is None, outside)
+            found.outside = np.flatnonzero(~(self.inside if inner is not None else self.inside.T))
+        return found
 
     @property
     def index(self) -> Array:
@@ -117,6 +123,12 @@ class Shape:
             self._index = found
         return found
 
+    def _found(self, at: Array, data: Array, dtype: np.dtype[Any]) -> tuple[_Boxes, Array, Array] | None:
+        """The shape's boxes, memory (or its shadow) as such boxes and which of those the pieces are; None without any."""
+        boxes = self._boxes
+        places = boxes.places(at // self.dtype.itemsize, data.nbytes // dtype.itemsize) if boxes else None
+        return None if boxes is None or places is None else (boxes, boxes.window(data, dtype), places)
+
     def _places(self, at: Array) -> Array:
         return (at // self.dtype.itemsize)[:, None] + self.index
 
@@ -124,11 +136,10 @@ class Shape:
         """The pieces at the addresses ``at``, as (pieces, rows, inner). May be a view of memory: use it before a write."""
         if self._empty:
             return np.full((len(at), *self.shape), self.fill, self.dtype)
-        boxes = self._boxes
-        found = boxes.window(at, data, self.dtype, 1) if boxes else None
-        if boxes is None or found is None:
+        found = self._found(at, data, self.dtype)
+        if found is None:
             return self._one_by_one(at, data)
-        window, place = found
+        boxes, window, place = found
         if place.size == 1 and self.inside is None:
             return boxes.shaped(window[place[0, 0]], self.shape)
         values: Array = np.ascontiguousarray(window[place])
@@ -146,28 +157,26 @@ class Shape:
 
     def write(self, at: Array, data: Array, values: Array) -> None:
         """Store ``values``, which broadcast to (pieces, rows, inner)."""
-        found = self._boxes.window(at, data, self.dtype, 1) if self._boxes else None
-        if self._boxes is None or found is None:
+        found = self._found(at, data, self.dtype)
+        if found is None:
             values = np.broadcast_to(values, (len(at), *self.shape))
             data.view(self.dtype)[self._places(at)] = values.reshape(len(at), -1)
-            return
-        window, place = found
-        window[place] = self._boxes.boxed(values, self.shape, len(at))
+        else:
+            boxes, window, place = found
+            window[place] = boxes.boxed(values, self.shape, len(at))
 
     def require(self, at: Array, memory: Memory) -> None:
         """``Unclear`` unless every byte of the pieces has been written: 255 in the memory's shadow."""
         unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
         if self._empty:
             return
-        boxes = self._boxes
-        found = boxes.window(at, memory.shadow, unsigned, memory.grain) if boxes else None
-        if boxes is None or found is None:
+        found = self._found(at, memory.shadow, unsigned)
+        if found is None:
             written = memory.shadow.view(unsigned)[self._places(at)]
         else:
-            window, place = found
-            written = (
-                window[place[0, 0]] if place.size == 1 and self.inside is None else np.ascontiguousarray(window[place])
-            )
+            boxes, window, place = found
+            one = place.size == 1 and self.inside is None
+            written = window[place[0, 0]] if one else np.ascontiguousarray(window[place])
             if boxes.outside is not None:
                 written.reshape(len(at), -1)[:, boxes.outside] = all_ones
         if int(written.min()) != all_ones:
@@ -176,8 +185,9 @@ class Shape:
     def mark(self, at: Array, memory: Memory) -> None:
         """Note that every byte of the pieces has been written."""
         unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
-        found = self._boxes.window(at, memory.shadow, unsigned, memory.grain) if self._boxes else None
+        found = self._found(at, memory.shadow, unsigned)
         if found is None:
             memory.shadow.view(unsigned)[self._places(at)] = all_ones
         else:
-            found[0][found[1]] = all_ones
+            _, window, place = found
+            window[place] = all_ones

@@ -102,15 +102,16 @@ class Form:
     @property
     def low(self) -> int:
         """Its first line."""
-        return self._span[0]
+        return self.span[0]
 
     @property
     def high(self) -> int:
         """The line behind its last."""
-        return self._span[1]
+        return self.span[1]
 
     @cached_property
-    def _span(self) -> tuple[int, int]:
+    def span(self) -> tuple[int, int]:
+        """Its first line, and the one behind its last."""
         if self.place is None:
             return (int(self.lines[0]), int(self.lines[-1]) + 1) if self.lines.size else (0, 0)
         at, extents, strides = self.place  # a box has its first and its last byte in corners

@@ -15,6 +15,7 @@ import numpy as np
 
 from compiler.isa.alike import Array, Kind
 from compiler.isa.flow import POINTS, ROWS, WHOLE
+from compiler.isa.geometry import Range
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.limits import exceeds
 from compiler.isa.lines import Common, cut, placed
@@ -50,7 +51,7 @@ class Placed(NamedTuple):
     unit: int
     low: Array
     high: Array
-    fixed: Array
+    fixed: bool
 
 
 @dataclass
@@ -93,8 +94,8 @@ class Placing:
 
     def _times(self, kind: Kind, records: Array) -> tuple[list[Timing], Array]:
         periods = self._timings.repeats(kind.first)
-        columns = [records[f"start{n}"] % periods[n] for n in (1, 2, 3)]
-        firsts, which = numbered(columns)
+        columns = [records[f"start{n}"] % periods[n] for n in (1, 2, 3) if periods[n] > 1]
+        firsts, which = numbered([np.zeros(len(records), np.int64), *columns])
         return [self._timings.of(Instruction(*records[n].tolist())) for n in firsts.tolist()], which
 
     def _placed(self, i: Instruction, access: Access, records: Array) -> Placed:
@@ -117,18 +118,22 @@ class Placing:
         forms = []
         for n in firsts.tolist():
             rows, inner = ((int(start[n]), count) for start, count in zip(starts, counts, strict=True))
-            common, _ = placed(stream, int(g0[n]), rows, inner, unit)
-            form = self._forms.get((common, unit))
-            if form is None:
-                form = self._forms[common, unit] = Form(common, unit)
-            forms.append(form)
+            forms.append(self._form(stream, int(g0[n]), rows, inner, unit))
         if within is not None:
             low, high = (np.broadcast_to(np.array(end), which.shape) for end in within)
         else:
             low, high = (
-                (np.array([getattr(form, name) for form in forms])[which] + line) * unit for name in ("low", "high")
+                (np.array(ends)[which] + line) * unit for ends in zip(*(form.span for form in forms), strict=True)
             )
-        return Placed(access, stream, forms, which, line, unit, low, high, high <= self.binary.memory.constants)
+        fixed = within is not None or bool((high <= self.binary.memory.constants).all())
+        return Placed(access, stream, forms, which, line, unit, low, high, fixed)
+
+    def _form(self, stream: Stream, g0: int, rows: Range, inner: Range, unit: int) -> Form:
+        common, _ = placed(stream, g0, rows, inner, unit)
+        form = self._forms.get((common, unit))
+        if form is None:
+            form = self._forms[common, unit] = Form(common, unit)
+        return form
 
     def _constant(self, stream: Stream) -> tuple[int, int] | None:
         """The bytes between which all of a stream lies when those are constant."""
@@ -155,6 +160,8 @@ def numbered(columns: Sequence[Array]) -> tuple[Array, Array]:
     code = np.zeros(max(map(len, columns)), np.int64)
     most = 1
     for column in columns:
+        if len(column) == 1:
+            continue
         low, high = int(column.min()), int(column.max())
         if low != high:
             if most * (high - low + 1) > _WIDE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from compiler.numerics.contract import BLOCK
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
 from compiler.simulator.forms import Array
+from compiler.simulator.kept import Kept
 from compiler.simulator.pieces import coordinates
 from compiler.simulator.placing import Crowd, Unclear, numbered
 
@@ -34,18 +35,11 @@ _MANY, _TOGETHER = 4, 1 << 20  # products by one matrix, and their multiplicatio
 _LAST = int(Flag.LAST)
 
 
-class Part(NamedTuple):
-    """One of the arrays of a team that was computed together."""
-
-    array: Array
-    number: int
-
-
 @dataclass(frozen=True)
 class Team:
     """``i``: one of the instructions; what they have in common holds for all. ``shapes``: by role, ``out`` too. ``load``: of
     the weights in constant memory that a product uses, ``run``, their rows per block, and ``on``, which of their cells are on
-    (None: all). ``dtype``: of operand ``a``."""
+    (None: all). ``dtype``: of operand ``a``. ``fixed``: operands that are constant."""
 
     i: Instruction
     crowd: Crowd
@@ -57,6 +51,7 @@ class Team:
     on: Array | None = None
     dtype: str = ""
     widest: int = 0
+    fixed: frozenset[str] = frozenset()
 
     @property
     def step(self) -> int:
@@ -83,10 +78,9 @@ class Work:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._at: dict[str, Array] = {}
         self._shape_of: dict[str, Array] = {}
-        self._fixed: dict[str, Array] = {}
-        self._left = np.bincount(order.weights[order.weights >= 0], minlength=count)  # products that will use a LOADW
-        self._tiles: dict[int, Part] = {}
-        self._sums: dict[int, Part] = {}
+        self._tiles, self._sums = (
+            Kept(np.bincount(column[column >= 0], minlength=count)) for column in (order.weights, order.before)
+        )
 
     # -- what is alike ----------------------------------------------------------------------------------------------------
 
@@ -97,9 +91,9 @@ class Work:
             self._shapes.append(shape)
         return number
 
-    def place(self, role: str, members: Array, shapes: Array, at: Array, fixed: Array) -> None:
-        """Shapes and addresses of an operand of ``members``, and whether it lies in the constants."""
-        for table, values in ((self._shape_of, shapes), (self._at, at), (self._fixed, fixed)):
+    def place(self, role: str, members: Array, shapes: Array, at: Array) -> None:
+        """Shapes and addresses of an operand of ``members``."""
+        for table, values in ((self._shape_of, shapes), (self._at, at)):
             table.setdefault(role, np.full(len(self.constant), -1, np.int64))[members] = values
 
     def shapes_of(self, role: str) -> Array:
@@ -138,7 +132,8 @@ class Work:
             weights = self._shapes[self._shape_of["a"][loading]]
             load = weights if self.constant[loading] else None
             on = _on(i, weights, (i.count2, i.count3 // max(1, i.blocks)))
-        return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, on, dtype, wide)
+        fixed = frozenset(operand.access.role for operand in operands if operand.fixed)
+        return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, on, dtype, wide, fixed)
 
     def require_cells(self, i: Instruction, shapes: Array) -> None:
         """``Unclear`` unless a LOADW of each of these shapes turns on as many cells as it says."""
@@ -154,7 +149,7 @@ class Work:
         return (
             i.opcode, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3, run, shapes, i.offset,
             team.load.key if team.load else None, None if team.on is None else team.on.tobytes(),
-            int(team.crowd.kind.members[0]) if alone else -1, team.dtype, team.widest,
+            int(team.crowd.kind.members[0]) if alone else -1, team.dtype, team.widest, team.fixed,
         )  # fmt: skip
 
     # -- executing --------------------------------------------------------------------------------------------------------
@@ -174,12 +169,14 @@ class Work:
         """Members in as many as are executed in one call; products of one matrix together, as they are one product then."""
         if team.i.opcode in _ONE_BY_ONE:
             return [members[n : n + 1] for n in range(len(members))]
-        groups = [members]
         i = team.i
+        if i.opcode == Op.LOADW:
+            members = members[np.argsort(self._at["a"][members], kind="stable")]
+        groups = [members]
         if i.opcode == Op.MATMUL and len(members) * i.count1 * i.count2 * i.count3 >= _TOGETHER:
             factors = [self._at["a"][members]]
-            if team.load is not None:
-                factors.append(self._at["a"][self.order.weights[members]])
+            loads = self.order.weights[members]
+            factors.append(self._tiles.place(loads) if team.load is None else self._at["a"][loads])
             found = [np.argsort(factor, kind="stable") for factor in factors]
             breaks = [np.flatnonzero(np.diff(factor[order])) + 1 for factor, order in zip(factors, found, strict=True)]
             best = min(range(len(factors)), key=lambda n: len(breaks[n]))
@@ -191,7 +188,7 @@ class Work:
 
     def _read(self, team: Team, role: str, members: Array) -> Array:
         shape, at = team.shapes[role], self._at[role][members]
-        if not self._fixed[role][members].all():
+        if role not in team.fixed:
             shape.require(at, self.memory)
         if len(at) > 1 and (at == at[0]).all():  # one piece for all, and NumPy is told so
             return np.broadcast_to(shape.read(at[:1], self.memory.data), (len(at), *shape.shape))
@@ -225,23 +222,19 @@ class Work:
 
     def _loadw(self, team: Team, members: Array) -> None:
         i = team.i
-        tiles, shape = self._read(team, "a", members), (len(members), i.count1, i.count2)
-        if tiles.shape != shape or not tiles.flags.owndata:  # not read into an array of its own
+        firsts, which = numbered([self._at["a"][members]])  # planes that work on the same rows load the same
+        tiles, shape = self._read(team, "a", members[firsts]), (len(firsts), i.count1, i.count2)
+        if tiles.shape != shape or not tiles.flags.writeable or np.may_share_memory(tiles, self.memory.data):
             tiles = np.array(np.broadcast_to(tiles, shape))
         on = _on(i, team.shapes["a"], (i.count1, i.count2))
         if on is not None:
             tiles[:, ~on] = 0
-        for n, number in enumerate(members.tolist()):
-            self._tiles[number] = Part(tiles, n)
+        self._tiles.put(members, tiles, which)
 
     def _weights(self, team: Team, members: Array) -> Array:
         loads = self.order.weights[members]
         if team.load is None:
-            found = _gathered([self._tiles[n] for n in loads.tolist()])
-            np.subtract.at(self._left, loads, 1)
-            for n in set(loads[self._left[loads] == 0].tolist()):
-                del self._tiles[n]
-            return found
+            return self._tiles.take(loads, turned=True)
         at = self._at["a"][loads]
         tiles = team.load.read(at[:1] if (at == at[0]).all() else at, self.memory.data)
         if team.on is not None:
@@ -249,11 +242,11 @@ class Work:
         return np.broadcast_to(tiles, (len(loads), team.i.count2, team.i.count3 // max(1, team.i.blocks)))
 
     def _matmul(self, team: Team, members: Array) -> Array | None:
-        i, numbers = team.i, members.tolist()
+        i = team.i
         a = np.broadcast_to(self._read(team, "a", members), (len(members), i.count1, i.count2))
         before = None
         if self.order.before[members[0]] >= 0:
-            before = _gathered([self._sums.pop(n) for n in self.order.before[members].tolist()])
+            before = self._sums.take(self.order.before[members])
         weights = self._weights(team, members)
         inputs = Inputs({"a": a}, accumulated=before, weights=weights, run=team.run, on=team.on)
         sums = meaning.matmul(i, inputs)
@@ -262,8 +255,7 @@ class Work:
         post = team.post if last else None
         self.tally.product(i, team.dtype, a[0], i.offset or weights[0].size, sums[0], post, len(members))
         if not last:
-            for n, number in enumerate(numbers):
-                self._sums[number] = Part(sums, n)
+            self._sums.put(members, sums)
             return None
         operands = {role: self._read(team, role, members) for role in team.shapes if role not in ("a", "out")}
         return meaning.epilogue(i, Inputs(operands, post=post, accumulated=sums, index=self._index(team, members)))
@@ -309,14 +301,6 @@ def _on(i: Instruction, weights: Shape, shape: tuple[int, int]) -> Array | None:
     if np.count_nonzero(on) != i.offset:
         raise Unclear
     return on
-
-
-def _gathered(parts: Sequence[Part]) -> Array:
-    """Parts as one array; where they lie in order in one, it is that one or a part of it."""
-    array, first = parts[0]
-    if all(part.array is array and part.number == first + n for n, part in enumerate(parts)):
-        return array[first : first + len(parts)]
-    return np.stack([part.array[part.number] for part in parts])
 
 
 _ONE_BY_ONE = frozenset(map(int, (Op.RECV, Op.SEND, Op.FETCH)))

@@ -63,7 +63,7 @@ class Whole:
         self.watch = Watch(
             self.placing,
             [
-                (crowd, [*(o for o in crowd.reads if not o.fixed.all()), *((crowd.out,) if crowd.out else ())])
+                (crowd, [*(o for o in crowd.reads if not o.fixed), *((crowd.out,) if crowd.out else ())])
                 for crowd in self.crowds
             ],
         )
@@ -142,9 +142,9 @@ class Whole:
                 found = np.array([self._shape(operand.stream, form, known, work) for form in operand.forms])
                 number, first = found[operand.which].T
                 at = operand.line * operand.unit + first
-                work.place(operand.access.role, crowd.kind.members, number, at, operand.fixed)
+                work.place(operand.access.role, crowd.kind.members, number, at)
                 columns.append(number)
-            if crowd.kind.first.opcode == Op.LOADW and crowd.reads[0].fixed.all():
+            if crowd.kind.first.opcode == Op.LOADW and crowd.reads[0].fixed:
                 work.constant[crowd.kind.members] = True
                 work.require_cells(crowd.kind.first, columns[0])
                 continue
