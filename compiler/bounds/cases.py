@@ -39,7 +39,10 @@ def least_latency(problem: Problem, latency: Bound) -> Found:
     """The largest aim found that no program goes below, between what is known of all and what holds of programs that have
     every contraction on the planes."""
     cases = _Cases(problem, latency, LOOKED_AT // max(1, len(problem.nodes)))
-    best, together = cases.of(problem), cases.of(problem.on(frozenset(problem.contested)))
+    best = cases.of(problem)
+    if not problem.contested:
+        return best
+    together = cases.of(problem.on(frozenset(problem.contested)))
     cases.found = best
     aim = high = together[0]
     while best[0] < high and cases.left > 0:

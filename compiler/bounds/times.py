@@ -255,7 +255,8 @@ class Times:
         wholes = self._wholes(node.output)
         for before, always in self.ways.sure[node.output]:
             if always and before in self.ways.makers:  # what is behind that is more
-                wholes = {value: way for value, way in wholes.items() if value not in self._wholes(before)}
+                more = self._wholes(before)
+                wholes = {value: way for value, way in wholes.items() if value not in more}
         if not wholes:
             return
         if node.output not in self._rest:

@@ -13,7 +13,7 @@ from compiler.bounds.shape import Box
 from compiler.ir.graph import Compute, Gather, Graph, Join, Node, Reshape, Scatter, Sort, View, operands_of, reads_of
 
 NEAR = 64  # boxes that are followed back from an element, in search of what it needs all of
-MOST, FEW = 1 << 18, 32  # operations that are looked at in search of bodies: over all values, and for each at least
+MOST, FEW = 1 << 16, 32  # operations that are looked at in search of bodies: over all values, and for each at least
 
 Trail = tuple[list[tuple[str, int]], list[tuple[str, int]]]
 Flow = tuple[str, list[str], bool]
