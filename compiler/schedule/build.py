@@ -19,7 +19,7 @@ from compiler.schedule.legalise import legalise
 from compiler.schedule.lower import lower
 from compiler.schedule.memory import Lifetime
 from compiler.schedule.repeat import OBJECTIVES
-from compiler.schedule.share import shared
+from compiler.schedule.share import pressed, shared
 from compiler.schedule.strips import in_group, in_strips, strip_of
 
 if TYPE_CHECKING:
@@ -150,12 +150,13 @@ def tiled(
     if extent == external.RESIDENT and not in_turns and not branches.guarded(graph):
         graph = in_strips(graph, target)
     often = objective == FREQUENT and not in_turns and not branches.guarded(graph)
+    seated = often and pressed(graph, target)
     if often:
         graph = shared(graph, target)
     if unused is not None and unused.source is graph and unused.whole:
         return replace(unused, extent=extent, in_turns=in_turns)
     legal = legalise(graph, target)
-    tiler, names, nodes = lower(legal, target, following=not often)
+    tiler, names, nodes = lower(legal, target, following=not often, seated=seated)
     _require_units(tiler.tiles, target, names)
     return Tiled(given, legal, tiler, names, nodes, extent, in_turns, whole=graph is given)
 

@@ -14,6 +14,7 @@ from compiler.schedule.toeplitz import cells
 
 ROWS = (32, 64, 128, 320)  # of one MATMUL: long enough to hide a weight load, short enough for layers to overlap
 SEATED = (8, 16)  # rows beside these where loads are behind other products, which more of them are
+MANY = 32  # chains of one row of pieces that hide each other's loads without
 BESIDE = 2  # part of a load's cycles that it then counts for
 SHORT = 16  # likewise of bands that follow an image which comes in: the fewest that hide their loads
 EVEN = (16, 64)  # rows of one plane that are dealt evenly: more are pieces, fewer do not hide a load
@@ -91,7 +92,8 @@ def _heights(f: Form, tiler: Tiler, columns: int) -> list[int]:
     share = -(-f.m // tiler.target.matrix.instances)  # of every plane
     even = share <= EVEN[1] and (share > EVEN[0] or f.shared >= 0)
     short = [SHORT] if f.band and f.node.output in tiler.layout.following else []
-    for rows in (*short, *(SEATED if tiler.seated else ()), *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
+    seated = SEATED if tiler.seated and f.batch * -(-f.n // columns) <= MANY else ()
+    for rows in (*short, *seated, *ROWS, *([-(-share // f.row_step) * f.row_step] if even else [])):
         aligned = max(f.row_step, round(rows / f.row_step) * f.row_step)
         found.add(min(most, aligned))
     if _few(f, tiler):

@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 PER_CYCLE = 4  # instructions that weigh as much as a cycle where forms of a contraction are compared
 
 
-def lower(graph: Graph, target: Target, *, following: bool = True) -> tuple[Tiler, list[str], list[Node | None]]:
+def lower(
+    graph: Graph, target: Target, *, following: bool = True, seated: bool = False
+) -> tuple[Tiler, list[str], list[Node | None]]:
     """Tiles of a legal graph, and the table of source operations: names and the nodes behind them (None: a transfer).
-    ``following``: planes may lose cycles in order to follow an image that comes in; else only how long they are busy counts."""
+    ``following``: planes may lose cycles in order to follow an image that comes in. ``seated``: only how long they are
+    busy counts."""
     places = layout.assign(graph, target, following=following)
     space = Space(target)
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
-    tiler = Tiler(graph, target, places, space, spare=load.spare(graph, places, target), seated=not following)
+    tiler = Tiler(graph, target, places, space, spare=load.spare(graph, places, target), seated=seated)
     names: list[str] = []
     nodes: list[Node | None] = []
 

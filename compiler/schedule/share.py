@@ -51,6 +51,19 @@ def shared(graph: Graph, machine: Machine) -> Graph:
     return split_post(graph, machine, chosen) if chosen else graph
 
 
+def pressed(graph: Graph, machine: Machine) -> bool:
+    """Whether planes have about as much to do as any other kind of unit, or more."""
+    planes, vector = 0, 0
+    for node in graph.nodes:
+        if isinstance(node, Compute):
+            if node.is_contraction and fits_plane(node, graph, machine):
+                planes += _planes(node, node.post, machine)
+            else:
+                vector += elsewhere(node, machine)
+    others = max(links(graph, machine), vector // max(1, machine.vector.instances))
+    return planes > others * machine.matrix.instances * FULL[0] // FULL[1]
+
+
 def _planes(node: Compute, post: Expr | None, machine: Machine) -> int:
     """Cycles of all planes together, with every pass full."""
     depth, width = machine.matrix.tiles[max(factor_types(node), key=lambda t: t.size).value]

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from compiler import targets
 from compiler.driver import quiet
-from compiler.schedule.build import build
+from compiler.schedule.build import build, builds
 from compiler.schedule.planes import Block, Plane
 from compiler.schedule.seats import Spent, _circle, seats
+from compiler.schedule.share import pressed
 from tests.compiler.checks import check_program
 from tests.compiler.schedule.test_narrow import feeds
 from tests.compiler.schedule.test_share import products
@@ -89,3 +90,16 @@ def test_seats_that_let_values_live_too_long_are_tried_once(monkeypatch):
     monkeypatch.setattr("compiler.schedule.seats.Seated.run", spent)
     build(masked(3), targets.load("lpu"), quiet, objective="interval")
     assert len(tried) == 1
+
+
+def test_a_program_for_the_interval_is_the_same_alone_and_with_others():
+    graph, target = products(160, 160, 24), targets.load("lpu")
+    assert pressed(graph, target)
+    (alone,) = builds(graph, target, quiet, objectives=("interval",))
+    _, beside, _ = builds(graph, target, quiet, objectives=("latency", "interval", "balanced"))
+    assert (alone.interval, alone.start) == (beside.interval, beside.start)
+    assert [t.instruction for t in alone.tiles] == [t.instruction for t in beside.tiles]
+
+
+def test_planes_that_wait_for_the_links_are_not_pressed():
+    assert not pressed(products(1600, 24, 1), targets.load("lpu"))
