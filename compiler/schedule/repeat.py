@@ -79,7 +79,7 @@ def repeated(p: Problem, machine: Machine, once: Placement, copies: int, objecti
         wanted = (low + best.period) // 2
         if allowed == 1 and best.placed is once:
             wanted = min(wanted, low + step)
-        elif allowed == 1 and objective != "interval" and 2 * ways[0].common.done < len(jobs):
+        elif allowed == 1 and objective != "interval":
             floor = max(low, _likely(best, once, least, objective))
             if (best.period - floor) * CLOSE < best.period:
                 break
