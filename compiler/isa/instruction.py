@@ -126,11 +126,11 @@ class Instruction(NamedTuple):
 
     def on(self, unit: int, slot: int, row: int) -> Instruction:
         """The same instruction on a unit, with its slot and accumulator rows there (quicker than ``_replace``)."""
-        return Instruction(self[0], unit, slot, *self[3:6], row, *self[7:])
+        return Instruction._make((self[0], unit, slot, *self[3:6], row, *self[7:]))
 
     def rows(self, row: int, start: int, count: int) -> Instruction:
         """The same product of other rows, with their first accumulator row."""
-        return Instruction(*self[:6], row, *self[7:19], start, count, *self[21:])
+        return Instruction._make((*self[:6], row, *self[7:19], start, count, *self[21:]))
 
 
 def pack(instructions: Iterable[Instruction]) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from compiler.isa.instruction import Flag, Instruction, Op
 from compiler.schedule import place as pl
 from compiler.schedule.chains import Step
 from compiler.schedule.forms import Form, column_tiles, extras, load_beats, weights
-from compiler.schedule.tile import Tile, make
+from compiler.schedule.tile import Tile, make, resident
 from compiler.schedule.tiler import Tiler, pieces
 from compiler.schedule.toeplitz import cells
 
@@ -223,10 +223,12 @@ class _Made:
         stream, batch, k, depth, column, count = where
         on = cells(tiler.space.pool.streams[stream - 1], (k, depth), (column, count)) if f.band else 0
         load = Instruction(
-            _LOADW, source=tiler.source, a=stream, g0=batch,
-            start1=k, count1=depth, start2=column, count2=count, blocks=f.blocks, start3=f.run, offset=on,
+            _LOADW, 0, 0, 0, 0, tiler.source, 0, stream, 0, 0, 0, 0, 0, 0, 0, 0, 0, f.blocks, batch, k, depth, column, count,
+            f.run, 0, on,
         )  # fmt: skip
-        product = _matmul(f, batch, (0, 1), (k, depth), columns, flags)._replace(source=tiler.source, offset=on)
+        product = _matmul(f, batch, (0, 1), (k, depth), columns, flags, tiler.source, on)
+        if tiler.space.buffers[tiler.space.source(stream).buffer].kind == "constant":
+            return resident(tiler.space, load), product
         return make(tiler.space, load, {"a": f.node.operands[f.roles.stationary].value}), product
 
 
@@ -257,10 +259,12 @@ def _chain(
     tiler.chains.append(steps)
 
 
-def _matmul(f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int) -> Instruction:
+def _matmul(
+    f: Form, batch: int, rows: pl.Range, k: pl.Range, columns: pl.Range, flags: int, source: int = 0, on: int = 0
+) -> Instruction:
     """A product; the one that ends a sum has its epilogue, and the place where the result goes."""
     b, c, d, out, post = (*[*f.extra, 0, 0, 0][:3], f.out, f.post) if flags & _LAST else (0, 0, 0, 0, 0)
     return Instruction(
-        _MATMUL, 0, 0, flags, 0, 0, 0, f.a, b, c, d, out, 0, post, 0, 0, 0, f.blocks, batch, *rows, *k,
-        columns[0], columns[1] * max(1, f.blocks),
+        _MATMUL, 0, 0, flags, 0, source, 0, f.a, b, c, d, out, 0, post, 0, 0, 0, f.blocks, batch, *rows, *k,
+        columns[0], columns[1] * max(1, f.blocks), on,
     )  # fmt: skip

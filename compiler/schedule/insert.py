@@ -173,7 +173,9 @@ class Insertion:
     def _single(self, n: int) -> None:
         p = self.p
         beats = p.beats[n]
-        at = max(self.earliest[n], self._life(n))
+        at = self.earliest[n]
+        if self.repeats and p.begins[n]:
+            at = max(at, self._life(n))
         best, where = NEVER, 0
         for number, track in enumerate(self.tracks[p.unit[n]]):
             found = self._clear(track, n, at, beats)
@@ -207,11 +209,10 @@ class Insertion:
 
     def _life(self, n: int) -> int:
         """A tile may not write a buffer so early that its last use falls into the next inference's."""
-        if self.period == ONCE:
-            return 0
         at, last, span = 0, self.out.last, self.span
         for b in self.p.begins[n]:
-            at = max(at, last[b] - span[b])
+            if last[b] - span[b] > at:
+                at = last[b] - span[b]
         return at
 
     def _settle(self, n: int, start: int, instance: int) -> None:
@@ -219,7 +220,7 @@ class Insertion:
         out.start[n], out.instance[n] = start, instance
         if start + p.tail[n] > self.limit:
             raise TooShort(start + p.tail[n])
-        if self.repeats:
+        if self.repeats and (p.ends[n] or p.begins[n]):
             self._lives(n, start)
         earliest = self.earliest
         for user, lag in self.after[n]:
@@ -232,9 +233,8 @@ class Insertion:
         for b in p.begins[n]:
             if start < first[b]:
                 first[b] = start
-        end = start + p.end[n]
         for b, whole in p.ends[n]:
-            until = end if whole else start + p.beats[n]
+            until = start + (p.end[n] if whole else p.beats[n])
             if until > last[b]:
                 last[b] = until
             if last[b] - first[b] > self.span[b]:
@@ -264,22 +264,25 @@ class Insertion:
 
     def _ready(self, number: int, step: int, at: int) -> int:
         """From when on the products of a step may follow each other without a pause."""
-        beats, earliest, repeats = self.p.beats, self.earliest, self.repeats
+        beats, earliest, begins = self.p.beats, self.earliest, self.p.begins
         offset = 0
         for use in self.p.chains[number][step].uses:
             if earliest[use] - offset > at:
                 at = earliest[use] - offset
-            if repeats:
+            if self.repeats and begins[use]:
                 at = max(at, self._life(use) - offset)
             offset += beats[use]
         return at
 
-    def _fit(self, number: int, step: int, plane: int, at: int, before: int = NEVER) -> Place | None:
-        """The place of a step on a plane, no write of it in the way of another; None if it does not begin ``before``."""
+    def _fit(
+        self, number: int, step: int, plane: int, at: int, before: int = NEVER, least: int | None = None
+    ) -> Place | None:
+        """The place of a step on a plane, no write of it in the way of another; None if it does not begin ``before``. ``least``:
+        what the plane says of that."""
         block, mated = self.p.blocks[number][step], self.mated[number][step]
         loadable = self.earliest[self.p.chains[number][step].load]
         while True:
-            place = self.planes[plane].fit(block, at, loadable, before)
+            place = self.planes[plane].fit(block, at, loadable, before, least)
             if place is None or not mated:
                 return place
             moved = 0
@@ -288,7 +291,7 @@ class Insertion:
                 moved = max(moved, self._mates(use, cycle) - cycle)
             if not moved:
                 return place
-            at = place.start + moved
+            at, least = place.start + moved, None
 
     def _snug(self, number: int, at: int) -> tuple[int, Place] | None:
         """The plane and the place of the first step that leave what is free in the fewest pieces, of those the earliest."""
@@ -312,14 +315,14 @@ class Insertion:
         least = [(plane.least(block, at, loadable), n) for n, plane in enumerate(self.planes)]
         least.sort()
         best: Place | None = None
-        where = 0
+        where, until = 0, NEVER
         for start, plane in least:
-            if best is not None and (best.start, where) < (start, plane):
+            if start > until or (start == until and plane > where):
                 break  # neither this plane nor those behind are better
-            before = NEVER if best is None else best.start + (plane < where)
-            place = self._fit(number, 0, plane, at, before) if start < NEVER else None
-            if place is not None and (best is None or (place.start, plane) < (best.start, where)):
-                best, where = place, plane
+            before = until + (plane < where) if until < NEVER else NEVER
+            place = self._fit(number, 0, plane, at, before, start) if start < NEVER else None
+            if place is not None and (place.start, plane) < (until, where):
+                best, where, until = place, plane, place.start
         if best is None:
             raise TooShort(self.period + self.p.blocks[number][0].beats)
         return where, best
@@ -353,19 +356,19 @@ class Insertion:
         if bank is None:
             unit.undo()
             return None
-        self.horizon[plane] = max(self.horizon[plane], at)
+        if at > self.horizon[plane]:
+            self.horizon[plane] = at
         return places, bank
 
     def _give(self, number: int, plane: int, places: list[tuple[Place, int]], bank: int) -> None:
         p, out = self.p, self.out
-        for step, (place, serving) in zip(p.chains[number], places, strict=True):
-            if place.load is None:
+        for step, ((cycle, load, slot), serving) in zip(p.chains[number], places, strict=True):
+            if load is None:
                 out.serves[step.load] = serving
             else:
-                out.slot[step.load] = place.slot
-                self._settle(step.load, place.load, plane)
-            cycle = place.start
+                out.slot[step.load] = slot
+                self._settle(step.load, load, plane)
             for use in step.uses:
-                out.slot[use], out.row[use] = place.slot, bank * self.bank
+                out.slot[use], out.row[use] = slot, bank * self.bank
                 self._settle(use, cycle, plane)
                 cycle += p.beats[use]

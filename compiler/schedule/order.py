@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from compiler.schedule.budget import passes
 from compiler.schedule.depend import Edges
 from compiler.schedule.insert import Insertion, Placement, TooShort
 from compiler.schedule.problem import Problem, problem
-from compiler.schedule.rank import rankings, sequence, staggered, urgency
+from compiler.schedule.rank import Ranks, as_given, demanded, longest, sequence, staggered, urgency
 from compiler.schedule.repeat import Repeated, repeated
 from compiler.schedule.shift import latest
 
@@ -77,12 +77,14 @@ class Order:
     ) -> None:
         self.tiles, self.machine, self.lines = tiles, machine, space.lines
         self.problem = problem(tiles, data, chains, space, grouped)
-        ways = rankings(tiles, data, chains)
         between = staggered(tiles, data, strips, grouped)
-        if between is not None:
-            ways.insert(-1, between)
-        orders = [sequence(ranks, self.problem) for ranks in ways]
-        self.once = _improved(self.problem, machine, orders)
+        ways: list[Callable[[], Ranks]] = [
+            lambda: longest(tiles, data, chains),
+            lambda: demanded(tiles, data, chains),
+            *([] if between is None else [lambda: between]),
+            lambda: as_given(tiles),
+        ]
+        self.once = _improved(self.problem, machine, ways)
 
     def single(self) -> Attempt:
         """The schedule of an inference that none overlaps."""
@@ -99,14 +101,15 @@ class Order:
         return Attempt(left, needs, done, found.period, found.copies)
 
 
-def _improved(given: Problem, machine: Machine, orders: list[list[int]]) -> Placement:
-    """Forward passes, each in the order of the latest starts that the one before leaves; then one in the last order."""
-    allowed = passes(len(given.beats), len(orders) + ROUNDS)
-    best = Insertion(given, machine, orders[0]).run()
-    for jobs in orders[1:-1][: allowed - 1]:
-        best = _shorter(given, machine, jobs, best) or best
+def _improved(given: Problem, machine: Machine, ways: list[Callable[[], Ranks]]) -> Placement:
+    """Forward passes, each in the order of the latest starts that the one before leaves; then one in the last order. ``ways``:
+    to say what goes first, which the longest programs do not ask for."""
+    allowed = passes(len(given.beats), len(ways) + ROUNDS)
+    best = Insertion(given, machine, sequence(ways[0](), given)).run()
+    for way in ways[1:-1][: allowed - 1]:
+        best = _shorter(given, machine, sequence(way(), given), best) or best
     placed, failed = best, 0
-    left = allowed - len(orders)
+    left = allowed - len(ways)
     while left > 0 and failed < PATIENCE:
         left -= 1
         jobs = urgency(latest(given, placed), given)
@@ -116,7 +119,7 @@ def _improved(given: Problem, machine: Machine, orders: list[list[int]]) -> Plac
             placed = Insertion(given, machine, jobs).run()
         failed = 0 if placed.latency < best.latency else failed + 1
         best = placed if placed.latency < best.latency else best
-    return (_shorter(given, machine, orders[-1], best) or best) if allowed >= len(orders) else best
+    return (_shorter(given, machine, sequence(ways[-1](), given), best) or best) if allowed >= len(ways) else best
 
 
 def _shorter(given: Problem, machine: Machine, jobs: list[int], best: Placement) -> Placement | None:

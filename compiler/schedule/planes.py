@@ -31,13 +31,9 @@ class Place(NamedTuple):
     slot: int
 
 
-class Held(NamedTuple):
-    """Weights in a slot: usable from ``ready`` on, the slot is taken until ``end``; ``load``: number of the LOADW."""
-
-    slot: int
-    ready: int
-    end: int
-    load: int
+# Weights in a slot: the slot, the cycle from which they can be used, that until which it is taken, the number of the LOADW. A
+# plain tuple is made faster than a named one, and these are made for every chain of every pass.
+Held = tuple[int, int, int, int]
 
 
 class Plane:
@@ -85,23 +81,25 @@ class Plane:
         at = loadable + block.lead
         if ready > at:
             at = ready
-        held = self.held.get(block.weights)
-        if held is not None:
-            at = min(at, max(ready, held.ready))
-        else:
-            known = self.none.get(block.kind)
-            if known is not None and known[0] <= loadable and known[1] <= at < known[2]:
+        if block.weights in self.held:
+            there = self.held[block.weights][1]
+            at = min(at, max(ready, there))
+        elif block.kind in self.none:
+            known = self.none[block.kind]
+            if known[0] <= loadable and known[1] <= at < known[2]:
                 at = known[2]
         if at >= NEVER:
             return NEVER
         found = self.array.find(at, block.beats)
         return NEVER if found is None else found
 
-    def fit(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
+    def fit(self, block: Block, ready: int, loadable: int, before: int, least: int | None = None) -> Place | None:
         """The earliest place: operands are there at ``ready``, weights can be fetched from ``loadable`` on. None where none
-        is found, or none that begins ``before`` a cycle."""
+        is found, or none that begins ``before`` a cycle. ``least``: what is said of that by the method of this name."""
         held = self.held.get(block.weights)
-        again = None if held is None else self._again(block, max(ready, held.ready), held)
+        if held is None:
+            return self._fresh(block, ready, loadable, before, least)
+        again = self._again(block, max(ready, held[1]), held)
         if again is not None and again.start < before:
             before = again.start
         return self._fresh(block, ready, loadable, before) or again
@@ -113,7 +111,7 @@ class Plane:
         far: it leaves the span in fewer pieces or begins earlier. It begins no later than ``until``."""
         held, beats = self.held.get(block.weights), block.beats
         loaded = loadable + block.lead
-        at = max(ready, loaded if held is None else min(held.ready, loaded))
+        at = max(ready, loaded if held is None else min(held[1], loaded))
         found = None
         for low, high in self.array.gaps(at, until, beats):
             if best[0] == 1 and low > best[1] and high - low > beats:  # a later one is better only where it fills it
@@ -123,7 +121,7 @@ class Plane:
                 score = (start != low) + (start != last), start
                 if score >= best:
                     continue
-                place = None if held is None or start < held.ready else self._again(block, start, held)
+                place = None if held is None or start < held[1] else self._again(block, start, held)
                 if place is None and start >= loaded:
                     place = self._in_time(block, start)
                 if place is not None:
@@ -144,92 +142,104 @@ class Plane:
         start = self.array.find(at, block.beats)
         if start is None:
             return None
+        slot, _, until, _ = held
         end = start + block.beats
-        if end > held.end and not self.slots[held.slot].free(held.end, end - held.end):
+        if end > until and not self.slots[slot].free(until, end - until):
             return None
-        return Place(start, None, held.slot)
+        return Place(start, None, slot)
 
-    def _fresh(self, block: Block, ready: int, loadable: int, before: int) -> Place | None:
+    def _fresh(self, block: Block, ready: int, loadable: int, before: int, least: int | None = None) -> Place | None:
         """The earliest place with weights of its own. Where blocks of the same kind found none is not looked at again."""
-        lead, beats, find = block.lead, block.beats, self.array.find
-        low = at = ready if ready > loadable + lead else loadable + lead
+        beats, find = block.beats, self.array.find
+        at = loadable + block.lead
+        if ready > at:
+            at = ready
+        low = at
         known = self.none.get(block.kind)
         if known is not None and known[0] <= loadable and known[1] <= at <= known[2]:
             low, at = known[1], known[2]
-        before = min(before, low + 2 * self.array.period)  # in two periods it has met all that is taken
+        if before > low + 2 * self.array.period:  # in two periods it has met all that is taken
+            before = low + 2 * self.array.period
         if at >= before:
             return None
         found = None
         for _ in range(TRIES):
-            start = find(at, beats)
+            start = find(at, beats) if least is None else least
             if start is None:
                 return None
-            at = start
+            at, least = start, None
             if start >= before:
                 break
-            at, found = self._load(block, start, lead, loadable)
+            at, found = self._load(block, start, loadable)
             if found is not None or at == NEVER:
                 break
         self.none[block.kind] = (loadable, low, at)
         return found
 
-    def _load(self, block: Block, start: int, lead: int, loadable: int) -> tuple[int, Place | None]:
+    def _load(self, block: Block, start: int, loadable: int) -> tuple[int, Place | None]:
         """Where weights for products at ``start`` go, as late as they may; or the first start at which there may be a place."""
-        load = self.port.last(start - lead, block.load, loadable)
-        at = start
-        if load is not None:
-            filled = load + block.latency
-            length = start + block.beats - filled
+        port, load, beats = self.port, start - block.lead, block.load
+        there, length = start - beats, beats + block.beats  # what a slot has to be free for at least
+        if port.free(load, beats):
             for number, slot in enumerate(self.slots):
-                if slot.free(filled, length):
+                if slot.free(there, length):
                     return start, Place(start, load, number)
-            shortest, at = block.load + block.beats, NEVER
-            for slot in self.slots:
-                met = slot.find(start - block.load, shortest)
-                if met is not None and met < at:
-                    at = met
-            if at == NEVER:
-                return NEVER, None
-            at += block.load
-        if load != start - lead:  # no later one before the port is free again
-            later = self.port.find(max(loadable, start - lead), block.load)
-            if later is None:
-                return NEVER, None
-            at = max(at, later + lead)
-        return max(at, start + 1), None
+            return self._emptied(there, length, beats), None
+        since = [slot.since(there, length) for slot in self.slots]
+        some = [cycle for cycle in since if cycle is not None]
+        if not some:
+            at, loadable = self._emptied(there, length, beats), max(loadable, load)
+        else:
+            at, loadable = start + 1, max(loadable, min(some) - block.latency)
+        free = port.find(loadable, beats)
+        if free is None:
+            return NEVER, None
+        if free > load or not some:
+            return max(at, free + block.lead), None
+        last = port.last(load, beats, free)
+        assert last is not None
+        filled = last + block.latency
+        number = next(n for n, cycle in enumerate(since) if cycle is not None and cycle <= filled)
+        return start, Place(start, last, number)
+
+    def _emptied(self, at: int, length: int, load: int) -> int:
+        """The first start of products at which a slot is free long enough for them and their ``load`` from ``at`` on."""
+        found = [met for slot in self.slots if (met := slot.find(at, length)) is not None]
+        return min(found) + load if found else NEVER
 
     def take(self, block: Block, place: Place, number: int) -> int:
         """Reserve a place; ``number``: of the LOADW. Answers the number of the LOADW that really serves."""
         start, load, where = place
         beats, taken = block.beats, self.taken
         self.array.take(start, beats)
-        taken.append((self.array, start, beats))
         end = start + beats  # of the slot, too: the next load may be on its way before its products have read it
         held = self.held.get(block.weights)
         self.before.append((block.weights, held))
         if load is None:
             assert held is not None
-            if end > held.end:
-                slot = self.slots[held.slot]
-                slot.take(held.end, end - held.end)
-                taken.append((slot, held.end, end - held.end))
-                self.held[block.weights] = Held(held.slot, held.ready, end, held.load)
-            return held.load
+            taken.append((self.array, start, beats))
+            where, ready, until, serving = held
+            if end > until:
+                slot = self.slots[where]
+                slot.take(until, end - until)
+                taken.append((slot, until, end - until))
+                self.held[block.weights] = where, ready, end, serving
+            return serving
         self.port.take(load, block.load)
         filled, slot = load + block.latency, self.slots[where]
         slot.take(filled, end - filled)
-        taken += ((self.port, load, block.load), (slot, filled, end - filled))
-        self.held[block.weights] = Held(where, filled + block.load, end, number)
+        taken += (self.array, start, beats), (self.port, load, block.load), (slot, filled, end - filled)
+        self.held[block.weights] = where, filled + block.load, end, number
         return number
 
     def bank(self, start: int, end: int, count: int) -> int | None:
         """The first of ``count`` banks side by side that are free from ``start`` to ``end``, taken; None when there are none."""
-        free = 0
+        free, beats = 0, end - start
         for number, bank in enumerate(self.banks):
-            free = free + 1 if bank.free(start, end - start) else 0
+            free = free + 1 if bank.free(start, beats) else 0
             if free == count:
                 for taken in self.banks[number + 1 - count : number + 1]:
-                    taken.take(start, end - start)
+                    taken.take(start, beats)
                 return number + 1 - count
         return None
 

@@ -63,8 +63,15 @@ class Problem:
 
     @cached_property
     def after(self) -> list[list[tuple[int, int]]]:
-        """Per tile all that have to start so many cycles behind it: who reads it and who overwrites what it reads."""
-        return [[*users, *self.held.get(n, ())] for n, users in enumerate(self.users)]
+        """Per tile all that have to start so many cycles behind it: who reads it and who overwrites what it reads. Products are
+        left out of what waits for their own LOADW: they are given a place together."""
+        after = self.users.copy()
+        for chain in self.chains:
+            for step in chain:
+                after[step.load] = []
+        for n, overwriting in self.held.items():
+            after[n] = [*after[n], *overwriting]
+        return after
 
     @cached_property
     def mated(self) -> list[list[list[tuple[int, int]]]]:
@@ -72,6 +79,8 @@ class Problem:
         return [[self._mated(step.uses) for step in chain] for chain in self.chains]
 
     def _mated(self, uses: list[int]) -> list[tuple[int, int]]:
+        if self.mates.keys().isdisjoint(uses):
+            return []
         starts = accumulate((self.beats[use] for use in uses[:-1]), initial=0)
         return [(use, start) for use, start in zip(uses, starts, strict=True) if use in self.mates]
 

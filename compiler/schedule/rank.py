@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from compiler.schedule.chains import Step
@@ -81,22 +81,28 @@ def _accumulated(tiles: list[Tile], data: list[Edges], chains: list[list[Step]])
     return linked
 
 
-def rankings(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> list[Ranks]:
-    """Ways to say what goes first on a unit: the longest path to the end, what the first outputs need first, or the
-    operations as the graph has them."""
+def longest(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> Ranks:
+    """The longest path to the end goes first on a unit; what comes in is placed first, in the order in which it is wanted."""
     data = _accumulated(tiles, needs, chains)
     tail = _leaving(tiles, data)
     use = [len(tiles)] * len(tiles)
     for number in range(len(tiles) - 1, -1, -1):
+        mine = min(use[number], number)
         for before in data[number]:
-            use[before] = min(use[before], number, use[number])
-    deep = demand(data)
-    top = max(tail, default=0) + 1  # what comes in is placed first, in the order in which it is wanted
-    longest: Ranks = [
-        (-top, use[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)
-    ]
-    first: Ranks = [(deep[n], n) for n in range(len(tiles))]
-    return [longest, first, [(t.instruction.source, n) for n, t in enumerate(tiles)]]
+            if mine < use[before]:
+                use[before] = mine
+    top = max(tail, default=0) + 1
+    return [(-top, use[n], n) if t.unit[0] == "link_in" else (-tail[n], use[n], n) for n, t in enumerate(tiles)]
+
+
+def demanded(tiles: list[Tile], needs: list[Edges], chains: list[list[Step]]) -> Ranks:
+    """What the first outputs need goes first."""
+    return [(number, n) for n, number in enumerate(demand(_accumulated(tiles, needs, chains)))]
+
+
+def as_given(tiles: list[Tile]) -> Ranks:
+    """Operations as the graph has them."""
+    return [(t.instruction.source, n) for n, t in enumerate(tiles)]
 
 
 def staggered(tiles: list[Tile], data: list[Edges], strips: Sequence[int], deep: bool = False) -> Ranks | None:
@@ -139,9 +145,12 @@ def _as_late(when: list[int], kinds: list[str], data: list[Edges]) -> None:
             late[b] = min(late[b], late[n] - _turns(kinds[b], kinds[n]))
 
 
-def jobs(rank: Ranks, given: Problem) -> list[int]:
+def jobs(rank: Ranks | list[int], given: Problem) -> list[int]:
     """A tile's own rank; a chain's is that of the most urgent of its first products. Ranks as numbers from 0."""
-    keys = [*rank, *(min(rank[use] for use in chain[0].uses) for chain in given.chains)]
+    keys: list[Any] = list(rank)
+    for chain in given.chains:
+        uses = chain[0].uses
+        keys.append(keys[uses[0]] if len(uses) == 1 else min([keys[use] for use in uses]))
     numbers = [0] * len(keys)
     for number, job in enumerate(sorted(range(len(keys)), key=keys.__getitem__)):
         numbers[job] = number
@@ -150,10 +159,11 @@ def jobs(rank: Ranks, given: Problem) -> list[int]:
 
 def urgency(late: list[int], given: Problem) -> list[int]:
     """Jobs in the order of latest starts."""
-    return sequence([(start if start >= 0 else LAST, n) for n, start in enumerate(late)], given)
+    count = len(late)
+    return sequence([(start if start >= 0 else LAST) * count + n for n, start in enumerate(late)], given)
 
 
-def sequence(ranks: Ranks, given: Problem) -> list[int]:
+def sequence(ranks: Ranks | list[int], given: Problem) -> list[int]:
     """All jobs, each behind what it waits for: of those that could be next the one of the lowest rank."""
     rank, waiting = jobs(ranks, given), list(given.waiting)
     ready = [(rank[job], job) for job in given.jobs if not waiting[job]]

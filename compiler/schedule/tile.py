@@ -94,6 +94,12 @@ def make(
     return Tile(instruction, unit, timing.beats, timing.latency, reads, writes, output, tuple(named))
 
 
+def resident(space: Space, instruction: Instruction) -> Tile:
+    """What ``make`` gives for a LOADW of constants, which nobody writes: such tiles are many."""
+    timing = space.timings.of(instruction)
+    return Tile(instruction, ("weights", instruction.unit), timing.beats, timing.latency, EMPTY, EMPTY)
+
+
 def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
     """When an instruction works on the lines of an operand: the numbers that the processor goes by."""
     lines, first, last = space.touched(a.stream + 1, ((i.g0, 1), a.rows, a.inner), a.flow)

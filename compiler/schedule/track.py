@@ -148,6 +148,19 @@ class Track:
         i = bisect_right(starts, x)
         return not (i and ends[i - 1] > x) and starts[i] - x >= beats
 
+    def since(self, at: int, beats: int) -> int | None:
+        """Since when all has been free before ``[at, at + beats)``; None where not all of that is free."""
+        starts, ends, period = self.starts, self.ends, self.period
+        if not starts:
+            return at + beats - period if beats <= period else None
+        x = at % period
+        low = ends[-1]
+        if x >= low:
+            return at - x + low if starts[0] + period - x >= beats else None
+        i = bisect_right(starts, x)
+        low = ends[i - 1] if i else low - period
+        return at - x + low if low <= x and starts[i] - x >= beats else None
+
     def gap(self, at: int) -> int:
         """Free cycles in front of a taken cycle."""
         x = at % self.period
@@ -167,16 +180,20 @@ class Track:
 
     def take(self, at: int, beats: int) -> None:
         """Take a span that is free."""
-        period, ends = self.period, self.ends
-        x = at % period
-        if x + beats > period:
-            self._add(x, period)
-            self._add(0, x + beats - period)
+        ends = self.ends
+        x = at % self.period
+        end = x + beats
+        if end > self.period:
+            self._add(x, self.period)
+            self._add(0, end - self.period)
         elif beats:
-            if ends and x == ends[-1]:
-                ends[-1] = x + beats
+            if not ends or x > ends[-1]:
+                self.starts.append(x)
+                ends.append(end)
+            elif x == ends[-1]:
+                ends[-1] = end
             else:
-                self._add(x, x + beats)
+                self._add(x, end)
 
     def _add(self, start: int, end: int) -> None:
         starts, ends = self.starts, self.ends
