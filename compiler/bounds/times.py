@@ -24,6 +24,7 @@ from compiler.isa.machine import LinkUnit, Machine
 from compiler.isa.timing import ceil_div
 
 DEEP = 128  # operations behind each other that are followed for one box; the first element says something, too
+MANY = 64  # boxes of one value that are told apart: running sums of n elements would ask for n of them at every step
 
 
 def transfer(size: int, link: LinkUnit) -> int:
@@ -55,6 +56,7 @@ class Times:
         self._latency = {node.output: self.pace.latency(node) for node in graph.nodes}
         self._all_of: dict[str, dict[str, int]] = {}
         self._ready: dict[tuple[str, Box], int] = {}
+        self._boxes: dict[str, int] = defaultdict(int)
         self._apart: dict[tuple[str, Places], int] = {}
         self._depth = 0
         self._rest: dict[str, int] = {}
@@ -165,16 +167,24 @@ class Times:
 
     def ready(self, value: str, box: Box) -> int:
         """No ``box`` (elements along each dimension) of the value is complete before this cycle."""
+        box = self._told_apart(value, box)
         key = (value, box)
         if key not in self._ready:
             if self._depth == DEEP:
                 return self.first[value]
             self._depth += 1
+            self._boxes[value] += 1
             self._ready[key] = max(self.first[value], self._complete(value, box))
             self._depth -= 1
             if box == self.graph.types[value].shape and not self._is_whole_of_one(value):
                 self._ready[key] = max(self._ready[key], self._whole_ready(value))
         return self._ready[key]
+
+    def _told_apart(self, value: str, box: Box) -> Box:
+        """The box, or of a value with ``MANY`` boxes one with fewer elements, which are complete no later."""
+        if self._boxes[value] < MANY or box == self.graph.types[value].shape or (value, box) in self._ready:
+            return box
+        return tuple(1 << (n.bit_length() - 1) if n else 0 for n in box)
 
     def _is_whole_of_one(self, value: str) -> bool:
         """Whether a value is another by a new name, so that all that goes into it goes into that one."""

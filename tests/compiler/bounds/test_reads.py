@@ -12,6 +12,7 @@ from compiler import targets
 from compiler.bounds import bounds
 from compiler.bounds.barriers import _all_pairs, one_machine
 from compiler.bounds.reads import _padded, covered, readings
+from compiler.bounds.times import MANY, Times
 from compiler.bounds.ways import Ways
 from compiler.driver import quiet
 from compiler.ir.access import Access
@@ -142,3 +143,17 @@ def test_work_that_needs_all_of_what_pools_let_through_begins_behind_the_last_by
     arrived = 4 * 4 * rows * columns // machine.link_in.bytes_per_cycle
     sums = SUMS * graph.nodes[-1].reduction // machine.vector.lanes
     assert arrived + rounds * (1 + machine.vector.latency) + sums <= found.latency <= plan.latency
+
+
+def test_running_sums_are_asked_for_a_counted_number_of_boxes():
+    """Each step adds what stands 2^k places before, so the elements of the last ask for as many different boxes of each."""
+    b = Builder("sums")
+    size, values = 3000, [b.input("x", TensorType(F32, (3000,)))]
+    for k in range(12):
+        read = [Operand(values[-1], Access((-(shift << k),), ((1,),)), 0.0) for shift in range(2)]
+        values.append(b.compute((size,), read, arg(0, F32) + arg(1, F32)))
+    times = Times(Ways(b.finish({"y": values[-1]}, {}, {})), targets.load("lpu"))
+    found = [times.ready("y", (n,)) for n in range(1, size + 1)]
+    assert found[0] == min(found)
+    assert found[-1] == max(found)
+    assert MANY <= max(times._boxes.values()) <= MANY + size.bit_length()
