@@ -99,11 +99,19 @@ def _pow(a: Array, b: Array) -> Array:
 
 def _min(a: Array, b: Array) -> Array:
     """The smaller; NaN if either is; of two zeros the first."""
-    return np.where((a <= b) | (a != a), a, b) if a.dtype.kind == "f" else np.minimum(a, b)
+    if a.dtype.kind != "f":
+        return np.minimum(a, b)
+    if not b.ndim and b == b:  # the same with fewer comparisons, where one is a number
+        return np.where(a > b, b, a)
+    return np.where((a <= b) | (a != a), a, b)
 
 
 def _max(a: Array, b: Array) -> Array:
-    return np.where((a >= b) | (a != a), a, b) if a.dtype.kind == "f" else np.maximum(a, b)
+    if a.dtype.kind != "f":
+        return np.maximum(a, b)
+    if not b.ndim and b == b:
+        return np.where(a < b, b, a)
+    return np.where((a >= b) | (a != a), a, b)
 
 
 def _sign(a: Array) -> Array:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from compiler.simulator.memory import Memory
 
 _SMALL = 1 << 4  # elements of boxes that are taken one by one: each box costs as much as a few elements
+_NEAR = 4  # times the elements of pieces that is looked through, rather than those alone
 _KEPT = 1 << 15  # elements of pieces whose index is kept
 
 
@@ -34,10 +35,15 @@ class _Boxes:
         self.turned = False
         self.outside: Array | None = None
 
+    def between(self, at: Array) -> tuple[int, int]:
+        """The first element of all boxes of the pieces at the elements ``at``, and the one behind their last."""
+        return int(at.min()) + self._first, int(at.max()) + self._last + self._reach + 1
+
     def places(self, at: Array, elements: int) -> Array | None:
         """Where the boxes of the pieces at the elements ``at`` have their lowest one; None when a box leaves memory, as one
         may that has elements that are none."""
-        if int(at.min()) + self._first < 0 or int(at.max()) + self._last + self._reach >= elements:
+        low, high = self.between(at)
+        if low < 0 or high > elements:
             return None
         found: Array = at[:, None] + self.begin
         return found
@@ -168,7 +174,7 @@ class Shape:
     def require(self, at: Array, memory: Memory) -> None:
         """``Unclear`` unless every byte of the pieces has been written: 255 in the memory's shadow."""
         unsigned, all_ones = BITS[self.dtype.itemsize // memory.grain]
-        if self._empty:
+        if self._empty or self._all_written(at, memory.shadow.view(unsigned), all_ones):
             return
         found = self._found(at, memory.shadow, unsigned)
         if found is None:
@@ -181,6 +187,14 @@ class Shape:
                 written.reshape(len(at), -1)[:, boxes.outside] = all_ones
         if int(written.min()) != all_ones:
             raise Unclear
+
+    def _all_written(self, at: Array, shadow: Array, all_ones: int) -> bool:
+        """Whether everything between the pieces has been written too: quick to see, where that is not much more."""
+        if self._boxes is None:
+            return False
+        low, high = self._boxes.between(at // self.dtype.itemsize)
+        near = low >= 0 and high <= len(shadow) and high - low <= _NEAR * len(at) * self.size
+        return near and int(shadow[low:high].min()) == all_ones
 
     def mark(self, at: Array, memory: Memory) -> None:
         """Note that every byte of the pieces has been written."""
