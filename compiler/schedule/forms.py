@@ -169,7 +169,8 @@ def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
     tiles = column_tiles(f, columns, tiler)
     if not _packs(operand, tiler):
         return [(_stationary(f, tiler), 0)] * len(tiles)
-    key = (operand, node.loops, tuple(r.batch), tuple(r.inner), tuple(r.columns), f.shared, columns)
+    groups = tuple(tuple((i, node.loops[i]) for i in group) for group in (r.batch, r.inner, r.columns))
+    key = (operand, groups, f.shared, columns)  # however many rows move past them: strips read the same weights
     name = tiler.packed.get(key)
     if name is None:
         name = f"{operand.value}:{len(tiler.packed)}"

@@ -208,6 +208,15 @@ def test_strips_a_stage_apart_share_the_units(monkeypatch):
     assert apart.latency < together.latency
 
 
+def test_strips_of_different_lengths_read_the_same_weights():
+    graph = graph_of(67, 8, 32, 2, wide=4)
+    apart = building.build(graph, LPU, quiet, objective="latency")
+    rows = {n.loops[1] for n in apart.graph.nodes if isinstance(n, Compute) and n.is_contraction and in_strip(n.name)}
+    assert len(rows) > 1
+    stored = [b.name.split(":")[0] for b in apart.space.buffers.values() if b.kind == "constant"]
+    assert [stored.count(f"{name}0.w") for name in ("dense", "up", "down")] == [1, 1, 1]
+
+
 def test_an_operation_tells_which_strip_it_is():
     names = {"a": 0, "a~strips": 0, "~strip": 0, "a~strip0": 0, "a~strip12": 12, "a~strip3~sum": 3}
     assert {name: strip_of(name) for name in names} == names
