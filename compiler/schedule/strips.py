@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 STRIPS = 2  # of a stretch at least
 MOST = 3  # and at most, where the loads of more would still be hidden; more find no more to overlap
 LEAVING = 4  # of one whose rows leave on the link, which begins with the first strip
-ROWS = 8  # of a strip at least
+FEWER = (3, 5)  # rows of two strips of which one is the shorter
+ROWS = 8  # of a strip at least, were all alike
 CYCLES = 64  # of the vector unit on a strip at least: less does not hide the way to the planes and back
 STRIP, GROUP = "~strip", "~group"
 _NUMBER = re.compile(f"(?:{STRIP}|{GROUP})([0-9]+)")
@@ -187,15 +188,20 @@ def _row_loop(operand: Operand, dim: int, width: int) -> int:
     return -1 if any(row[loop] for j, row in enumerate(access.matrix) if j != dim) else loop
 
 
-def _rows(size: int, strip: int, count: int, *, early: bool) -> tuple[int, int]:
-    """From which row to which a strip goes. ``early``: rows leave; where strips are several each is longer than the
-    one before by as much as the first is long, so that the link begins sooner; but the last, behind which nothing is left
-    to do, is not."""
-    if not early or count <= STRIPS:
-        return size * strip // count, size * (strip + 1) // count
-    parts = [min(at + 1, count - 1) for at in range(count)]
-    start, whole = sum(parts[:strip]), sum(parts)
-    return size * start // whole, size * (start + parts[strip]) // whole
+def _shares(count: int, *, early: bool, waiting: bool) -> tuple[int, ...]:
+    """How long strips are beside each other. ``early``: rows leave, so the first are few for the link to begin soon; where strips
+    are several each is longer than the one before by as much as the first is long, but not the last, behind which nothing is
+    left to do. ``waiting``: the loads for a strip take as long as the vector unit has work on it. Those for the
+    second hide what the vector unit does with the first, and nothing what it does with the second; so that one is shorter."""
+    if early and count > 1:
+        return tuple(min(at + 1, count - 1) for at in range(count)) if count > STRIPS else FEWER
+    return FEWER[::-1] if waiting and count == STRIPS else (1,) * count
+
+
+def _rows(size: int, strip: int, shares: tuple[int, ...]) -> tuple[int, int]:
+    """From which row to which a strip goes."""
+    start, whole = sum(shares[:strip]), sum(shares)
+    return size * start // whole, size * (start + shares[strip]) // whole
 
 
 class _Writer:
@@ -214,12 +220,12 @@ class _Writer:
         at = 0
         while at < len(self.left):
             stretch = self._best(at) if self._begins(self.left[at]) and self.steps < STEPS else None
-            count = self._count(stretch) if stretch else 1
-            if stretch is None or count < STRIPS:
+            shares = self._cut(stretch) if stretch else ()
+            if stretch is None or len(shares) < STRIPS:
                 at += 1
                 continue
             self.nodes += self.left[:at]
-            self.left = self._write(stretch, self.left[at:], count)
+            self.left = self._write(stretch, self.left[at:], shares)
             at = 0
         self.nodes += self.left
         return self.graph.with_nodes(tuple(self.nodes), types=self.types)
@@ -241,7 +247,7 @@ class _Writer:
         stretches = [self._grown(at, dim) for dim in wide]
         if isinstance(node, Gather):  # as far as the first product that needs all rows
             stretches = [s for s in stretches if not any(_joins(n, self.graph) for n in self._members(s))]
-        return max(stretches, key=self._work, default=None)
+        return max(stretches, key=lambda s: sum(n.operations for n in self._members(s)), default=None)
 
     def _grown(self, at: int, dim: int) -> _Stretch:
         """All that follows from a product row by row."""
@@ -307,11 +313,8 @@ class _Writer:
     def _members(self, stretch: _Stretch) -> list[Compute]:
         return [n for n in self.left if isinstance(n, Compute) and n.output in stretch.dims]
 
-    def _work(self, stretch: _Stretch) -> int:
-        return sum(n.operations for n in self._members(stretch))
-
-    def _count(self, stretch: _Stretch) -> int:
-        """Strips of a stretch."""
+    def _cut(self, stretch: _Stretch) -> tuple[int, ...]:
+        """The shares of a stretch's strips."""
         members, machine = self._members(stretch), self.machine
         vector = sum(self._vector_cycles(n) for n in members if not n.is_contraction) // machine.vector.instances
         loads = sum(
@@ -320,13 +323,11 @@ class _Writer:
         ) // (machine.weights.bytes_per_cycle * machine.matrix.instances)  # fmt: skip
         rows = min(self.types[value].shape[dim] for value, dim in stretch.dims.items())
         if self._by_groups(stretch):
-            return rows
+            return (1,) * rows
         leaves = any(name in stretch.dims for name in self.graph.outputs)
         most = LEAVING if leaves else MOST if MOST * (MOST - 1) * loads <= vector else STRIPS
-        return next(
-            (c for c in range(most, 1, -1) if rows >= c * ROWS and vector >= c * CYCLES and (c - 1) * loads <= vector),
-            1,
-        )
+        count = max(1, min(most, rows // ROWS, vector // CYCLES, 1 + vector // max(1, loads)))
+        return _shares(count, early=leaves, waiting=count * loads >= vector)
 
     def _by_groups(self, stretch: _Stretch) -> bool:
         return not self.grouped.isdisjoint(stretch.dims)
@@ -336,7 +337,7 @@ class _Writer:
         steps = passes(node.expr, self.machine) + bool(node.reducer)
         return -(-node.points * node.reduction // unit.lanes) * max(1, -(-steps // unit.alus))
 
-    def _write(self, stretch: _Stretch, left: list[Node], count: int) -> list[Node]:
+    def _write(self, stretch: _Stretch, left: list[Node], shares: tuple[int, ...]) -> list[Node]:
         """Write what a stretch needs, its strips, and the whole values that others read; what is left then."""
         members = [n for n in left if n.output in stretch.dims]
         needed = {value for n in members for value in reads_of(n)}
@@ -355,9 +356,9 @@ class _Writer:
             *(v for n in others for v in reads_of(n)),
         }
         parts: dict[str, list[str]] = {n.output: [] for n in members if n.output in wanted}
-        for strip in range(count):
+        for strip in range(len(shares)):
             for node in members:
-                made = self._strip(node, stretch, strip, count)
+                made = self._strip(node, stretch, strip, shares)
                 self.nodes.append(made)
                 parts.get(node.output, []).append(made.output)
         for node in members:
@@ -367,12 +368,10 @@ class _Writer:
                 self.nodes.append(joined)
         return others[::-1]
 
-    def _strip(self, node: Node, stretch: _Stretch, strip: int, count: int) -> Node:
+    def _strip(self, node: Node, stretch: _Stretch, strip: int, shares: tuple[int, ...]) -> Node:
         """The node for some of its rows."""
         dim, t = stretch.dims[node.output], self.types[node.output]
-        size = t.shape[dim]
-        start, end = _rows(size, strip, count, early=not stretch.dims.keys().isdisjoint(self.graph.outputs))
-
+        start, end = _rows(t.shape[dim], strip, shares)
         tag = GROUP if self._by_groups(stretch) else STRIP
 
         def value(name: str) -> str:

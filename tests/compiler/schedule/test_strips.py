@@ -17,7 +17,18 @@ from compiler.ir.verifier import verify
 from compiler.passes import optimise, shape_for_units
 from compiler.schedule import build as building
 from compiler.schedule import strips as cutting
-from compiler.schedule.strips import LEAVING, MOST, ROWS, STRIPS, _rows, in_strip, in_strips, strip_of, whole_of
+from compiler.schedule.strips import (
+    LEAVING,
+    MOST,
+    ROWS,
+    STRIPS,
+    _rows,
+    _shares,
+    in_strip,
+    in_strips,
+    strip_of,
+    whole_of,
+)
 from tests.compiler.checks import check_program
 
 LPU = targets.load("lpu")
@@ -129,18 +140,33 @@ def test_rows_that_are_looked_up_go_in_strips_to_the_first_product_that_needs_al
     check_program(graph, "lpu", [feeds(graph)], objective="latency")
 
 
-@given(st.integers(3 * ROWS, 500), st.integers(2, 6), st.booleans())
-def test_strips_are_all_rows_and_the_first_to_leave_are_few(size, count, early):
-    cuts = [_rows(size, strip, count, early=early) for strip in range(count)]
+@given(st.integers(3 * ROWS, 500), st.integers(2, 6), st.booleans(), st.booleans())
+def test_strips_are_all_rows_and_the_first_to_leave_are_few(size, count, early, waiting):
+    shares = _shares(count, early=early, waiting=waiting)
+    cuts = [_rows(size, strip, shares) for strip in range(count)]
     assert [start for start, _ in cuts] == [0, *(end for _, end in cuts[:-1])]
     assert cuts[-1][1] == size
     lengths = [end - start for start, end in cuts]
-    if early and count > STRIPS:
+    if early:
         assert lengths[0] <= min(lengths[1:])
         assert lengths[-1] == max(lengths)
-        assert abs(2 * lengths[0] - lengths[1]) <= 2
+        assert count == STRIPS or abs(2 * lengths[0] - lengths[1]) <= 2
+    elif waiting and count == STRIPS:
+        assert lengths[0] > lengths[1]
     else:
         assert max(lengths) - min(lengths) <= 1
+
+
+def test_a_first_strip_is_longer_where_its_work_hides_behind_loads():
+    """Few rows by wide weights wait for loads, many do not."""
+    rows = {}
+    for tokens in (5 * ROWS, 12 * ROWS):
+        made = in_strips(graph_of(tokens, 8, 32, 2, wide=4), LPU)
+        first = next(n for n in made.nodes if isinstance(n, Join) and n.name.endswith("~strips"))
+        rows[tokens] = [made.types[part].shape[first.axis] for part in first.parts]
+    few, many = rows.values()
+    assert few[0] > few[-1]
+    assert max(many) - min(many) <= 1
 
 
 def test_a_stretch_reaches_to_the_next_product_that_needs_all_rows():
