@@ -160,7 +160,7 @@ def _rnn(op: Op) -> tuple[str | None, ...]:
 
 def lstm(op: Op, kind: type[Cell] = Cell) -> tuple[str | None, ...]:
     """The standard's LSTM; ``kind`` says how its products are computed."""
-    op.need(not op.whole("input_forget", 0), "couples its input and forget gates.")
+    coupled = bool(op.whole("input_forget", 0))  # what is not taken in is kept: the forget gate has no say
 
     def begin(cell: Cell) -> tuple[tuple[str, ...], Step]:
         f, g, h = cell.functions
@@ -176,10 +176,10 @@ def lstm(op: Op, kind: type[Cell] = Cell) -> tuple[str | None, ...]:
             hidden, c = states
             r = cell.recurrent(hidden, cell.recurrence, cell.bias_out)
             i, o, forget = (peepholes[k] if peepholes else None for k in range(3))
-            new = op.point(
-                lambda fg, old, ig, cg: fg * old + ig * cg,
-                gate(x, r, 2, f, forget, c), c, gate(x, r, 0, f, i, c), gate(x, r, 3, g, None, c),
-            )  # fmt: skip
+            kept = "" if coupled else gate(x, r, 2, f, forget, c)
+            taken, value = gate(x, r, 0, f, i, c), gate(x, r, 3, g, None, c)
+            kept = kept or op.point(lambda ig: 1 - ig, taken)
+            new = op.point(lambda fg, old, ig, cg: fg * old + ig * cg, kept, c, taken, value)
             out = op.point(lambda og, s: og * h(s), gate(x, r, 1, f, o, new), new)
             return out, new
 

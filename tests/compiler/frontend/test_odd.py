@@ -95,3 +95,14 @@ def test_a_layer_whose_first_state_is_known_compiles_in_fewer_bits(precision):
     assert counters == program.resources
     expected = by_runtime(data, ["y"], feeds)[0]
     assert np.abs(found["y"] - expected).max() < 0.05 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("peepholes", [False, True])
+def test_an_lstm_may_keep_what_it_does_not_take_in(peepholes):
+    rng = np.random.default_rng(4)
+    shapes = {"w": (2, 12, 4), "r": (2, 12, 3), "b": (2, 24), "p": (2, 9)}
+    constants = {name: rng.standard_normal(shape).astype(np.float32) / 2 for name, shape in shapes.items()}
+    names = ["x", "w", "r", "b", *([""] * 3 + ["p"] if peepholes else [])]
+    node = helper.make_node("LSTM", names, ["y"], hidden_size=3, direction="bidirectional", input_forget=1)
+    found, expected = ours(node, {"x": rng.standard_normal((5, 2, 4)).astype(np.float32)}, constants)
+    assert difference(found, expected) == ""
