@@ -63,9 +63,9 @@ def broken(what: str) -> None:
         scalar.SCALAR["exp"] = replace(scalar.SCALAR["exp"], meaning=np.exp)
         return
 
-    def product(acc: Any, a: Any, b: Any, dtype: Any = None) -> Any:
+    def product(acc: Any, a: Any, b: Any, dtype: Any = None, on: Any = None) -> Any:
         if a.dtype != np.float32:
-            return contract(acc, a, b, dtype)
+            return contract(acc, a, b, dtype, on)
         return a @ b if acc is None else acc + a @ b
 
     for name, module in list(sys.modules.items()):
