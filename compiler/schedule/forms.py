@@ -136,7 +136,7 @@ def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place) -> int:
     name = tiler.packed.get(key)
     if name is None:
         name = tiler.packed[key] = f"{operand.value}:{len(tiler.packed)}"
-        tiler.space.constant(name, unrolled(node, 1 - r.stationary, order, tiler).reshape(-1))
+        tiler.space.constant(name, unrolled(node, 1 - r.stationary, order, home.shape, tiler).reshape(-1))
     used = [any(row[i] for row in operand.access.matrix) for i in range(len(node.loops))]
     shape = tuple(node.loops[i] if used[i] else 1 for i in order)
     dtype = tiler.graph.types[operand.value].dtype
@@ -148,18 +148,19 @@ def _moving(node: Compute, r: Roles, tiler: Tiler, home: pl.Place) -> int:
     return tiler.space.stream(pl.stream(place, Access.identity(len(order)), extents, numbers))
 
 
-def unrolled(node: Compute, operand: int, order: list[int], tiler: Tiler) -> np.ndarray:
-    """A constant factor at every point of the loops ``order``; a loop that it does not use has extent 1."""
+def unrolled(node: Compute, operand: int, order: list[int], shape: tuple[int, ...], tiler: Tiler) -> np.ndarray:
+    """A constant factor at every point of the loops ``order``; a loop that it does not use has extent 1. ``shape``: as the
+    walk takes it, which may have several of its dimensions as one."""
     read = node.operands[operand]
-    array = np.ascontiguousarray(tiler.graph.constants[read.value])
+    array = np.ascontiguousarray(tiler.graph.constants[read.value]).reshape(shape)
     if array.size == 0:
         return np.empty(0, array.dtype)
     home = pl.Place("", tiler.graph.types[read.value].dtype, array.shape, 0, pl.row_major(array.shape, array.itemsize))
     used = [any(row[i] for row in read.access.matrix) for i in range(len(node.loops))]
     extents = tuple(n if u else 1 for n, u in zip(node.loops, used, strict=True))
     s = pl.stream(home, read.access, extents, ((), tuple(order), ()))
-    shape, strides = zip(*s.strides()[1], strict=True) if order else ((), ())
-    return np.ndarray(shape, array.dtype, buffer=array.reshape(-1).data, offset=s.offset, strides=strides)
+    counts, strides = zip(*s.strides()[1], strict=True) if order else ((), ())
+    return np.ndarray(counts, array.dtype, buffer=array.reshape(-1).data, offset=s.offset, strides=strides)
 
 
 def weights(f: Form, columns: int, tiler: Tiler) -> list[tuple[int, int]]:
@@ -244,7 +245,7 @@ def _pack(f: Form, tiler: Tiler, tiles: list[pl.Range]) -> np.ndarray:
     """The stationary constant as [column tile][batch][k][column], one after another."""
     r = f.roles
     order = [*r.batch, *(i for i in r.inner if i != f.shared), *r.columns]
-    view = unrolled(f.node, r.stationary, order, tiler)
+    view = unrolled(f.node, r.stationary, order, f.fixed.shape, tiler)
     if view.size == 0:
         return np.empty(0, view.dtype)
     whole = np.broadcast_to(view, [f.node.loops[i] for i in order])

@@ -1,9 +1,12 @@
 """Pixels as one loop: cut anywhere, the same values, and only where they lie one behind the other."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
+import compiler
 from compiler.ir.access import Access
 from compiler.isa.instruction import Op
 from compiler.schedule import walks
@@ -75,3 +78,27 @@ def test_a_plane_is_filled_across_rows():
     products = [i for i in binary.rows if i.opcode == Op.MATMUL]
     assert sum(i.count1 for i in products if i.blocks) == 256
     assert sum(i.count1 for i in products) == 2 * 512 + 256
+
+
+@pytest.mark.parametrize(
+    ("equation", "weights", "rows", "target", "precision"),
+    [
+        ("kfd,td->kft", (2, 17, 32), (11, 32), "edge", "int8"), ("kfd,td->kft", (2, 130, 16), (9, 16), "systolic", "int8"),
+        ("kfd,td->tkf", (5, 70, 48), (33, 48), "lpu", "float32"), ("kfd,td->tkf", (5, 70, 48), (33, 48), "lpu", "float16"),
+    ],
+)  # fmt: skip
+def test_constant_weights_of_two_dimensions_of_columns_may_be_one_loop(equation, weights, rows, target, precision):
+    """What heads of attention project by: their left-over columns have a form of their own, over both dimensions as one."""
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal(weights).astype(np.float32), rng.standard_normal(rows).astype(np.float32)
+    info = helper.make_tensor_value_info
+    node = helper.make_node("Einsum", ["w", "x"], ["y"], equation=equation)
+    inputs, outputs = [info("x", TensorProto.FLOAT, rows)], [info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node], "g", inputs, outputs, [numpy_helper.from_array(w, "w")])
+    loaded = compiler.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    ranges = None if precision == "float32" else compiler.calibrate(loaded, [{"x": x}], precision)
+    program = compiler.compile(loaded, target, precision, ranges)
+    found, counters = compiler.simulate(program.to_bytes(), {"x": x})
+    expected = np.einsum(equation, w, x)
+    assert counters == program.resources
+    assert np.abs(found["y"] - expected).max() < 0.03 * np.abs(expected).max()
