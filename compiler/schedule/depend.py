@@ -99,8 +99,8 @@ def _neighbours(
     table, owner = _Table(*(column[shared] for column in table)), owner[shared]
     others: dict[str, list[_Table]] = {}
     for value in dict.fromkeys(value for tile in tiles for _, value, _ in tile.inputs):
-        own = [parts.index(root) for root in roots[value] if root in parts]
-        others[value] = [_Table(*(column[~np.isin(owner, own)] for column in table))]
+        other = np.array([part not in roots[value] for part in parts])[owner]
+        others[value] = [_Table(*(column[other] for column in table))]
     known = _known(tiles, others)
     for number, tile in enumerate(tiles):
         for _, value, span in tile.inputs:

@@ -233,5 +233,5 @@ def _touched(lines: list[Array], borders: Array) -> list[list[int]]:
         for n, low, high, start, end in zip(
             here, owner[starts].tolist(), owner[ends - 1].tolist(), starts.tolist(), ends.tolist(), strict=True
         ):
-            found[n] = [low] if low == high else np.unique(owner[start:end]).tolist()
+            found[n] = [low] if low == high else list(dict.fromkeys(owner[start:end].tolist()))
     return found

@@ -132,12 +132,13 @@ def _constant(count: int, begin: int, end: int) -> tuple[Array, Array]:
 
 def merged(spans: list[Span]) -> Span:
     """All lines of several operands: from the first begin to the last end."""
+    spans = [span for span in spans if len(span.lines)]
     if not spans:
         return EMPTY
     if len(spans) == 1:
         return spans[0]
-    lines, place = np.unique(np.concatenate([s.lines for s in spans]), return_inverse=True)
-    begin, end = np.full(len(lines), 1 << 60), np.zeros(len(lines), np.int64)
-    np.minimum.at(begin, place, np.concatenate([s.begin for s in spans]))
-    np.maximum.at(end, place, np.concatenate([s.end for s in spans]))
-    return Span(lines, begin, end)
+    lines, begin, end = (np.concatenate(column) for column in zip(*spans, strict=True))
+    order = np.argsort(lines, kind="stable")
+    lines = lines[order]
+    first = np.flatnonzero(np.append(True, lines[1:] != lines[:-1]))  # np.unique would import masked arrays
+    return Span(lines[first], np.minimum.reduceat(begin[order], first), np.maximum.reduceat(end[order], first))
