@@ -5,6 +5,7 @@ from itertools import combinations, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.memory import least
 from compiler.schedule.memory import Lifetime, live_bound, plan, sections
 from compiler.schedule.offsets import search
 
@@ -113,3 +114,12 @@ def test_a_search_is_as_deep_as_there_are_buffers():
     found = search([b.size for b in long], live, lengths, 600 * LINE, 600)
     assert found.offsets is not None
     assert sorted(found.offsets) == [n * LINE for n in range(600)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(lifetimes(longest=30), st.sampled_from([40, 61]))
+def test_an_integer_program_agrees_with_what_the_search_proves(buffers, period):
+    result = plan(buffers[:8], period)
+    found = least(buffers[:8], period, result.arena, 10.0) if result.arena else 0
+    assert result.bound <= found <= result.arena
+    assert not result.smallest or found == result.arena
