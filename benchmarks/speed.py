@@ -140,7 +140,10 @@ def _other(python: Path, script: str, folder: Path, *arguments: str) -> Figures 
 
 
 def _environment() -> dict[str, str]:
-    return os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
+    """One thread; and what is imported while the clock runs comes as bytecode, as Python keeps it unless told not to."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "takt-speed-bytecode")
+    return kept | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
 
 
 # -- the table ----------------------------------------------------------------------------------------------------------
