@@ -24,10 +24,16 @@ def page() -> str:
         lines += [f"## `{name}`: {target.title}\n", f"Digest `{target.digest}`, price class `{target.price_class}`.\n"]
         lines += ["| figure | value | source |", "| --- | --- | --- |"]
         for path, (value, source) in target.figures.items():
-            shown = f"{value:,}" if isinstance(value, int) else " x ".join(map(str, value))
-            lines.append(f"| `{path}` | {shown} | {source} |")
+            lines.append(f"| `{path}` | {_shown(value)} | {source} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    """A figure as it is read: 1,024; 320 x 160 of a tile; a word."""
+    if isinstance(value, list | tuple):
+        return " x ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ def test_the_instruction_page_is_current() -> None:
 def test_the_targets_page_is_current() -> None:
     page = targets_reference.PAGE.read_text(encoding="utf-8")
     assert page == targets_reference.page(), "run python -m compiler.targets.reference"
+    assert "| `external.weights` | all |" in page  # a word, not a tile of letters
 
 
 def test_every_instruction_stands_on_the_page_with_its_reason() -> None:
