@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OBJECTIVES = ("balanced", "latency", "interval")
 PERIODS = 8  # periods tried
 FEWEST = 3  # and for the longest programs
-CLOSE = 64  # part of a period that these do not look for any more
+CLOSE = 10  # part of a period that these do not look for any more
 RUNS = 32  # placements tried where the interval is all that counts
 SEATED = 1 << 30  # instead of a part: chains go to seats
 PATIENCE = (8, 1)  # parts of a period that a tile may then wait for a place beside another
