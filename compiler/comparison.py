@@ -52,7 +52,7 @@ def compare(
             except DoesNotFit as error:
                 rows.append(row | {"fits": False, "reason": str(error)} | error.to_json())
             except ModelError as error:
-                rows.append(row | {"fits": False, "reason": str(error)})
+                rows.append(row | {"fits": False, "reason": error.told()})
     return rows
 
 

@@ -32,8 +32,8 @@ def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     except compiler.DoesNotFit as error:
         return {"error": {**error.to_json(), "kind": "does-not-fit", "message": str(error)}}
     except compiler.ModelError as error:
-        problems = [{"message": str(problem), "node": problem.node} for problem in error.problems or (error,)]
-        return {"error": {"kind": "model", "message": str(error), "node": error.node, "problems": problems}}
+        problems = [{"message": problem.told(), "node": problem.node} for problem in error.problems or (error,)]
+        return {"error": {"kind": "model", "message": error.told(), "node": error.node, "problems": problems}}
     except CalibrationError as error:
         return {"error": {"kind": "calibration", "message": str(error)}}
     except Mismatch as error:

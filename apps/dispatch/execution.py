@@ -106,7 +106,9 @@ def _is_ours(error: Exception) -> bool:
 def _sentence(error: Exception) -> str:
     if isinstance(error, Problem):
         return error.detail
-    if isinstance(error, (ModelError, CountersDiffer, simulator.WrongBinary)):
+    if isinstance(error, ModelError):
+        return error.told()
+    if isinstance(error, (CountersDiffer, simulator.WrongBinary)):
         return str(error)
     return f"The program cannot run on these inputs ({type(error).__name__}: {error})."
 

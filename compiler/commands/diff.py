@@ -11,6 +11,7 @@ import compiler
 from compiler.bundle import Bundle, read_programs
 from compiler.commands.changes import FORMATS, rendered
 from compiler.commands.options import add_place, add_sizes, sizes
+from compiler.commands.words import spoken
 from compiler.difference import Figure, difference, read_budget
 from compiler.errors import ModelError
 from compiler.program import Program
@@ -64,7 +65,7 @@ def _program(path: str, options: argparse.Namespace, dims: dict[str, int]) -> Pr
     try:
         found = read_programs(data) if data else _compiled(path, options, dims)
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from error
+        raise ModelError(f"{path}: {error.told(spoken)}") from error
     if isinstance(found, Bundle):
         raise ModelError(f"{path} holds programs of several sizes; compare one size at a time")
     return found

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from compiler.commands.words import spoken
 from compiler.errors import ModelError
 
 INTERRUPTED = 130  # what shells show for Ctrl-C
@@ -38,7 +39,7 @@ def guarded(run: Callable[[], int], *, prefix: str, failed: int, expected: tuple
     except OSError as error:
         return _said(prefix, _told(error), failed)
     except told as error:
-        return _said(prefix, str(error), failed)
+        return _said(prefix, error.told(spoken) if isinstance(error, ModelError) else str(error), failed)
     return status
 
 

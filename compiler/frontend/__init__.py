@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
-from compiler.errors import ModelError
+from compiler.errors import Hint, ModelError
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.limits import DEFAULT, Limits
 from compiler.frontend.lower import Lowering, too_many
@@ -99,11 +99,7 @@ def _stop(lowering: Lowering) -> None:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        shown = "\n".join(f"- {p}" for p in problems[:50])
-        more = f"\n- and {len(problems) - 50} more" if len(problems) > 50 else ""
-        raise ModelError(
-            f"The model cannot be compiled for {len(problems)} reasons:\n{shown}{more}", problems=tuple(problems)
-        )
+        raise ModelError(f"The model cannot be compiled for {len(problems)} reasons:", problems=tuple(problems))
 
 
 def _inputs(proto: ModelProto) -> list[ValueInfoProto]:
@@ -144,12 +140,8 @@ def _bind_inputs(
     open_dims = [d for d in known if d not in dims and not all(w.rsplit("[", 1)[0] in constants for w in known[d])]
     if open_dims:
         where = "; ".join(f"{d!r} ({', '.join(known[d][:3])})" for d in open_dims)
-        example = ", ".join(f"{d!r}: 1" for d in open_dims)
-        problems.append(
-            ModelError(
-                f"The model leaves dimensions open: {where}. Choose a size for each, such as dims={{{example}}}."
-            )
-        )
+        said = f"The model leaves dimensions open: {where}. Choose a size for each."
+        problems.append(ModelError(said, hint=Hint("dims", dict.fromkeys(open_dims, 1))))
     for name, size in dims.items():
         if name not in known:
             listed = f"it has {', '.join(map(repr, known))}" if known else "all of its dimensions are fixed"

@@ -335,7 +335,7 @@ class Lowering:
         except _TooMany:
             raise
         except ModelError as error:
-            self.problems.append(error if error.node or not name else ModelError(error.message, node=name))
+            self.problems.append(error if error.node or not name else _named(error, name))
         except _SENSELESS as error:
             problem = ModelError(
                 "its attributes and inputs do not make sense together. Export the model anew.", node=name
@@ -344,6 +344,10 @@ class Lowering:
             self.problems.append(problem)
         except MemoryError:
             self.problems.append(ModelError("needs more memory than there is. Choose smaller dimensions.", node=name))
+
+
+def _named(error: ModelError, name: str) -> ModelError:
+    return ModelError(error.message, node=name, problems=error.problems, hint=error.hint)
 
 
 def _onnx_type(kind: TensorType) -> onnx.TypeProto:

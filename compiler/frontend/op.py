@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from onnx import AttributeProto, GraphProto
 
-from compiler.errors import ModelError
+from compiler.errors import Hint, ModelError
 from compiler.frontend.tensors import tensor_array
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
@@ -70,8 +70,8 @@ class Op:
         self.label = label or name  # what the model calls it, inside a body too
         self.bound = bound  # most trips of a loop, as stated by whoever compiles
 
-    def fail(self, message: str) -> NoReturn:
-        raise ModelError(f"{self.kind}: {message}", node=self.name)
+    def fail(self, message: str, hint: Hint | None = None) -> NoReturn:
+        raise ModelError(f"{self.kind}: {message}", node=self.name, hint=hint)
 
     # -- inputs ---------------------------------------------------------------------------------------------------------
 
@@ -185,9 +185,9 @@ class Op:
             self.fail(f"the axes {list(axes)} name a dimension twice.")
         return found
 
-    def need(self, condition: object, message: str) -> None:
+    def need(self, condition: object, message: str, hint: Hint | None = None) -> None:
         if not condition:
-            self.fail(message)
+            self.fail(message, hint)
 
     # -- building -------------------------------------------------------------------------------------------------------
 

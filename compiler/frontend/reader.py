@@ -24,7 +24,7 @@ def read_model(source: Source, limits: Limits = DEFAULT) -> tuple[ModelProto, st
         return _checked(source), hashlib.sha256(data).hexdigest()
     data = source if isinstance(source, bytes) else _file(Path(source), limits)
     if not data:
-        raise ModelError("The file is empty. Upload a model in the ONNX format (usually *.onnx).")
+        raise ModelError("The file is empty. Give a model in the ONNX format (usually *.onnx).")
     if len(data) > limits.file_bytes:
         raise ModelError(f"The file has {len(data)} bytes; the limit is {limits.file_bytes}.")
     model = ModelProto()
@@ -54,19 +54,19 @@ def _looks_like_text(data: bytes) -> bool:
 
 def _not_a_model(data: bytes) -> str:
     if _looks_like_text(data):
-        return "The file is text, not an ONNX model. Export the model to ONNX and upload the *.onnx file."
+        return "The file is text, not an ONNX model. Export the model to ONNX and give the *.onnx file."
     if data[:2] == b"PK":
-        return "The file is an archive. Unpack it and upload the *.onnx file inside."
-    return "The file is no ONNX model, or it is cut off. Upload it again, or export it anew."
+        return "The file is an archive. Unpack it and give the *.onnx file inside."
+    return "The file is no ONNX model, or it is cut off. Give a whole copy of it, or export it anew."
 
 
 def _checked(model: ModelProto) -> ModelProto:
     if not _readable(model):
         raise ModelError(
-            "A name in the file is not valid text, so the file is damaged. Upload it again, or export it anew."
+            "A name in the file is not valid text, so the file is damaged. Give a whole copy of it, or export it anew."
         )
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise ModelError("The file holds no graph of operations. Upload a model in the ONNX format (usually *.onnx).")
+        raise ModelError("The file holds no graph of operations. Give a model in the ONNX format (usually *.onnx).")
     if not model.graph.output:
         raise ModelError("The model has no outputs, so there is nothing to compute. Export it with its outputs.")
     if model.training_info:

@@ -50,7 +50,7 @@ def tensor_array(tensor: TensorProto, limits: Limits = DEFAULT) -> Array:
     if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
         raise ModelError(
             f"{what} is stored outside the file. Save the model with its weights inside "
-            "(onnx.save_model(..., save_as_external_data=False)) and upload that."
+            "(onnx.save_model(..., save_as_external_data=False)) and give that."
         )
     dtype = element_type(tensor.data_type, what)
     shape = tuple(tensor.dims)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.errors import Hint
 from compiler.frontend.op import Op, Rule
 from compiler.frontend.operators.scan import scan
 from compiler.ir.access import Access
@@ -117,8 +118,9 @@ def _decide(op: Op, loop: _Loop, condition: str | None, limit: int) -> None:
         return
     op.need(
         limit <= _TRIPS,
-        "how often it runs depends on the data. State the most trips when compiling, such as "
-        f"bounds={{{op.label!r}: 20}}.",
+        "how often it runs depends on the data. Give it a largest number of trips: in the model (its first input), or when "
+        "compiling.",
+        Hint("bounds", {op.label: 20}),
     )
     op.need(loop.trip < _GUARDED or loop.trip == limit, f"it may stop after any of more than {_GUARDED} trips.")
     loop.next = flags[0] if len(flags) == 1 else op.point(lambda goes, left: goes.op("and", left), *flags)
