@@ -25,6 +25,7 @@ WASTE = 8  # part of a row of pixels that may be padding behind it
 FACTORS = 2  # operands of a contraction that are multiplied
 FEW_ROWS = 32  # rows of a product that are one piece on the planes
 SLOTS = 2  # tiles of a sum below which its order matters little
+BASE = "~base"  # behind the name of a scatter: the copy of its data that it writes over
 SPREAD = 16  # lines that a reduction's few results are spread over: who reads the first need not wait for the last
 
 
@@ -108,6 +109,7 @@ class _Pass:
         self.stored = {n.output: n.input for n in graph.nodes if isinstance(n, Reshape)}
         self.reshaped = set(self.stored.values())
         self.kept = written_in_place(graph)
+        self.scattered = {n.output for n in graph.nodes if isinstance(n, Scatter)}
         self.scalars = _scalars(graph)
         self.out = Layout(sides=known.sides)
         self.chooser = Chooser(graph, machine, self.out.places, Stream(graph, machine))
@@ -200,8 +202,12 @@ class _Pass:
         strides = ordered_strides(t.shape, order, t.dtype.size, pitch, before)
         self.out.orders[name], self.out.pitches[name] = order, pitch
         self.out.places[name] = Place(name, t.dtype, t.shape, before, strides)
-        self.out.roots[name] = (name,)
+        self.out.roots[name] = self._roots(name)
         self.out.buffers[name] = self._lines(before, strides, t.shape, t.dtype)
+
+    def _roots(self, name: str) -> tuple[str, ...]:
+        """What a scatter does not write over is written by the copy of its data."""
+        return (name, name + BASE) if name in self.scattered else (name,)
 
     def _lines(self, before: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> int:
         if prod(shape) == 0:
@@ -224,7 +230,7 @@ class _Pass:
             return False
         self.out.places[name] = place
         self.out.orders[name] = self.known[home]
-        self.out.roots[name] = (name,)
+        self.out.roots[name] = self._roots(name)
         self.out.joined[name] = home
         if home in self.out.leads:  # all parts of a row begin where it does
             self.out.leads[name] = self.out.leads[home]

@@ -15,6 +15,7 @@ from compiler.isa.timing import sort_run
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
 from compiler.schedule import vector
+from compiler.schedule.layout import BASE
 from compiler.schedule.tile import make
 from compiler.schedule.tiler import Groups, Tiler, pieces
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def scatter(node: Scatter, tiler: Tiler) -> None:
     """A copy of the data unless it is written in place, then SCATTER tiles in row-major order, each behind the one before."""
     home = tiler.place(node.output)
-    base = f"{node.output}~base"
+    base = node.output + BASE
     tiler.layout.roots[base] = (base,)
     if tiler.place(node.data) != home:  # else it is a state that is written where it lies
         vector.copy(tiler.place(node.data), home, Access.identity(len(home.shape)), None, (node.data, base), tiler)
