@@ -1,6 +1,7 @@
 """The command ``python -m compiler``: inspect, compile, report, disassemble, simulate, diff, targets, completion.
 
-Errors are one line on standard error and exit status 1 (of diff 2: there 1 says that a budget is exceeded).
+Errors are one line on standard error and exit status 1 (of diff and of targets check 2: there 1 is an answer). A command line
+that is wrong in itself, such as an option's value, is status 2.
 """
 
 from __future__ import annotations
@@ -9,21 +10,20 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import compiler
-from compiler.bundle import Bundle, read_programs
-from compiler.commands import completion, diff, files, listing, options, processors
-from compiler.commands.guard import guarded
+from compiler.bundle import read_programs
+from compiler.commands import completion, diff, files, listing, options, processors, programs
+from compiler.commands.guard import Parser, WrongOption, guarded
 from compiler.errors import ModelError
-from compiler.program import Program
+
+MODEL, PROGRAM = "an ONNX file, or a file in the text form", "a program or bundle that compile wrote"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; answers the exit status."""
-    chosen = parser().parse_args(arguments)
-    return guarded(lambda: _run(chosen), prefix="error", failed=chosen.failed)
+    return guarded(lambda: parser().parse_args(arguments), _run, prefix="error", failed=1)
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -37,10 +37,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    whole = argparse.ArgumentParser(
-        prog="python -m compiler", description="Compile ONNX models to programs of known cost."
-    )
-    whole.set_defaults(failed=1)
+    whole = Parser(prog="python -m compiler", description="Compile ONNX models to programs of known cost.")
     commands = whole.add_subparsers(required=True, metavar="command")
 
     def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
@@ -49,21 +46,23 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    add("inspect", _inspect, "What a model contains and which dimensions it leaves open.").add_argument("model")
+    look = add("inspect", _inspect, "What a model contains and which dimensions it leaves open.")
+    look.add_argument("model", help=MODEL)
     build = add("compile", _compile, "Compile a model; several sizes of a dimension make a bundle.")
-    build.add_argument("model")
+    build.add_argument("model", help=MODEL)
     build.add_argument("-o", "--output", required=True, help="file for the program")
     _choices(build)
     show = add("report", _report, "The cost of a model or of a compiled program, operation by operation.")
     show.add_argument("file", help="a model (ONNX or text form) or a program")
     _choices(show)
     text = add("disassemble", _disassemble, "The instructions of a program.")
-    text.add_argument("program")
+    text.add_argument("program", help=PROGRAM)
     run = add("simulate", _simulate, "Execute a program and compare what it counts with what it promised.")
-    run.add_argument("program")
+    run.add_argument("program", help=PROGRAM)
+    run.add_argument("--target", help=options.DESCRIBED)
     run.add_argument("--inputs", help="an .npz file with one array per input (default: seeded numbers)")
     run.add_argument("--outputs", help="file for the outputs (.npz)")
-    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--seed", type=options.at_least(0), default=0, help="of the numbers that are made up (default: 0)")
     both = commands.add_parser("diff", help="What a change of a model does to its cost.", description=diff.ABOUT)
     diff.add_options(both)
     both.set_defaults(run=diff.run, json=False, failed=diff.UNUSABLE)
@@ -85,10 +84,6 @@ def _print(chosen: argparse.Namespace, data: Any, lines: list[str]) -> None:
     print(json.dumps(data, indent=2) if chosen.json else "\n".join(lines))
 
 
-def _programs(found: Program | Bundle) -> list[Program]:
-    return list(found.programs) if isinstance(found, Bundle) else [found]
-
-
 def _inspect(chosen: argparse.Namespace) -> None:
     data = compiler.inspect(chosen.model)
     _print(chosen, data, listing.inspection(data))
@@ -97,9 +92,8 @@ def _inspect(chosen: argparse.Namespace) -> None:
 def _compile(chosen: argparse.Namespace) -> None:
     found = options.compiled(chosen.model, chosen)
     data = found.to_bytes()
-    files.write(chosen.output, data)
-    programs = _programs(found)
-    rows = [p.report()["headline"] for p in programs]
+    files.write(chosen.output, data, "--output")
+    rows = [p.report()["headline"] for p in programs.of(found)]
     _print(
         chosen,
         rows,
@@ -108,48 +102,40 @@ def _compile(chosen: argparse.Namespace) -> None:
 
 
 def _report(chosen: argparse.Namespace) -> None:
-    data = Path(chosen.file).read_bytes()
-    known = data[:8] in (b"TAKTBIN\n", b"TAKTBUN\n")
-    programs = _programs(read_programs(data) if known else options.compiled(chosen.file, chosen))
-    reports = [p.report() for p in programs]
+    data = files.read(chosen.file, "", "a model or a compiled program")
+    if programs.is_program(data):
+        programs.refuse_typed(chosen.file, chosen)
+        found = programs.known(programs.of(read_programs(data)), options.described(chosen))
+    else:
+        found = programs.of(options.compiled(chosen.file, chosen))
+    reports = [p.report() for p in found]
     lines = [line for report in reports for line in listing.report(report)]
     _print(chosen, reports[0] if len(reports) == 1 else reports, lines)
 
 
 def _disassemble(chosen: argparse.Namespace) -> None:
-    for program in _programs(read_programs(Path(chosen.program).read_bytes())):
-        text = program.disassemble()
-        _print(chosen, {"digest": program.digest, "text": text}, [text.rstrip("\n")])
+    texts = [(program.digest, program.disassemble()) for program in programs.read(chosen.program)]
+    rows = [{"digest": digest, "text": text} for digest, text in texts]
+    _print(chosen, rows[0] if len(rows) == 1 else rows, [text.rstrip("\n") for _, text in texts])
 
 
 def _simulate(chosen: argparse.Namespace) -> None:
-    given = files.read_arrays(chosen.inputs) if chosen.inputs else None
-    programs = _programs(read_programs(Path(chosen.program).read_bytes()))
-    if len(programs) > 1 and (given is not None or chosen.outputs):
-        raise ModelError("the file holds programs of several sizes; --inputs and --outputs belong to one")
-    if chosen.seed < 0:
-        raise ModelError(f"--seed is a whole number of at least 0, not {chosen.seed}")
-    for program in programs:
+    given = None if chosen.inputs is None else files.read_arrays(chosen.inputs)
+    found = programs.known(programs.read(chosen.program), chosen.target)
+    if len(found) > 1 and (given is not None or chosen.outputs is not None):
+        raise WrongOption(f"{chosen.program} holds programs of several sizes; --inputs and --outputs belong to one")
+    rows, lines, broken = [], [], False
+    for program in found:
         feeds = given if given is not None else listing.seeded(program, chosen.seed)
         outputs, counters = compiler.simulate(program.to_bytes(), feeds)
-        if chosen.outputs:
-            files.write_arrays(chosen.outputs, outputs)
-        promised = program.resources
-        equal, kept = counters == promised, counters.within(promised)
-        data = {
-            "counters": counters.to_json(),
-            "equal": equal,
-            "within": kept,
-            "promised": promised.to_json(),
-            "outputs": {n: list(a.shape) for n, a in outputs.items()},
-        }
-        _print(
-            chosen,
-            data,
-            [*listing.counters(counters), *listing.kept(counters, promised)],
-        )
-        if not kept:
-            raise ModelError("the execution does not count what the program promised; this is a defect of the compiler")
+        if chosen.outputs is not None:
+            files.write_arrays(chosen.outputs, outputs, "--outputs")
+        rows.append(listing.execution(counters, program.resources, outputs))
+        lines += [*listing.counters(counters), *listing.kept(counters, program.resources)]
+        broken |= not counters.within(program.resources)
+    _print(chosen, rows[0] if len(rows) == 1 else rows, lines)
+    if broken:
+        raise ModelError("the execution does not count what the program promised; this is a defect of the compiler")
 
 
 if __name__ == "__main__":

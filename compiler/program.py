@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 from compiler import reporting, targets
-from compiler.errors import ModelError
 from compiler.isa.assembly import disassemble
 from compiler.isa.binary import Binary
 from compiler.isa.resources import Resources
@@ -18,19 +17,14 @@ from compiler.targets import Target
 class Program:
     """One exact program for one processor version. Equal when its bytes are; everything shown is computed from them."""
 
-    def __init__(self, binary: Binary, target: Target | None = None) -> None:
-        """``target``: the processor, where it is at hand; else it is found by its digest or name."""
+    def __init__(self, binary: Binary, target: str | Target | None = None) -> None:
+        """``target``: the processor (its description, file or name); without it, it is found by its digest or name."""
         self.binary = binary
         self._given = target
 
     @cached_property
     def target(self) -> Target:
-        found = self._given or targets.find(self.binary.target, self.binary.target_digest)
-        if found.digest != self.binary.target_digest:
-            raise ModelError(
-                f"the program was compiled for another description of {self.binary.target}; compile it again"
-            )
-        return found
+        return targets.find(self.binary.target, self.binary.target_digest, self._given)
 
     @cached_property
     def resources(self) -> Resources:
@@ -80,7 +74,7 @@ class Program:
         return self.binary.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes, target: Target | None = None) -> Program:
+    def from_bytes(data: bytes, target: str | Target | None = None) -> Program:
         """The program in ``data``; ``ModelError`` when it is none."""
         return Program(Binary.from_bytes(data), target)
 

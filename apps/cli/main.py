@@ -13,18 +13,21 @@ import compiler
 from apps.cli.agreement import Difference, Unreadable
 from apps.cli.chain import chain_verify
 from apps.cli.diff import price_figures
-from apps.cli.recompile import ModelFile, model_read
+from apps.cli.recompile import ModelFile, model_of
 from apps.cli.report import reports, text
 from apps.cli.verify import verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
 from apps.pricing.rating.book import FORMAT
-from compiler.commands import completion, diff, processors
-from compiler.commands.guard import guarded
-from compiler.commands.options import add_course, add_place, add_sizes
+from compiler.commands import completion, diff, files, processors
+from compiler.commands.guard import Parser, guarded
+from compiler.commands.options import add_course, add_place, add_sizes, at_least
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 JSON_BYTES = 2**30  # the longest document that is read: a chain of millions of rows
 DOWNLOAD = "download the document again, with the button JSON of its page"
+DOCUMENT = "an invoice or a quote, as JSON: the button JSON of its page gives it"
+CHAIN = "the ledger's chain, as JSON: Portal, Ledger gives it"
+BOOK = "a price book, as JSON: download it under Prices, or from /api/v1/price-books/current"
 PRICES = "download the price book under Prices, or from /api/v1/price-books/current"
 
 
@@ -35,15 +38,17 @@ class Refused(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0: right; 1: the first difference was printed; 2: cannot be checked; 3: right as far as
     it was checked, but a model was not given or the chain's file is an old one."""
-    options = parser().parse_args(arguments)
-    return guarded(
-        lambda: int(options.run(options)), prefix="takt", failed=UNUSABLE, expected=(Refused, Unreadable, RatingError)
-    )
+    expected = (Refused, Unreadable, RatingError)
+    return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)
+
+
+def _run(options: argparse.Namespace) -> int:
+    return int(options.run(options))
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    whole = argparse.ArgumentParser(prog="takt", description="What was compiled is what runs is what is billed.")
+    whole = Parser(prog="takt", description="What was compiled is what runs is what is billed.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     check = commands.add_parser(
@@ -68,20 +73,18 @@ def parser() -> argparse.ArgumentParser:
     check.set_defaults(run=_verify)
 
     show = commands.add_parser("report", help="what a model needs and costs")
-    show.add_argument("model", type=Path)
-    show.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
+    show.add_argument("model", type=Path, help="an ONNX file, or a file in the text form")
+    _add_prices(show)
     add_place(show)
     add_sizes(show, buckets=True)
     add_course(show)
-    show.add_argument("--executions", type=int, default=1000, help="how many to price (default: 1000)")
     show.add_argument("--steps", action="store_true", help="print every step of every price")
     show.add_argument("--json", action="store_true", help="print the report as JSON")
     show.set_defaults(run=_report)
 
     both = commands.add_parser("diff", help="what a change of a model does to its cost", description=diff.ABOUT)
     diff.add_options(both)
-    both.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
-    both.add_argument("--executions", type=int, default=1000, help="how many to price (default: 1000)")
+    _add_prices(both)
     both.set_defaults(run=_diff)
 
     target = commands.add_parser(
@@ -93,6 +96,11 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
+def _add_prices(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
+    command.add_argument("--executions", type=at_least(1), default=1000, help="how many to price (default: 1000)")
+
+
 def _verify(options: argparse.Namespace) -> int:
     if options.document is None and options.chain is None:
         raise Refused("Name the invoice or quote, or a chain with --chain.")
@@ -101,10 +109,10 @@ def _verify(options: argparse.Namespace) -> int:
     names: list[str] = []
     try:
         if options.chain is not None:
-            checked, partial = chain_verify(_json(options.chain))
+            checked, partial = chain_verify(_json(options.chain, CHAIN, "--chain"))
             names.append("chain")
         if options.document is not None:
-            document = _json(options.document)
+            document = _json(options.document, DOCUMENT)
             models, books, ranges = _sorted(options.files)
             done = verify(document, models=models, books=books, ranges=ranges)
             checked, partial = [*checked, *done.checked], [*partial, *done.partial]
@@ -122,21 +130,15 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    _executions_check(options.executions)
-    documents = reports(options.model, options, _book(options.book) if options.book else None)
+    documents = reports(options.model, options, _book(options.book, "--book") if options.book is not None else None)
     words = "".join(text(document, steps=options.steps) for document in documents)
     _print(options.json, documents[0] if len(documents) == 1 else documents, words)
     return RIGHT
 
 
-def _executions_check(executions: int) -> None:
-    if executions < 1:
-        raise Refused("--executions is a number of at least 1.")
-
-
 def _diff(options: argparse.Namespace) -> int:
-    _executions_check(options.executions)
-    prices = price_figures(_book(options.book), options.executions) if options.book else None
+    book = _book(options.book, "--book") if options.book is not None else None
+    prices = price_figures(book, options.executions) if book is not None else None
     return diff.run(options, prices)
 
 
@@ -148,30 +150,31 @@ def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocum
     """Models, price books and ranges, told apart by what they are and not by their names."""
     models, books, ranges = [], [], []
     for path in paths:
-        data = _read(path)
+        data = _read(path, "a model, a price book, or the ranges.json of a report")
         if data.lstrip()[:1] == b"{" and b'"ranges"' in data and b'"loss"' in data:
             ranges.append(compiler.Calibration.from_json(data.decode("utf-8", "replace")))
         elif data.lstrip()[:1] == b"{":
             books.append(_book(path))
         else:
-            models.append(_model(path))
+            models.append(model_of(path, data))
     if not books:
         raise Refused("No price book is given; download it under Prices, or from /api/v1/price-books/current.")
     return models, books, ranges
 
 
-def _read(path: Path, most: int | None = None) -> bytes:
+def _read(path: Path, what: str, option: str = "", most: int | None = None) -> bytes:
+    """A file, which an option (or an argument) takes as what is said."""
     try:
         if most is not None and path.stat().st_size > most:
             raise Refused(f"{path} has more than {most:,} bytes; no document of ours is so long.")
         return path.read_bytes()
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        raise Refused(f"{files.unreadable(path, error, option, what)}.") from error
 
 
-def _json(path: Path, remedy: str = DOWNLOAD) -> dict[str, Any]:
+def _json(path: Path, what: str, option: str = "", remedy: str = DOWNLOAD) -> dict[str, Any]:
     try:
-        document = json.loads(_read(path, most=JSON_BYTES))
+        document = json.loads(_read(path, what, option, JSON_BYTES))
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON, or it is cut off; {remedy}.") from error
     if not isinstance(document, dict):
@@ -179,8 +182,8 @@ def _json(path: Path, remedy: str = DOWNLOAD) -> dict[str, Any]:
     return document
 
 
-def _book(path: Path) -> PriceBookDocument:
-    document = _json(path, PRICES)
+def _book(path: Path, option: str = "") -> PriceBookDocument:
+    document = _json(path, BOOK, option, PRICES)
     inner = document.get("document")
     kind = (inner if isinstance(inner, dict) else document).get("format")
     if kind != FORMAT:
@@ -189,13 +192,6 @@ def _book(path: Path) -> PriceBookDocument:
         return book_from_text(json.dumps(inner if isinstance(inner, dict) else document))
     except BookError as error:
         raise Refused(f"{path}: {error}") from error
-
-
-def _model(path: Path) -> ModelFile:
-    try:
-        return model_read(path)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}.") from error
 
 
 if __name__ == "__main__":

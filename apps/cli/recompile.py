@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import compiler
-from compiler import targets
 from compiler.sources import version_name
 
 
@@ -35,9 +34,8 @@ class Recompiled:
     exact: bool
 
 
-def model_read(path: Path) -> ModelFile:
-    """The file and its digest. Raises OSError."""
-    data = path.read_bytes()
+def model_of(path: Path, data: bytes) -> ModelFile:
+    """A file with its digest."""
     return ModelFile(path.name, data, hashlib.sha256(data).hexdigest())
 
 
@@ -76,7 +74,7 @@ def facts_of(program: compiler.Program) -> Recompiled:
     resources = program.resources
     return Recompiled(
         digest=program.digest,
-        target_digest=targets.load(program.binary.target).digest,
+        target_digest=program.target.digest,
         compiler_version=version_name(program.binary.compiler_version),
         operations=resources.operations,
         interval=resources.interval,

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import compiler
-from apps.cli.recompile import Recompiled, facts_of, model_read
+from apps.cli.recompile import Recompiled, facts_of, model_of
 from apps.pricing.rating import Counts, NotPriced, PriceBookDocument, Terms, amount_text, decimal_text, rate
+from compiler.commands import files
 from compiler.commands.options import compiled
 
 
@@ -16,9 +17,9 @@ def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | N
     """Counts of one execution and the price of `options.executions` of them in every class that the book offers: one report
     for each size of the open dimensions.
 
-    `options`: those of `compiler.commands.options`. Raises compiler.ModelError and OSError.
+    `options`: those of `compiler.commands.options`. Raises compiler.ModelError.
     """
-    file = model_read(path)
+    file = model_of(path, files.read(path, "", "a model"))
     made = compiled(path, options)
     programs = made.programs if isinstance(made, compiler.Bundle) else (made,)
     sizes = made.dims if isinstance(made, compiler.Bundle) else (made.dims,)

@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import compiler
-from compiler.bundle import Bundle, read_programs
+from compiler.bundle import read_programs
+from compiler.commands import files, options, programs
 from compiler.commands.changes import FORMATS, rendered
-from compiler.commands.options import add_place, add_sizes, sizes
+from compiler.commands.guard import WrongOption
 from compiler.commands.words import spoken
-from compiler.difference import Figure, difference, read_budget
+from compiler.difference import Budget, Figure, difference, read_budget
 from compiler.errors import ModelError
 from compiler.program import Program
+from compiler.targets import Target
 
 SAME, OVER, UNUSABLE = 0, 1, 2
 ABOUT = (
@@ -29,52 +31,67 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """What the diff of both programs' command lines takes."""
     command.add_argument("old", help="the model before: ONNX, text form or a compiled program")
     command.add_argument("new", help="the model after")
-    add_place(command)
-    add_sizes(command)
-    command.add_argument("--format", choices=FORMATS, default="text")
+    options.add_place(command)
+    options.add_sizes(command)
+    options.add_course(command)
+    command.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     command.add_argument("--budget", metavar="TOML", help="a file that says what the new model may cost at most")
     command.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 
-def run(options: argparse.Namespace, prices: Prices | None = None) -> int:
+def run(chosen: argparse.Namespace, prices: Prices | None = None) -> int:
     """0: within budget, or none is given; 1: over budget. ``ModelError`` for what cannot be compared."""
-    budget = read_budget(_budget(Path(options.budget))) if options.budget else None
-    dims = sizes(options.dim)
-    old, new = (_program(path, options, dims) for path in (options.old, options.new))
+    budget = None if chosen.budget is None else _budget(chosen.budget)
+    machine = options.processor(chosen.target)  # read here, it is found for a program that was compiled for it
+    given = [_given(path) for path in (chosen.old, chosen.new)]
+    target = None
+    if None not in given:
+        programs.refuse_typed(chosen.old, chosen)
+        target = options.described(chosen)
+    old, new = (
+        _compiled(path, chosen, machine) if data is None else _read(path, data, target)
+        for path, data in zip((chosen.old, chosen.new), given, strict=True)
+    )
     found = difference(old, new, prices(old, new) if prices else (), budget)
     if found.changed or found.over:
-        sys.stdout.write(rendered(found, options.format))
+        sys.stdout.write(rendered(found, chosen.format))
     return OVER if found.over else SAME
 
 
-def _budget(path: Path) -> str:
+def _budget(path: str) -> Budget:
+    text = files.read_text(path, "--budget", "a TOML file that says what the new model may cost at most")
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"the budget {path} cannot be read: {error}") from None
+        return read_budget(text)
+    except ModelError as error:
+        raise ModelError(f"--budget {path}: {error}") from error
 
 
-def _program(path: str, options: argparse.Namespace, dims: dict[str, int]) -> Program:
-    """The program of a file: read where it is one, else compiled."""
+def _given(path: str) -> bytes | None:
+    """The bytes of a compiled program, None for what is to be compiled."""
     try:
         with Path(path).open("rb") as file:
             start = file.read(8)
-            data = start + file.read() if start in (b"TAKTBIN\n", b"TAKTBUN\n") else b""
+            return start + file.read() if programs.is_program(start) else None
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise ModelError(files.unreadable(path, error, "", "a model or a compiled program")) from None
+
+
+def _read(path: str, data: bytes, target: str | None) -> Program:
     try:
-        found = read_programs(data) if data else _compiled(path, options, dims)
+        found, *others = programs.known(programs.of(read_programs(data)), target)
+    except WrongOption:
+        raise
     except ModelError as error:
         raise ModelError(f"{path}: {error.told(spoken)}") from error
-    if isinstance(found, Bundle):
+    if others:
         raise ModelError(f"{path} holds programs of several sizes; compare one size at a time")
     return found
 
 
-def _compiled(path: str, options: argparse.Namespace, dims: dict[str, int]) -> Program:
-    return compiler.compile(
-        compiler.load(Path(path), dims),
-        target=options.target,
-        precision=options.precision,
-        objective=options.objective,
-    )
+def _compiled(path: str, chosen: argparse.Namespace, machine: Target) -> Program:
+    dims, states, bounds = options.sizes(chosen.dim), options.states(chosen.state), options.bounds(chosen.bound)
+    try:
+        graph = compiler.load(Path(path), dims, states=states, bounds=bounds)
+        return compiler.compile(graph, target=machine, precision=chosen.precision, objective=chosen.objective)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error.told(spoken)}") from error

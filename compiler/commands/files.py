@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,11 +15,46 @@ from compiler.errors import ModelError
 
 Array = np.ndarray[Any, Any]
 
+INPUTS = "an .npz file with one array for each input"
+REASONS: Final[dict[type[Exception], str]] = {
+    FileNotFoundError: "there is no such file",
+    IsADirectoryError: "it is a folder, not a file",
+    PermissionError: "it may not be read",
+    NotADirectoryError: "a part of its path is a file, not a folder",
+}
+UNWRITABLE: Final[dict[type[Exception], str]] = REASONS | {
+    FileNotFoundError: "the folder in which it is to stand does not exist",
+    PermissionError: "it may not be written",
+}
+
+
+def read(path: str | os.PathLike[str], option: str, what: str) -> bytes:
+    """What a file holds. ``ModelError`` names the ``option`` (empty for an argument without one) that takes ``what``."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise ModelError(unreadable(path, error, option, what)) from None
+
+
+def unreadable(path: str | os.PathLike[str], error: OSError | ValueError, option: str, what: str) -> str:
+    """Why a file cannot be read, and what belongs there."""
+    reason = REASONS.get(type(error)) or getattr(error, "strerror", None) or str(error)
+    return f"{option} {path}: {reason}; it takes {what}" if option else f"{path}: {reason}; give {what}"
+
+
+def read_text(path: str | os.PathLike[str], option: str, what: str) -> str:
+    """The same of a file of text."""
+    try:
+        return read(path, option, what).decode("utf-8-sig")  # as some editors begin a file
+    except UnicodeDecodeError:
+        raise ModelError(f"{option} {path}: it is not UTF-8 text; it takes {what}") from None
+
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """The arrays of an .npz file by name. ``ModelError`` for another file, ``OSError`` for one that cannot be read."""
+    """The arrays of an .npz file by name. ``ModelError`` for another file and for one that cannot be read."""
+    data = read(path, "--inputs", INPUTS)
     try:
-        with Path(path).open("rb") as file:
+        with io.BytesIO(data) as file:
             stored = np.load(file, allow_pickle=False)
             if isinstance(stored, np.ndarray):
                 raise ModelError(
@@ -29,21 +65,39 @@ def read_arrays(path: str) -> dict[str, Array]:
         raise ModelError(f"{path} is no .npz file of arrays; write it with numpy.savez") from error
 
 
-def write_arrays(path: str, arrays: dict[str, Array]) -> None:
+def write_arrays(path: str, arrays: dict[str, Array], option: str) -> None:
     """An .npz file of that very name."""
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    write(path, buffer.getvalue())
+    with zipfile.ZipFile(buffer, "w") as archive:  # numpy.savez takes no array of the name "file"
+        for name, array in arrays.items():
+            stored = io.BytesIO()
+            np.save(stored, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), stored.getvalue())
+    write(path, buffer.getvalue(), option)
 
 
-def write(path: str, data: bytes) -> None:
-    """All of ``data`` or no file: what a full disk leaves of a new one is removed."""
-    place = Path(path)
-    new = not place.exists()
+def make_folder(path: Path, option: str) -> None:
+    """The folder and those above it, where they are not there yet. ``ModelError`` names the option."""
     try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ModelError(f"{option} {path}: it is a file, not a folder") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{option} {path}: {_unwritable(error)}") from None
+
+
+def _unwritable(error: OSError | ValueError) -> str:
+    return UNWRITABLE.get(type(error)) or getattr(error, "strerror", None) or str(error)
+
+
+def write(path: str | os.PathLike[str], data: bytes, option: str) -> None:
+    """All of ``data`` or no file: what a full disk leaves of a new one is removed. ``ModelError`` names the option."""
+    place = Path(path)
+    try:
+        new = not place.exists()
         place.write_bytes(data)
-    except OSError:
-        if new:
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and new:
             with suppress(OSError):
                 place.unlink(missing_ok=True)
-        raise
+        raise ModelError(f"{option} {path}: {_unwritable(error)}") from None

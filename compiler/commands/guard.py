@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NoReturn
 
 from compiler.commands.words import spoken
 from compiler.errors import ModelError
 
+MISTYPED = 2  # the command line itself is wrong
 INTERRUPTED = 130  # what shells show for Ctrl-C
+CLOSED = 141  # and for a command whose reader went away
 TOO_LARGE = "there is not enough memory for this; give fewer or smaller sizes"
 
 
-def guarded(run: Callable[[], int], *, prefix: str, failed: int, expected: tuple[type[Exception], ...] = ()) -> int:
-    """The exit status of ``run``, or ``failed`` after one line that begins with ``prefix``.
+class WrongOption(ModelError):
+    """A command line that nobody can mean: an option that is unknown, or whose value it does not take."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that refuses a command line as everything else is refused: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongOption(f"{message} ({self.prog} --help says what it takes)")
+
+
+Parsed = Callable[[], argparse.Namespace]
+Run = Callable[[argparse.Namespace], int]
+
+
+def guarded(parse: Parsed, run: Run, *, prefix: str, failed: int, expected: tuple[type[Exception], ...] = ()) -> int:
+    """The exit status of ``run`` with what ``parse`` gives; for what goes wrong ``failed`` (or what the command itself set by
+    that name; ``MISTYPED`` for a wrong command line), after one line that begins with ``prefix``.
 
     ``expected``: further exceptions whose text is meant for the user. What reads the output may close it at any time:
     then nothing is said. Other exceptions are defects, and stay what they are.
@@ -28,18 +48,21 @@ def guarded(run: Callable[[], int], *, prefix: str, failed: int, expected: tuple
             )  # a terminal that cannot show a character still shows the line
     told: tuple[type[Exception], ...] = (ModelError, *expected)
     try:
-        status = run()
+        chosen = parse()
+        failed = getattr(chosen, "failed", failed)
+        status = run(chosen)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _silent(INTERRUPTED)
     except BrokenPipeError:
-        return _silent(failed)
+        return _silent(CLOSED)
     except MemoryError:
         return _said(prefix, TOO_LARGE, failed)
     except OSError as error:
         return _said(prefix, _told(error), failed)
     except told as error:
-        return _said(prefix, error.told(spoken) if isinstance(error, ModelError) else str(error), failed)
+        status = MISTYPED if isinstance(error, WrongOption) else failed
+        return _said(prefix, error.told(spoken) if isinstance(error, ModelError) else str(error), status)
     return status
 
 

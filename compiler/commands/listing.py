@@ -61,6 +61,17 @@ def counters(c: Counters) -> list[str]:
     return lines
 
 
+def execution(c: Counters, promised: Counters, outputs: dict[str, Any]) -> dict[str, Any]:
+    """What was counted beside what was promised, and the shapes of the outputs, as data."""
+    return {
+        "counters": c.to_json(),
+        "equal": c == promised,
+        "within": c.within(promised),
+        "promised": promised.to_json(),
+        "outputs": {name: list(array.shape) for name, array in outputs.items()},
+    }
+
+
 def kept(c: Counters, promised: Counters) -> list[str]:
     """Whether an execution kept what the program promises: the same where that is exact, else no more."""
     if promised.exact:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
 import compiler
+from compiler import targets
 from compiler.bundle import Bundle
+from compiler.commands.guard import WrongOption
+from compiler.commands.words import spoken
 from compiler.errors import ModelError
+from compiler.precision import PRECISIONS
 from compiler.program import Program
+from compiler.schedule.repeat import OBJECTIVES
+from compiler.targets import Target
+
+DESCRIBED = "the name or file of the processor for which the program was compiled, where it is not found by itself"
+
+
+class Default(str):
+    """The value of an option that was not typed: told from the same value when it was."""
+
+    __slots__ = ()
 
 
 def add_place(command: argparse.ArgumentParser) -> None:
     """``--target``, ``--precision`` and ``--objective``."""
-    command.add_argument("--target", default="lpu", help="a processor's name or file (default: lpu)")
-    command.add_argument("--precision", default="float32", help="float32, float16 or int8 (default: float32)")
+    command.add_argument("--target", default=Default("lpu"), help="a processor's name or file (default: lpu)")
+    command.add_argument("--precision", choices=PRECISIONS, default=Default("float32"), help="default: float32")
     command.add_argument(
-        "--objective", default="balanced", help="short in latency, interval or balanced (default: balanced)"
+        "--objective", choices=OBJECTIVES, default=Default("balanced"), help="what is to be short (default: balanced)"
     )
 
 
@@ -29,19 +43,54 @@ def add_sizes(command: argparse.ArgumentParser, *, buckets: bool = False) -> Non
         action="append",
         default=[],
         metavar="NAME=SIZE[,SIZE...]" if buckets else "NAME=SIZE",
-        help="size, or buckets, of an open dimension" if buckets else "size of an open dimension",
+        help="size, or buckets, of an open dimension; may be repeated"
+        if buckets
+        else "size of an open dimension; may be repeated",
     )
 
 
 def add_course(command: argparse.ArgumentParser) -> None:
     """``--state`` and ``--bound``."""
     state, bound = "an input that stays and becomes the output", "most trips of a loop that the data ends"
-    command.add_argument("--state", action="append", default=[], metavar="INPUT=OUTPUT", help=state)
-    command.add_argument("--bound", action="append", default=[], metavar="LOOP=TRIPS", help=bound)
+    for option, form, text in (("--state", "INPUT=OUTPUT", state), ("--bound", "LOOP=TRIPS", bound)):
+        command.add_argument(option, action="append", default=[], metavar=form, help=f"{text}; may be repeated")
+
+
+def typed(options: argparse.Namespace) -> list[str]:
+    """Those of the options above that the command line names."""
+    single = [name for name in ("target", "precision", "objective") if not isinstance(getattr(options, name), Default)]
+    return [f"--{name}" for name in (*single, *(n for n in ("dim", "state", "bound") if getattr(options, n)))]
+
+
+def described(options: argparse.Namespace) -> str | None:
+    """The processor that the command line names, None where it names none."""
+    return None if isinstance(options.target, Default) else options.target
+
+
+def processor(target: str) -> Target:
+    """The processor that an option names. ``WrongOption`` for an unknown name, ``ModelError`` for a file that is none."""
+    try:
+        return targets.resolve(target)
+    except ModelError as error:
+        if targets.is_path(target):
+            raise
+        raise WrongOption(f"--target: {error.told(spoken)}") from error
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads an option's value as a whole number of at least ``least``."""
+
+    def read(text: str) -> int:
+        try:
+            return _count(text, f"it takes a whole number of at least {least}, not {text!r}", least)
+        except WrongOption as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def sizes(pairs: Sequence[str]) -> dict[str, int]:
-    """Sizes by dimension. ``ModelError`` for what is no NAME=SIZE, and for a dimension that is given twice."""
+    """Sizes by dimension. ``WrongOption`` for what is no NAME=SIZE, and for a dimension that is given twice."""
     found = {}
     for name, values in _named("--dim", "NAME=SIZE, such as batch=1", pairs):
         found[name] = _count(values, f"--dim takes NAME=SIZE, such as batch=1, not {name + '=' + values!r}")
@@ -52,7 +101,7 @@ def buckets(pairs: Sequence[str]) -> dict[str, int | list[int]]:
     """As ``sizes``, with lists where several sizes of a dimension are given."""
     found: dict[str, int | list[int]] = {}
     for name, values in _named("--dim", "NAME=SIZE or NAME=SIZE,SIZE", pairs):
-        wrong = f"--dim takes NAME=SIZE or NAME=SIZE,SIZE, not {name + '=' + values!r}"
+        wrong = f"--dim takes NAME=SIZE or NAME=SIZE,SIZE with sizes of at least 1, not {name + '=' + values!r}"
         numbers = [_count(value, wrong) for value in values.split(",")]
         found[name] = numbers if len(numbers) > 1 else numbers[0]
     return found
@@ -69,15 +118,16 @@ def states(pairs: Sequence[str]) -> list[tuple[str, str]]:
     found = [(name, update) for name, _, update in (pair.partition("=") for pair in pairs)]
     for pair, (name, update) in zip(pairs, found, strict=True):
         if not name or not update:
-            raise ModelError(f"--state takes INPUT=OUTPUT, not {pair!r}")
+            raise WrongOption(f"--state takes INPUT=OUTPUT, not {pair!r}")
     return found
 
 
 def compiled(model: str | PathLike[str] | bytes, options: argparse.Namespace) -> Program | Bundle:
     """The program, or by several sizes the bundle, of a model with all the options above."""
     source: Any = model
+    machine = processor(options.target)
     graph = compiler.load(source, dims=buckets(options.dim), states=states(options.state), bounds=bounds(options.bound))
-    return compiler.compile(graph, target=options.target, precision=options.precision, objective=options.objective)
+    return compiler.compile(graph, target=machine, precision=options.precision, objective=options.objective)
 
 
 def _named(option: str, form: str, pairs: Sequence[str]) -> list[tuple[str, str]]:
@@ -85,14 +135,14 @@ def _named(option: str, form: str, pairs: Sequence[str]) -> list[tuple[str, str]
     for pair in pairs:
         name, _, value = pair.rpartition("=")
         if not name or not value:
-            raise ModelError(f"{option} takes {form}, not {pair!r}")
+            raise WrongOption(f"{option} takes {form}, not {pair!r}")
         if name in found:
-            raise ModelError(f"{option} is given twice for {name!r}")
+            raise WrongOption(f"{option} is given twice for {name!r}")
         found[name] = value
     return list(found.items())
 
 
 def _count(text: str, wrong: str, least: int = 1) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) < least:
-        raise ModelError(wrong)
+        raise WrongOption(wrong)
     return int(text)

@@ -10,14 +10,15 @@ from typing import Any
 
 import compiler
 from compiler import probing, targets
-from compiler.commands import listing
-from compiler.commands.options import add_sizes, sizes
+from compiler.commands import files, listing
+from compiler.commands.options import add_course, add_sizes, bounds, processor, sizes, states
 from compiler.comparison import compare
+from compiler.precision import PRECISIONS
 from compiler.probing.check import words
 from compiler.probing.trace import rows_of
 from compiler.targets import Target
 
-RIGHT, OFF = 0, 1
+RIGHT, OFF, UNUSABLE = 0, 1, 2
 
 
 def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -30,19 +31,20 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
         "check",
         help="validate a processor's file and compare it with measurements",
         description="Reads a processor's file, and with --trace compares the cycles that it predicts with measured ones, "
-        "instruction by instruction. Exit status 1 when one is off.",
+        "instruction by instruction. Exit status 1 when one is off, 2 when the two cannot be compared.",
     )
     check.add_argument("target", help="the processor's file, or the name of a shipped one")
     check.add_argument("--trace", type=Path, help="measured cycles, as CSV (see --emit-programs)")
     check.add_argument(
         "--emit-programs", type=Path, metavar="DIR", help="write the micro-programs and an empty trace to fill in"
     )
-    check.set_defaults(run=run_check)
+    check.set_defaults(run=run_check, failed=UNUSABLE)
     both = commands.add_parser("compare", help="one model on several processors and precisions")
-    both.add_argument("model")
+    both.add_argument("model", help="an ONNX file, or a file in the text form")
     both.add_argument("--target", action="append", help="a name or a file; may be repeated (default: all shipped ones)")
-    both.add_argument("--precision", action="append", help="may be repeated (default: float32)")
+    both.add_argument("--precision", action="append", choices=PRECISIONS, help="may be repeated (default: float32)")
     add_sizes(both)
+    add_course(both)
     both.set_defaults(run=run_compare)
     for command in (rows, check, both):
         command.add_argument(
@@ -62,10 +64,10 @@ def run_check(options: argparse.Namespace) -> int:
     programs = probing.micro_programs(target)
     data: dict[str, Any] = listing.target(target) | {"figures": len(target.figures), "programs": len(programs)}
     lines = summary(target, len(programs))
-    if options.emit_programs:
+    if options.emit_programs is not None:
         _emit(options.emit_programs, programs)
         lines.append(f"wrote {len(programs)} programs and trace.csv to {options.emit_programs}")
-    if not options.trace:
+    if options.trace is None:
         return _print(options, data, lines)
     verdicts = probing.check(target, programs, probing.read_trace(options.trace))
     off = [v for v in verdicts if not v.ok]
@@ -99,16 +101,19 @@ def summary(target: Target, programs: int) -> list[str]:
 def _emit(folder: Path, programs: list[probing.MicroProgram]) -> None:
     from compiler.isa.assembly import disassemble
 
-    folder.mkdir(parents=True, exist_ok=True)
+    option = "--emit-programs"
+    files.make_folder(folder, option)
     for program in programs:
-        (folder / f"{program.name}.bin").write_bytes(program.binary.to_bytes())
-        (folder / f"{program.name}.asm").write_text(disassemble(program.binary), encoding="utf-8")
-    (folder / "trace.csv").write_text(probing.write_trace(rows_of(programs)), encoding="utf-8")
+        files.write(folder / f"{program.name}.bin", program.binary.to_bytes(), option)
+        files.write(folder / f"{program.name}.asm", disassemble(program.binary).encode(), option)
+    files.write(folder / "trace.csv", probing.write_trace(rows_of(programs)).encode(), option)
 
 
 def run_compare(options: argparse.Namespace) -> int:
-    graph = compiler.load(options.model, sizes(options.dim))
-    rows = compare(graph, options.target or targets.names(), options.precision or ["float32"])
+    chosen = [processor(name) for name in options.target or targets.names()]
+    pairs, most = states(options.state), bounds(options.bound)
+    graph = compiler.load(options.model, sizes(options.dim), states=pairs, bounds=most)
+    rows = compare(graph, chosen, options.precision or ["float32"])
     return _print(options, rows, comparison(rows))
 
 

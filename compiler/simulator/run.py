@@ -34,20 +34,20 @@ Outputs = dict[str, Array]
 
 
 @overload
-def simulate(data: bytes, feeds: Feed, target: Target | None = ...) -> tuple[Outputs, Counters]: ...
+def simulate(data: bytes, feeds: Feed, target: str | Target | None = ...) -> tuple[Outputs, Counters]: ...
 @overload
-def simulate(data: bytes, feeds: Sequence[Feed], target: Target | None = ...) -> tuple[list[Outputs], Counters]: ...
+def simulate(data: bytes, feeds: Sequence[Feed], target: str | Target | None = ...) -> tuple[list[Outputs], Counters]: ...
 
 
 def simulate(
-    data: bytes, feeds: Feed | Sequence[Feed], target: Target | None = None
+    data: bytes, feeds: Feed | Sequence[Feed], target: str | Target | None = None
 ) -> tuple[Outputs | list[Outputs], Counters]:
     """Execute a program on the processor that it names (G4).
 
     ``feeds``: input name -> array of the model's own type and shape; a list runs back to back at the program's interval,
     with state kept from one to the next, and gives a list of outputs. The counters are those of one inference, counted
     while executing; where data decides the cost, the most of each quantity over the list. ``target``: the processor's
-    description, where it is neither shipped nor on the search path.
+    description or file, where it is neither shipped nor on the search path.
     ``SimulationError`` names cycle, unit, instruction and operation of the first broken rule;
     ``ModelError`` says what is wrong with the bytes, their target or the feeds.
     """
@@ -62,14 +62,9 @@ def simulate(
     return (outputs if several else outputs[0]), counters
 
 
-def target_of(binary: Binary, given: Target | None = None) -> Target:
+def target_of(binary: Binary, given: str | Target | None = None) -> Target:
     """The processor that a program names; refused when its description has changed or the program is too large for it."""
-    target = given or targets.find(binary.target, binary.target_digest)
-    if target.digest != binary.target_digest:
-        raise ModelError(
-            f"the program was compiled for {binary.target} with digest {binary.target_digest[:12]}, but the description "
-            f"here has digest {target.digest[:12]}; compile the model again"
-        )
+    target = targets.find(binary.target, binary.target_digest, given)
     m = binary.memory
     if any(region % target.line_bytes for region in (m.constants, m.state, m.activations, m.scratch)):
         raise ModelError(f"the program's memory regions are not whole lines of {target.line_bytes} bytes")

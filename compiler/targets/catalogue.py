@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from compiler.errors import ModelError
+from compiler.errors import Hint, ModelError
 from compiler.targets.loader import Target, parse
 
 HERE = Path(__file__).resolve().parent
@@ -39,12 +39,23 @@ def load(name: str) -> Target:
     """The target of that name: a shipped one, or ``name.toml`` on the search path; ``ModelError`` lists the shipped ones."""
     if name in names():
         return _shipped(name)
+    path = _on_path(name)
+    if path is not None:
+        return _named(path, name)
+    raise ModelError(
+        f"there is no target {name!r}; known targets: {', '.join(names())}; one of your own is given by its file",
+        hint=Hint("target", "./chip.toml"),
+    )
+
+
+def _on_path(name: str) -> Path | None:
+    """The file of a target in the folders of ``TAKT_TARGETS``."""
     if _NAME.fullmatch(name):
         for folder in filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep)):
             path = Path(folder) / f"{name}.toml"
             if path.is_file():
-                return _named(path, name)
-    raise ModelError(f"there is no target {name!r}; known targets: {', '.join(names())}")
+                return path
+    return None
 
 
 @lru_cache(maxsize=16)
@@ -88,12 +99,41 @@ def resolve(target: str | Target) -> Target:
     """A target as people give it: the object itself, a name, or the path of a file (with a separator or ``.toml``)."""
     if isinstance(target, Target):
         return register(target)
-    if target.endswith(".toml") or os.sep in target or "/" in target:
-        return read(target)
-    return load(target)
+    return read(target) if is_path(target) else load(target)
 
 
-def find(name: str, digest: str) -> Target:
-    """The target that a program was compiled for: by the digest of its description, else by name."""
+def is_path(target: str) -> bool:
+    """Whether people mean a file by this, and not a name."""
+    return target.endswith(".toml") or os.sep in target or "/" in target
+
+
+def find(name: str, digest: str, given: str | Target | None = None) -> Target:
+    """The target that a program was compiled for: ``given`` outright, else by the digest of its description, else by name.
+
+    ``ModelError`` when there is none, or when it is another than the program was compiled for.
+    """
     known = _read.get(digest)
-    return known if known is not None and known.name == name else load(name)
+    if given is not None:
+        found = resolve(given)
+    elif known is not None and known.name == name:
+        found = known
+    else:
+        found = _of_program(name)
+    if found.digest != digest:
+        raise ModelError(
+            f"the program was compiled for another description of {name} (digest {digest[:12]}) than is "
+            f"{'given' if given is not None else 'found'} here ({found.name}, digest {found.digest[:12]}); compile the model "
+            "again, or give the file for which it was compiled",
+            hint=Hint("target", f"{name}.toml"),
+        )
+    return found
+
+
+def _of_program(name: str) -> Target:
+    if name in names() or _on_path(name) is not None:
+        return load(name)
+    raise ModelError(
+        f"there is no target {name!r}, for which the program was compiled: it does not ship with the compiler; put its file "
+        f"into a folder that {SEARCH_PATH} names, or give it",
+        hint=Hint("target", f"{name}.toml"),
+    )

@@ -167,11 +167,11 @@ def test_a_wrong_budget_is_refused(files, text, says, capsys):
 @pytest.mark.parametrize(
     ("new", "arguments", "says"),
     [
-        ("nowhere.onnx", ["--dim", "batch=2"], "nowhere.onnx cannot be read"),
+        ("nowhere.onnx", ["--dim", "batch=2"], "nowhere.onnx: there is no such file; give a model"),
         ("new.onnx", [], "leaves dimensions open"),
         ("new.onnx", ["--dim", "batch=0"], "NAME=SIZE"),
         ("new.onnx", ["--dim", "batch=2", "--target", "abacus"], "no target"),
-        ("new.onnx", ["--dim", "batch=2", "--budget", "/nowhere.toml"], "cannot be read"),
+        ("new.onnx", ["--dim", "batch=2", "--budget", "/nowhere.toml"], "--budget /nowhere.toml: there is no such file"),
         ("other.bin", ["--dim", "batch=2"], "differ in target"),
         ("cut.bin", ["--dim", "batch=2"], "cut.bin"),
     ],

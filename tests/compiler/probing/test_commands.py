@@ -92,7 +92,7 @@ def test_a_file_serves_compile_report_and_simulate(model, tmp_path, capsys):
 def test_a_wrong_file_is_one_line(tmp_path, capsys):
     path = tmp_path / "chip.toml"
     path.write_text(PEBBLE.read_text().replace("lanes = {", "lames = {"))
-    assert main(["targets", "check", str(path)]) == 1
+    assert main(["targets", "check", str(path)]) == 2
     assert takt(["target", "check", str(path)]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
