@@ -7,19 +7,17 @@ by its digest when its file was read in this process, or by its name in the fold
 from __future__ import annotations
 
 import os
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from compiler.errors import Hint, ModelError
-from compiler.targets.loader import Target, parse
+from compiler.targets.loader import NAME, Target, parse
 
 HERE = Path(__file__).resolve().parent
 SEARCH_PATH: Final = "TAKT_TARGETS"
 LARGEST: Final = 1 << 20  # bytes of a target file
 KEPT: Final = 64  # processors read from files that are remembered by digest
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _read: dict[str, Target] = {}
 
 
@@ -50,7 +48,7 @@ def load(name: str) -> Target:
 
 def _on_path(name: str) -> Path | None:
     """The file of a target in the folders of ``TAKT_TARGETS``."""
-    if _NAME.fullmatch(name):
+    if NAME.fullmatch(name):
         for folder in filter(None, os.environ.get(SEARCH_PATH, "").split(os.pathsep)):
             path = Path(folder) / f"{name}.toml"
             if path.is_file():
@@ -66,7 +64,7 @@ def _shipped(name: str) -> Target:
 def _named(path: Path, name: str) -> Target:
     target = read(path)
     if target.name != name:
-        raise ModelError(f"target file {path.name} says that its name is {target.name!r}")
+        raise ModelError(f"target file {path} says that its name is {target.name!r}; it must have that of the file")
     return target
 
 
@@ -75,15 +73,18 @@ def read(path: str | os.PathLike[str]) -> Target:
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST:
-            raise ModelError(
-                f"target file {file.name} is larger than {LARGEST} bytes; it is no description of a processor"
-            )
-        text = file.read_text(encoding="utf-8")
+            raise ModelError(f"target file {file} is larger than {LARGEST} bytes; it is no description of a processor")
+        text = file.read_text(encoding="utf-8-sig")  # as some editors begin a file
     except UnicodeDecodeError:
-        raise ModelError(f"target file {file.name} is not UTF-8 text") from None
-    except OSError as error:
-        raise ModelError(f"target file {file} cannot be read: {error.strerror or error}") from None
-    return register(parse(text))
+        raise ModelError(f"target file {file} is not UTF-8 text") from None
+    except FileNotFoundError:
+        raise ModelError(f"there is no target file {file}; shipped are, by name, {', '.join(names())}") from None
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise ModelError(f"target file {file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return register(parse(text))
+    except ModelError as error:
+        raise ModelError(f"{file}: {error}") from None
 
 
 def register(target: Target) -> Target:

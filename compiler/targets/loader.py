@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +27,7 @@ from compiler.isa.machine import (
 )  # fmt: skip
 from compiler.numerics.scalar import SCALAR
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 KINDS = ("published", "chosen", "extension", "derived")
 ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "external_byte", "cycle")
 READ_PORTS = {
@@ -113,12 +116,24 @@ class _Reader:
         if entry is None and default is not None:
             return default
         if not isinstance(entry, dict) or set(entry) != {"value", "source"}:
-            raise self.error(f'{path} is missing; write {key} = {{ value = ..., source = "..." }} in [{section}]')
+            raise self._unwritten(section, key, table, entry)
         source = entry["source"]
         if not isinstance(source, str) or source.split(":")[0].split(" ")[0] not in KINDS:
             raise self.error(f"the source of {path} must begin with one of {', '.join(KINDS)}")
         self.figures[path] = (entry["value"], source)
         return entry["value"]
+
+    def _unwritten(self, section: str, key: str, table: Any, entry: Any) -> ModelError:
+        """Why a figure is none: it is not there, under another name, or not written as one."""
+        form = f'write {key} = {{ value = ..., source = "..." }} in [{section}]'
+        if entry is not None:
+            said = ", ".join(map(repr, entry)) or "nothing" if isinstance(entry, dict) else f"just {entry!r}"
+            return self.error(f"{section}.{key} must have a value and a source, not {said}; {form}")
+        if not isinstance(table, dict):
+            return self.error(f"[{section}] must be one table of figures, not {str(table)[:40]!r}; {form}")
+        close = get_close_matches(key, [name for name in table if f"{section}.{name}" not in self.figures], 1)
+        called = f" (there is a {section}.{close[0]})" if close else ""
+        return self.error(f"{section}.{key} is missing{called}; {form}")
 
     def refuse_unknown(self) -> None:
         """Every figure in the file must have been asked for."""
@@ -250,13 +265,24 @@ def parse(text: str) -> Target:
     """The target that a file's text describes; ``ModelError`` with the figure at fault."""
     try:
         data = tomllib.loads(text)
+        canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    except RecursionError:
+        raise ModelError("target file: it is nested deeper than any description of a processor") from None
+    except TypeError:  # of all that TOML knows, JSON has no dates and times
+        raise ModelError("target file: no setting is a date or a time; write it as a text") from None
     except tomllib.TOMLDecodeError as error:
         raise ModelError(f"target file: not valid TOML: {error}") from None
-    r = _Reader(str(data.get("name", "?")), data)
+    except ValueError:  # Python's own limit
+        raise ModelError("target file: a number has thousands of digits; no figure is so large") from None
+    name = data.get("name", "?")
+    r = _Reader(name if isinstance(name, str) and NAME.fullmatch(name) else "?", data)
     version = data.get("version")
     if type(version) is not int or version < 1:
-        raise r.error("'version' must be a whole number; add version = 1 at the top of the file")
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        raise r.error("'version' must be a whole number of at least 1; write version = 1 at the top of the file")
+    if not NAME.fullmatch(r.text("name")):
+        raise r.error(
+            "'name' must be at most 64 letters, digits, points, hyphens and underscores; it begins with one of the first two"
+        )
     target = Target(
         name=r.text("name"),
         version=version,

@@ -187,7 +187,7 @@ def test_a_file_that_is_no_processor_is_told_what_is_wrong(tmp_path, content, me
     with pytest.raises(ModelError, match=message) as refused:
         targets.resolve(str(path))
     assert "\n" not in str(refused.value)
-    with pytest.raises(ModelError, match="cannot be read"):
+    with pytest.raises(ModelError, match="there is no target file"):
         targets.resolve(str(tmp_path / "none.toml"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -46,7 +47,18 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     [
         ('name = "lpu"', "", "'name' must be a text"),
         ("version = 1", "", "'version' must be a whole number"),
-        ("hz = {", "speed = {", "clock.hz is missing"),
+        ("hz = {", "speed = {", "clock.hz is missing; write hz = {"),
+        ("lanes = {", "lames = {", "vector.lanes is missing (there is a vector.lames)"),
+        ("hz = { value = 900_000_000, source", "hz = { valeu = 5, source", "not 'valeu', 'source'"),
+        ("hz = { value = 900_000_000, source", "hz = 5 # {", "clock.hz must have a value and a source, not just 5"),
+        ("[memory]", "[[memory]]", "[memory] must be one table of figures"),
+        ('name = "lpu"', 'name = "a/b"', "'name' must be at most 64 letters"),
+        ('name = "lpu"', 'name = "a\\nb"', "'name' must be at most 64 letters"),
+        ("version = 1", "version = 0", "'version' must be a whole number of at least 1"),
+        ("version = 1", "version = " + "9" * 5000, "thousands of digits"),
+        ("version = 1", "version = 1\nfrom = 1979-05-27", "no setting is a date"),
+        ("version = 1", "version = 1\ndeep = " + "[" * 9999, "nested deeper"),
+        ("[memory]", "[" + ".".join("x" * 2000) + "]\n[memory]", "nested deeper"),
         ("slots = { value = 2", "slots = { value = 1", "matrix.slots must be a whole number of at least 2"),
         ("lanes = { value = 320", "lanes = { value = 3.5", "vector.lanes must be a whole number"),
         ("value = [160, 160]", "value = [160]", "matrix.tiles.f32 must be two positive"),
@@ -65,6 +77,18 @@ def test_a_wrong_file_is_told_what_to_change(old: str, new: str, message: str) -
     assert old in TEXT
     with pytest.raises(ModelError, match=re.escape(message)):
         targets.parse(TEXT.replace(old, new, 1))
+
+
+def test_a_file_that_is_wrong_is_named(tmp_path: Path) -> None:
+    for wrong in ("hz = 5", "[clock"):
+        (tmp_path / "chip.toml").write_text(TEXT.replace("[clock]", wrong), encoding="utf-8")
+        with pytest.raises(ModelError, match=re.escape(f"{tmp_path}/chip.toml: target")):
+            targets.read(tmp_path / "chip.toml")
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "chip.toml").write_text(TEXT, encoding="utf-8-sig")
+    assert targets.read(tmp_path / "chip.toml") == targets.load("lpu")
 
 
 def test_units_stand_in_issue_order() -> None:
