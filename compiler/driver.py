@@ -73,6 +73,12 @@ def compile(
         raise ModelError(f"precision {precision!r} is not offered yet; choose one of: {', '.join(PRECISIONS)}")
     if objective not in OBJECTIVES:
         raise ModelError(f"objective {objective!r} is not known; choose one of: {', '.join(OBJECTIVES)}")
+    if not isinstance(graph, Graph | Buckets):
+        raise ModelError(f"compile takes what load gives, not {type(graph).__name__}: compile(load(model))")
+    if isinstance(calibration, str | bytes | Mapping) or not isinstance(calibration, Calibration | Sequence | None):
+        raise ModelError(
+            f"calibration takes a list of feeds, each {{input: array}}, or what calibrate gives, not {type(calibration).__name__}"
+        )
     machine = targets.resolve(target)
     with uncollected():
         if not isinstance(graph, Buckets):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
+from compiler.arguments import bounds_of, constants_of, dims_of, states_of
 from compiler.bundle import Buckets, combinations
 from compiler.driver import quiet
 from compiler.program import Program
@@ -61,7 +62,7 @@ def load(
     from compiler.errors import ModelError
     from compiler.ir import written
 
-    given = dict(dims or {})
+    given, constants, bounds, states = dims_of(dims), constants_of(constants), bounds_of(bounds), states_of(states)
     on_stage("read")
     if isinstance(model, str | PathLike) and not str(model):
         raise ModelError("no model is named; give the path of an ONNX file")

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def inspect(model: Source) -> dict[str, Any]:
     """Plain data: opset, producer, inputs, outputs, open dimensions, operators and how many parameters.
 
-    Of the text form, the operators are its primitives. ``ModelError`` when the source is no model at all.
+    A ``shape`` is None where the file does not even say how many dimensions there are; a dimension is its size or its name
+    (empty where it has none). Of the text form, the operators are its primitives. ``ModelError`` when the source is no
+    model at all.
     """
     text = written.text_of(model)
     if text is not None:
@@ -69,11 +71,14 @@ def _of_text(text: str, graph: Graph) -> dict[str, Any]:
 def _value(value: ValueInfoProto) -> dict[str, Any]:
     import onnx
 
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return {"name": value.name, "dtype": (kind or "unknown").removesuffix("_type"), "shape": None}
     tensor = value.type.tensor_type
     dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
     number = tensor.elem_type
     name = onnx.TensorProto.DataType.Name(number).lower() if number in onnx.TensorProto.DataType.values() else "unknown"
-    return {"name": value.name, "dtype": name, "shape": dims}
+    return {"name": value.name, "dtype": name, "shape": dims if tensor.HasField("shape") else None}
 
 
 def _parameters(proto: ModelProto) -> int:

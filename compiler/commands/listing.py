@@ -47,11 +47,17 @@ def inspection(data: dict[str, Any]) -> list[str]:
         f"{data['name'] or 'model'}: {data['parameters']} parameters, {sum(data['operators'].values())} operations"
     ]
     for kind in ("inputs", "outputs"):
-        lines += [f"  {kind[:-1]} {v['name']}: {v['dtype']}{v['shape']}" for v in data[kind]]
+        lines += [f"  {kind[:-1]} {v['name']}: {v['dtype']}{_shape(v['shape'])}" for v in data[kind]]
     lines += [f"  choose dimension {name!r}: {', '.join(where)}" for name, where in data["open_dims"].items()]
     lines += [f"  {count:>5} {name}" for name, count in data["operators"].items()]
     lines += [f"  not supported: {name}" for name in data["unknown_operators"]]
     return lines
+
+
+def _shape(dims: list[int | str] | None) -> str:
+    if dims is None:
+        return ", shape not stated"
+    return f"[{', '.join(str(d) if d != '' else '?' for d in dims)}]" if dims else ", a scalar"
 
 
 def counters(c: Counters) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx import FunctionProto, ModelProto
 from compiler.errors import ModelError
 from compiler.frontend.limits import DEFAULT, Limits
 
+_COMPILED = (b"TAKTBIN\n", b"TAKTBUN\n")  # how programs and bundles begin
 Source = str | Path | bytes | ModelProto
 
 
@@ -22,7 +24,11 @@ def read_model(source: Source, limits: Limits = DEFAULT) -> tuple[ModelProto, st
     if isinstance(source, ModelProto):
         data = source.SerializeToString(deterministic=True)
         return _checked(source), hashlib.sha256(data).hexdigest()
+    if not isinstance(source, str | PathLike | bytes):
+        raise ModelError(f"A model is given as a path, as bytes or as a ModelProto, not as {type(source).__name__}.")
     data = source if isinstance(source, bytes) else _file(Path(source), limits)
+    if data.startswith(_COMPILED):
+        raise ModelError("The file is a compiled program, not a model. Give the model that it was compiled from.")
     if not data:
         raise ModelError("The file is empty. Give a model in the ONNX format (usually *.onnx).")
     if len(data) > limits.file_bytes:

@@ -51,6 +51,8 @@ def simulate(
     ``SimulationError`` names cycle, unit, instruction and operation of the first broken rule;
     ``ModelError`` says what is wrong with the bytes, their target or the feeds.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise ModelError(f"simulate takes the bytes of a program, as to_bytes gives them, not {type(data).__name__}")
     binary = Binary.from_bytes(bytes(data))
     target = target_of(binary, target)
     several = not isinstance(feeds, Mapping)

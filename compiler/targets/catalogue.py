@@ -96,10 +96,16 @@ def register(target: Target) -> Target:
     return target
 
 
-def resolve(target: str | Target) -> Target:
+def resolve(target: str | os.PathLike[str] | Target) -> Target:
     """A target as people give it: the object itself, a name, or the path of a file (with a separator or ``.toml``)."""
     if isinstance(target, Target):
         return register(target)
+    if isinstance(target, os.PathLike):
+        return read(target)
+    if not isinstance(target, str):
+        raise ModelError(
+            f"a target is a name, the path of a file, or what targets.read gives, not {type(target).__name__}"
+        )
     return read(target) if is_path(target) else load(target)
 
 
