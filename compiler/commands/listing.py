@@ -29,6 +29,7 @@ def report(data: dict[str, Any]) -> list[str]:
         lines.append(
             f"  {name:8} {row['ours']:>12}   bound {row['bound']:>12}   ratio {row['ratio'] or '-'}   {row['limit']}"
         )
+    lines += accuracy(data["accuracy"])
     storage = data["resources"]["storage"]
     lines.append("  storage  " + ", ".join(f"{name} {size}" for name, size in storage.items()))
     lines.append(f"  {'operation':48} {'kind':12} {'operations':>14} {'cycles':>9} {'energy fJ':>16}  limited by")
@@ -40,6 +41,25 @@ def report(data: dict[str, Any]) -> list[str]:
     total = data["totals"]
     lines.append(f"  {'total':48} {'':12} {total['operations']:>14} {total['cycles']:>9} {total['energy_fj']:>16}")
     return lines
+
+
+def accuracy(found: dict[str, Any]) -> list[str]:
+    """What a narrow precision loses, on which inputs that was measured, and how large inputs may be; nothing for float32."""
+    if not found:
+        return []
+    lines = []
+    for name, row in found["outputs"].items():
+        changed = f", another class first in {row['changed_top1']}" if "changed_top1" in row else ""
+        kept = "no difference" if row["max"] == 0 else f"{row['snr_db']:.1f} dB"
+        lines.append(
+            f"  {name}: {kept}, largest error {row['max']:.3g} ({row['relative']:.2%} of the largest element){changed}"
+        )
+    made_up = found["calibration"] == "seeded feeds"
+    source = "made-up inputs" if made_up else "given examples"
+    others = f"{found['measured']} others" if found["unseen"] else "the same"
+    lines.append(f"  ranges from {found['feeds']} {source}, errors measured on {others}")
+    spans = [f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in found["inputs"].items()]
+    return lines + ([f"  made for {', '.join(spans)}; what lies beyond may saturate"] if spans else [])
 
 
 def inspection(data: dict[str, Any]) -> list[str]:

@@ -20,20 +20,22 @@ LOCAL = 30.0  # dB that a contraction of codes must keep of its own result
 class Calibration:
     """``ranges``: smallest and largest element by value of the optimised graph. ``loss``: by contraction and mode the
     signal-to-noise ratio in dB of that one operation. ``limit``: which of them are good enough. ``errors``: by precision and
-    output what a program loses over the feeds. ``seeded``: the feeds were made up, ``count`` of them."""
+    output what a program loses. ``seeded``: the feeds were made up; ``count`` of them gave ranges, ``unseen`` others measured
+    (0: the same ones did)."""
 
     ranges: Mapping[str, Range]
     loss: Mapping[str, Mapping[str, float]]
     seeded: bool
     count: int
+    unseen: int = 0
     limit: float = LOCAL
     errors: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The same text for the same model and feeds, on every machine."""
         found = {
-            "format": FORMAT, "seeded": self.seeded, "feeds": self.count, "limit": self.limit, "errors": self.errors,
-            "ranges": {name: list(self.ranges[name]) for name in self.ranges}, "loss": self.loss,
+            "format": FORMAT, "seeded": self.seeded, "feeds": self.count, "unseen": self.unseen, "limit": self.limit,
+            "errors": self.errors, "ranges": {name: list(self.ranges[name]) for name in self.ranges}, "loss": self.loss,
         }  # fmt: skip
         return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
@@ -48,7 +50,8 @@ class Calibration:
             errors = {
                 str(p): {str(n): dict(one) for n, one in outputs.items()} for p, outputs in found["errors"].items()
             }
-            made = Calibration(ranges, loss, bool(found["seeded"]), int(found["feeds"]), float(found["limit"]), errors)
+            counts = int(found["feeds"]), int(found.get("unseen", 0))
+            made = Calibration(ranges, loss, bool(found["seeded"]), *counts, float(found["limit"]), errors)
             if any(end != end or LARGEST < abs(end) < math.inf for both in ranges.values() for end in both):
                 raise ValueError("a range ends far beyond float32")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -20,7 +20,7 @@ from compiler.precision.artefact import Calibration
 from compiler.precision.contraction import row_dims
 from compiler.precision.encoding import stored_array
 from compiler.precision.error import decibels, powers
-from compiler.precision.feeds import affordable, seeded
+from compiler.precision.feeds import affordable, seeded, unseen
 from compiler.precision.plan import (
     ROW,
     STATIC,
@@ -38,35 +38,60 @@ Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
 # What inputs may exceed the calibration's by before codes saturate. A factor of two costs one bit.
 GIVEN, MADE_UP = 1.25, 2.0
+ENOUGH = 8  # given feeds, from which on some only measure
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Feeds, and the float32 model's outputs for them."""
+class Measure:
+    """Feeds to measure with, the float32 model's outputs for them, and its variables before the first of them."""
 
     feeds: Sequence[Feeds]
     outputs: Sequence[Feeds]
+    state: Feeds
 
 
-def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> tuple[Calibration, Seen]:
+def observe(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None = None) -> tuple[Calibration, Measure, Measure]:
     """Ranges and losses of an optimised graph over ``feeds`` (input name -> array of the model's type), or over seeded
-    ones; and what was fed and came out, to measure with."""
-    given = seeded(graph) if feeds is None else [_checked(graph, feed, n) for n, feed in enumerate(feeds)]
-    if not given:
-        raise ModelError("the calibration holds no feed; give at least one, or none at all for seeded ones")
+    ones; what to choose by, which is what gave ranges; and what to measure with, which gave none: where few feeds are given
+    the same."""
+    if feeds is None:
+        ranging, measuring = seeded(graph), unseen(graph)
+    else:
+        ranging, measuring = _parted(graph, [_checked(graph, feed, n) for n, feed in enumerate(feeds)])
     watch = _Watch(graph, GIVEN if feeds is not None else MADE_UP)
-    measured = affordable(graph)
-    state: dict[str, Array] = {}
+    measured = range(affordable(graph)) if feeds is not None else range(len(ranging))[-affordable(graph) :]
+    state: Feeds = {}
     outputs = []
-    for number, feed in enumerate(given):
-        watch.measuring = number < measured
+    for number, feed in enumerate(ranging):
+        watch.measuring = number in measured
         for name in graph.inputs:
             watch.range(name, feed[name])
-        try:
-            outputs.append(run(graph, feed, state, watch))
-        except InterpreterFault as fault:
-            raise ModelError(f"calibration feed {number} cannot be run: {fault}") from fault
-    return Calibration(watch.ranges, watch.loss, feeds is None, len(given)), Seen(given, outputs)
+        outputs.append(_run(graph, feed, state, watch))
+    found = Calibration(watch.ranges, watch.loss, feeds is None, len(ranging), len(measuring))
+    known = Measure(ranging, outputs, {})
+    if not measuring:
+        return found, known, known
+    before = dict(state)
+    return found, known, Measure(measuring, [_run(graph, feed, state) for feed in measuring], before)
+
+
+def _run(graph: Graph, feed: Feeds, state: Feeds, watch: _Watch | None = None) -> Feeds:
+    try:
+        return run(graph, feed, state, watch)
+    except InterpreterFault as fault:
+        raise ModelError(f"a calibration feed cannot be run: {fault}") from fault
+
+
+def _parted(graph: Graph, feeds: list[Feeds]) -> tuple[list[Feeds], list[Feeds]]:
+    """Feeds that give ranges, and those that measure: every fourth of ``ENOUGH`` or more, or where feeds follow on each
+    other the last quarter."""
+    if not feeds:
+        raise ModelError("the calibration holds no feed; give at least one, or none at all for seeded ones")
+    if len(feeds) < ENOUGH:
+        return feeds, []
+    if graph.states:
+        return feeds[: -(len(feeds) // 4)], feeds[-(len(feeds) // 4) :]
+    return [f for n, f in enumerate(feeds) if n % 4 != 3], feeds[3::4]
 
 
 def _checked(graph: Graph, feed: Mapping[str, Any], number: int) -> Feeds:
@@ -77,6 +102,8 @@ def _checked(graph: Graph, feed: Mapping[str, Any], number: int) -> Feeds:
         if array is None or (array.dtype, array.shape) != (kind.dtype.numpy, kind.shape):
             what = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
             raise ModelError(f"calibration feed {number}: input {name!r} is {what}, the model takes {kind}")
+        if kind.dtype.is_float and np.isnan(array).any():
+            raise ModelError(f"calibration feed {number}: input {name!r} holds what is not a number")
         arrays[name] = array
     return arrays
 

@@ -1,4 +1,4 @@
-"""What a precision loses: a converted graph beside the float32 one on the calibration feeds."""
+"""What a precision loses: a converted graph beside the float32 one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compiler.numerics.reduce import reduce
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compiler.precision.calibrate import Seen
+    from compiler.precision.calibrate import Measure
 
 Array = np.ndarray[Any, Any]
 
@@ -33,12 +33,12 @@ def host_feeds(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return sent
 
 
-def measure(graph: Graph, seen: Seen) -> dict[str, dict[str, Any]]:
+def measure(graph: Graph, asked: Measure) -> dict[str, dict[str, Any]]:
     """By output: maximum error, the same relative to the largest element, signal-to-noise ratio in dB over all feeds
     together, and (where an output is rows of classes) how many rows of all name another class first."""
-    state: dict[str, Array] = {}
-    results = [run(graph, host_feeds(graph, feed), state) for feed in seen.feeds]
-    return {name: errors([o[name] for o in seen.outputs], [r[name] for r in results]) for name in graph.outputs}
+    state = dict(asked.state)
+    results = [run(graph, host_feeds(graph, feed), state) for feed in asked.feeds]
+    return {name: errors([o[name] for o in asked.outputs], [r[name] for r in results]) for name in graph.outputs}
 
 
 def errors(references: list[Array], results: list[Array]) -> dict[str, Any]:

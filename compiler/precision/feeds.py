@@ -1,4 +1,7 @@
-"""Seeded inputs for models that come without calibration data: noise for floats, numbers that fit for whole ones."""
+"""Seeded inputs for models that come without calibration data: noise for floats, numbers that fit for whole ones.
+
+Some give ranges, others (``unseen``) measure what is lost with these ranges.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,20 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.expr import Step
-from compiler.ir.graph import Compute, Gather, Graph, Reshape, Scatter, View, operands_of
+from compiler.ir.graph import Compute, Gather, Graph, Reshape, Scatter, View, operands_of, reads_of
 from compiler.ir.types import TensorType
+from compiler.precision.plan import is_float_contraction
 
 Array = np.ndarray[Any, Any]
 WORK = 1 << 32  # operations that calibrating on seeded feeds may take, about; at least one feed
 MOST = 8
+SAMPLES = 512  # elements of unit size from which a range is taken, about, where feeds cost little: few hardly reach far
+MORE = 56  # feeds beyond MOST that small vectors get at most
+SHARE = 4  # feeds that give ranges for each one that measures
+NODE = 1 << 20  # operations that take as long as the handling of one node
 SEED = 20260101
+UNSEEN = SEED + 1  # of the feeds that measure
+WIDE = 3.0  # where uniform numbers end
 PATCH = 8  # elements of a patch of one brightness along either side
 CELL = 14, 9  # elements of one sign of strokes, with its margin
 SEGMENTS = (  # where the strokes of a sign lie: rows from, to, columns from, to
@@ -23,30 +33,61 @@ SEGMENTS = (  # where the strokes of a sign lie: rows from, to, columns from, to
 
 
 def seeded(graph: Graph, count: int | None = None) -> list[dict[str, Array]]:
-    """``count`` feeds (default: as many as a counted budget of operations allows), the same on every machine."""
-    count = affordable(graph) if count is None else count
+    """``count`` feeds that give ranges (default: as many as a counted budget of operations allows and small vectors need),
+    the same on every machine. What small vectors need comes first: the others are measured with the ranges that it gave."""
+    numbers = [*range(MOST, MOST + _more(graph)), *range(affordable(graph))] if count is None else range(count)
     limits = index_limits(graph)
-    return [_feed(graph, limits, n) for n in range(count)]
+    return [_feed(graph, limits, SEED, n) for n in numbers]
+
+
+def unseen(graph: Graph) -> list[dict[str, Array]]:
+    """Other feeds, to measure with: at least one, of at least the size of those that give ranges."""
+    count = max(1, (affordable(graph) + _more(graph)) // SHARE)
+    limits = index_limits(graph)
+    return [_feed(graph, limits, UNSEEN, n) for n in range(count)]
 
 
 def affordable(graph: Graph) -> int:
     """Feeds for which a counted budget of operations suffices: at least one."""
-    work = sum(n.operations for n in graph.nodes if isinstance(n, Compute))
-    return max(1, min(MOST, WORK // max(work, 1)))
+    return max(1, min(MOST, WORK // max(_work(graph), 1)))
 
 
-def _feed(graph: Graph, limits: dict[str, int], number: int) -> dict[str, Array]:
-    rng = np.random.default_rng([SEED, number])
-    return {name: _values(graph.types[name], limits.get(name), rng, number) for name in graph.inputs}
+def _work(graph: Graph) -> int:
+    return sum(n.operations for n in graph.nodes if isinstance(n, Compute))
 
 
-def _values(kind: TensorType, limit: int | None, rng: np.random.Generator, number: int) -> Array:
+def _more(graph: Graph) -> int:
+    """Feeds that small vectors need beyond the affordable ones: the largest of a few numbers says little of what comes."""
+    floats = [kind for kind in (graph.types[name] for name in graph.inputs) if kind.dtype.is_float and kind.elements]
+    if not floats or any(len(kind.shape) > 3 for kind in floats):
+        return 0
+    sizes = [graph.types[value].elements for value in multiplied(graph)]
+    needed = -(-SAMPLES // max(1, min(sizes, default=SAMPLES))) - MOST
+    return max(0, min(needed, MORE, WORK // 4 // (_work(graph) + NODE * len(graph.nodes))))
+
+
+def multiplied(graph: Graph) -> list[str]:
+    """Values that contractions multiply by constants, each once."""
+    found = [reads_of(n)[:2] for n in graph.nodes if isinstance(n, Compute) and is_float_contraction(n)]
+    return list(dict.fromkeys(v for pair in found for v in pair if v not in graph.constants))
+
+
+def _feed(graph: Graph, limits: dict[str, int], seed: int, number: int) -> dict[str, Array]:
+    rng = np.random.default_rng([seed, number])
+    measures = seed == UNSEEN
+    return {name: _values(graph.types[name], limits.get(name), rng, number, measures) for name in graph.inputs}
+
+
+def _values(kind: TensorType, limit: int | None, rng: np.random.Generator, number: int, measures: bool) -> Array:
     """Floats, places below a limit, or (where nothing is known of whole numbers) ones as a mask has them.
 
     Pictures come normalised, so they are of unit size; how loud signals and tables are nobody knows, so they differ from
-    feed to feed.
+    feed to feed. Those that measure, and those that small vectors have more, are loud or wide by turns.
     """
     if kind.dtype.is_float:
+        if len(kind.shape) < 4 and (number >= MOST or (measures and number < 2)):
+            x = _noise(kind.shape, rng) if number % 2 == 0 else (rng.random(kind.shape) * 2.0 - 1.0) * WIDE
+            return np.asarray(x, kind.dtype.numpy)
         size = 1.0 if len(kind.shape) > 3 else 0.25 ** ((number // 3 + number) % 3)
         return np.asarray(_floats(kind.shape, rng, number) * size, kind.dtype.numpy)
     tail = kind.shape[-1] * 3 // 4 if kind.shape and kind.shape[-1] > 1 else None
@@ -75,17 +116,14 @@ def _places(shape: tuple[int, ...], limit: int, rng: np.random.Generator, number
 
 
 def _floats(shape: tuple[int, ...], rng: np.random.Generator, number: int) -> Array:
-    """Nearly normal noise (sums of twelve uniform numbers, so that only additions and products make it).
+    """Nearly normal noise in shapes.
 
     Signals and tables are noise, smooth, or mostly quiet with a few loud places: the last are what codes serve worst.
     Pictures are noise, patches of one brightness, and strokes on a ground, side by side: neighbours that agree drive
     activations further than noise does, and what was trained on shapes answers to shapes. The noise is half as strong,
     since no picture has all of its contrast between neighbours.
     """
-    total = np.zeros(shape)
-    for _ in range(12):
-        total += rng.random(shape)
-    x = total - 6.0
+    x = _noise(shape, rng)
     if len(shape) < 4:
         return (x, _smooth(x), x * x * x * (1.0 / 3.0))[number % 3]
     if not is_picture(shape):
@@ -97,6 +135,14 @@ def _floats(shape: tuple[int, ...], rng: np.random.Generator, number: int) -> Ar
     strokes = np.broadcast_to(_strokes(height, width, rng, 2 - number % 2), shape)
     first, second = width // 4, width // 2
     return np.concatenate((x[..., :first] * 0.5, patches[..., first:second], strokes[..., second:]), axis=-1)
+
+
+def _noise(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Nearly normal noise: sums of twelve uniform numbers, so that only additions and products make it."""
+    total = np.zeros(shape)
+    for _ in range(12):
+        total += rng.random(shape)
+    return np.asarray(total - 6.0)
 
 
 def _strokes(height: int, width: int, rng: np.random.Generator, size: int) -> Array:

@@ -11,12 +11,12 @@ from compiler.ir.graph import Graph
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
 from compiler.precision.artefact import Calibration
-from compiler.precision.calibrate import Seen, observe
+from compiler.precision.calibrate import Measure, observe
 from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
 
 PRECISIONS = ("float32", "float16", "int8")
-GOAL = 26.0  # dB over the calibration feeds; below, more contractions leave whole codes per tensor
+GOAL = 26.0  # dB over the feeds that gave ranges; below, more contractions leave whole codes per tensor
 STEP, ROUNDS = 4.0, 4  # what the limit of one contraction's own loss then rises by, and how often at most
 HALVINGS = 2  # how often half of what the last rise made float16 may be given back to codes
 NONE = 1000.0  # a limit that no codes keep: what is left when the last round still loses too much
@@ -25,10 +25,11 @@ Feeds = Sequence[Mapping[str, Any]]
 
 
 def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8") -> Calibration:
-    """Ranges of a loaded model over example feeds (input name -> array), and what a precision loses over them.
+    """Ranges of a loaded model over example feeds (input name -> array), and what a precision loses.
 
     The artefact to compile with: ``compile(graph, precision=..., calibration=...)`` needs no feed then and measures nothing.
-    Without ``feeds`` seeded ones are made up.
+    Without ``feeds`` seeded ones are made up. What is lost is measured on feeds that gave no range, of eight or more every
+    fourth; of fewer on all of them.
     """
     if precision not in PRECISIONS[1:]:
         raise ModelError(f"precision {precision!r} needs no calibration; choose one of: {', '.join(PRECISIONS[1:])}")
@@ -43,12 +44,17 @@ def calibrated(graph: Graph, feeds: Feeds | None, precision: str) -> Calibration
     cycles, so with given feeds the limit falls back between the last two while the goal is kept. What made-up feeds
     measure says less of real inputs: there all that the rise brought stays as a margin.
     """
-    found, seen = observe(graph, feeds)
-    if precision != "int8":
-        return _measured(graph, found, precision, seen)
+    found, known, asked = observe(graph, feeds)
+    if precision == "int8":
+        found = _chosen(graph, found, known)
+    return found if found.errors and asked is known else _measured(graph, found, precision, asked)
+
+
+def _chosen(graph: Graph, found: Calibration, known: Measure) -> Calibration:
+    """With the limit that ``calibrated`` speaks of."""
     low = found.limit
     for limit in _limits(found):
-        found = _measured(graph, replace(found, limit=limit), precision, seen)
+        found = _measured(graph, replace(found, limit=limit), "int8", known)
         if _keeps(found):
             break
         low = limit
@@ -56,14 +62,14 @@ def calibrated(graph: Graph, feeds: Feeds | None, precision: str) -> Calibration
         between = _between(graph, found, low)
         if not between:
             break
-        tried = _measured(graph, replace(found, limit=between[len(between) // 2]), precision, seen)
+        tried = _measured(graph, replace(found, limit=between[len(between) // 2]), "int8", known)
         found, low = (tried, low) if _keeps(tried) else (found, tried.limit)
     return found
 
 
-def _measured(graph: Graph, found: Calibration, precision: str, seen: Seen) -> Calibration:
-    """The calibration with what it loses over what was fed."""
-    return replace(found, errors={precision: measure(convert(graph, precision, found).graph, seen)})
+def _measured(graph: Graph, found: Calibration, precision: str, asked: Measure) -> Calibration:
+    """The calibration with what it loses on what measures."""
+    return replace(found, errors={precision: measure(convert(graph, precision, found).graph, asked)})
 
 
 def _keeps(found: Calibration) -> bool:
@@ -113,6 +119,9 @@ def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | Non
         "contractions": dict(made.contractions),
         "calibration": "seeded feeds" if calibration.seeded else "given feeds",
         "feeds": calibration.count,
+        "measured": calibration.unseen or calibration.count,
+        "unseen": calibration.unseen > 0,
+        "inputs": {name: list(calibration.ranges[name]) for name in graph.inputs if name in calibration.ranges},
         "outputs": {name: dict(values) for name, values in calibration.errors.get(precision, {}).items()},
     }
     return made.graph, {"accuracy": accuracy}
