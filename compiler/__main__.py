@@ -14,7 +14,7 @@ from typing import Any
 
 import compiler
 from compiler.bundle import read_programs
-from compiler.commands import completion, diff, files, listing, options, processors, programs
+from compiler.commands import completion, diff, examples, files, listing, options, processors, programs
 from compiler.commands.guard import Parser, WrongOption, guarded
 from compiler.errors import ModelError
 
@@ -52,9 +52,11 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("model", help=MODEL)
     build.add_argument("-o", "--output", required=True, help="file for the program")
     _choices(build)
+    examples.add_options(build, writes=True)
     show = add("report", _report, "The cost of a model or of a compiled program, operation by operation.")
     show.add_argument("file", help="a model (ONNX or text form) or a program")
     _choices(show)
+    examples.add_options(show)
     text = add("disassemble", _disassemble, "The instructions of a program.")
     text.add_argument("program", help=PROGRAM)
     run = add("simulate", _simulate, "Execute a program and compare what it counts with what it promised.")
@@ -93,12 +95,9 @@ def _compile(chosen: argparse.Namespace) -> None:
     found = options.compiled(chosen.model, chosen)
     data = found.to_bytes()
     files.write(chosen.output, data, "--output")
-    rows = [p.report()["headline"] for p in programs.of(found)]
-    _print(
-        chosen,
-        rows,
-        [f"wrote {len(data)} bytes to {chosen.output}", *(line for row in rows for line in listing.headline(row))],
-    )
+    reports = [p.report() for p in programs.of(found)]
+    lines = [line for r in reports for line in (*listing.headline(r["headline"]), *listing.accuracy(r["accuracy"]))]
+    _print(chosen, [r["headline"] for r in reports], [f"wrote {len(data)} bytes to {chosen.output}", *lines])
 
 
 def _report(chosen: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ from apps.cli.report import reports, text
 from apps.cli.verify import verify
 from apps.pricing.rating import BookError, PriceBookDocument, RatingError, book_from_text
 from apps.pricing.rating.book import FORMAT
-from compiler.commands import completion, diff, files, processors
+from compiler.commands import completion, diff, examples, files, processors
 from compiler.commands.guard import Parser, guarded
 from compiler.commands.options import add_course, add_place, add_sizes, at_least
 
@@ -78,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add_place(show)
     add_sizes(show, buckets=True)
     add_course(show)
+    examples.add_options(show)
     show.add_argument("--steps", action="store_true", help="print every step of every price")
     show.add_argument("--json", action="store_true", help="print the report as JSON")
     show.set_defaults(run=_report)

@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import compiler
 from compiler.bundle import read_programs
-from compiler.commands import files, options, programs
+from compiler.commands import examples, files, options, programs
 from compiler.commands.changes import FORMATS, rendered
 from compiler.commands.guard import WrongOption
 from compiler.commands.words import spoken
@@ -34,6 +35,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     options.add_place(command)
     options.add_sizes(command)
     options.add_course(command)
+    examples.add_options(command, ranges=False)
     command.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     command.add_argument("--budget", metavar="TOML", help="a file that says what the new model may cost at most")
     command.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
@@ -42,6 +44,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace, prices: Prices | None = None) -> int:
     """0: within budget, or none is given; 1: over budget. ``ModelError`` for what cannot be compared."""
     budget = None if chosen.budget is None else _budget(chosen.budget)
+    examples.check(chosen, [chosen.precision])
     machine = options.processor(chosen.target)  # read here, it is found for a program that was compiled for it
     given = [_given(path) for path in (chosen.old, chosen.new)]
     target = None
@@ -92,6 +95,7 @@ def _compiled(path: str, chosen: argparse.Namespace, machine: Target) -> Program
     dims, states, bounds = options.sizes(chosen.dim), options.states(chosen.state), options.bounds(chosen.bound)
     try:
         graph = compiler.load(Path(path), dims, states=states, bounds=bounds)
-        return compiler.compile(graph, target=machine, precision=chosen.precision, objective=chosen.objective)
+        feeds: Any = examples.calibration(graph, chosen)
+        return compiler.compile(graph, machine, chosen.precision, feeds, objective=chosen.objective)
     except ModelError as error:
         raise ModelError(f"{path}: {error.told(spoken)}") from error

@@ -50,9 +50,9 @@ def read_text(path: str | os.PathLike[str], option: str, what: str) -> str:
         raise ModelError(f"{option} {path}: it is not UTF-8 text; it takes {what}") from None
 
 
-def read_arrays(path: str) -> dict[str, Array]:
+def read_arrays(path: str, option: str = "--inputs", what: str = INPUTS) -> dict[str, Array]:
     """The arrays of an .npz file by name. ``ModelError`` for another file and for one that cannot be read."""
-    data = read(path, "--inputs", INPUTS)
+    data = read(path, option, what)
     try:
         with io.BytesIO(data) as file:
             stored = np.load(file, allow_pickle=False)

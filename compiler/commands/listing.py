@@ -55,7 +55,7 @@ def accuracy(found: dict[str, Any]) -> list[str]:
             f"  {name}: {kept}, largest error {row['max']:.3g} ({row['relative']:.2%} of the largest element){changed}"
         )
     made_up = found["calibration"] == "seeded feeds"
-    source = "made-up inputs" if made_up else "given examples"
+    source = "made-up inputs (give typical ones with --examples)" if made_up else "given examples"
     others = f"{found['measured']} others" if found["unseen"] else "the same"
     lines.append(f"  ranges from {found['feeds']} {source}, errors measured on {others}")
     spans = [f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in found["inputs"].items()]

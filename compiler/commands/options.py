@@ -10,6 +10,7 @@ from typing import Any
 import compiler
 from compiler import targets
 from compiler.bundle import Bundle
+from compiler.commands import examples
 from compiler.commands.guard import WrongOption
 from compiler.commands.words import spoken
 from compiler.errors import ModelError
@@ -59,7 +60,8 @@ def add_course(command: argparse.ArgumentParser) -> None:
 def typed(options: argparse.Namespace) -> list[str]:
     """Those of the options above that the command line names."""
     single = [name for name in ("target", "precision", "objective") if not isinstance(getattr(options, name), Default)]
-    return [f"--{name}" for name in (*single, *(n for n in ("dim", "state", "bound") if getattr(options, n)))]
+    several = [name for name in ("dim", "state", "bound") if getattr(options, name)]
+    return [*(f"--{name}" for name in (*single, *several)), *examples.typed(options)]
 
 
 def described(options: argparse.Namespace) -> str | None:
@@ -127,7 +129,8 @@ def compiled(model: str | PathLike[str] | bytes, options: argparse.Namespace) ->
     source: Any = model
     machine = processor(options.target)
     graph = compiler.load(source, dims=buckets(options.dim), states=states(options.state), bounds=bounds(options.bound))
-    return compiler.compile(graph, target=machine, precision=options.precision, objective=options.objective)
+    feeds: Any = examples.calibration(graph, options)
+    return compiler.compile(graph, machine, options.precision, feeds, objective=options.objective)
 
 
 def _named(option: str, form: str, pairs: Sequence[str]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import compiler
 from compiler import probing, targets
-from compiler.commands import files, listing
+from compiler.commands import examples, files, listing
 from compiler.commands.options import add_course, add_sizes, bounds, processor, sizes, states
 from compiler.comparison import compare
 from compiler.precision import PRECISIONS
@@ -45,6 +45,7 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> None:
     both.add_argument("--precision", action="append", choices=PRECISIONS, help="may be repeated (default: float32)")
     add_sizes(both)
     add_course(both)
+    examples.add_options(both, ranges=False)
     both.set_defaults(run=run_compare)
     for command in (rows, check, both):
         command.add_argument(
@@ -113,7 +114,9 @@ def run_compare(options: argparse.Namespace) -> int:
     chosen = [processor(name) for name in options.target or targets.names()]
     pairs, most = states(options.state), bounds(options.bound)
     graph = compiler.load(options.model, sizes(options.dim), states=pairs, bounds=most)
-    rows = compare(graph, chosen, options.precision or ["float32"])
+    precisions = options.precision or ["float32"]
+    examples.check(options, precisions)
+    rows = compare(graph, chosen, precisions, examples.feeds(graph, options.examples))
     return _print(options, rows, comparison(rows))
 
 

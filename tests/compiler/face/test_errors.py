@@ -42,6 +42,7 @@ def place(tmp_path_factory):
 
 READERS = (
     ["inspect"], ["compile", "-o", "OUT"], ["report"], ["disassemble"], ["simulate"], ["diff", "model.onnx"],
+    ["report", "small.txt", "--precision", "int8", "--examples"], ["report", "small.txt", "--precision", "int8", "--ranges"],
     ["targets", "check"], ["targets", "compare"], ["takt", "report"],
     ["takt", "diff", "model.onnx"], ["takt", "verify", "book.json"],
     ["takt", "report", "model.onnx", "--dim", "batch=2", "--book"], ["takt", "target", "check"],
