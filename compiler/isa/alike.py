@@ -10,13 +10,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from compiler.isa.element import SIZE
 from compiler.isa.instruction import Instruction, Op
+from compiler.isa.numbering import numbered
 
 Array = np.ndarray[Any, Any]
 
 # What may differ within a kind: rules ask of these only that they, or they and a count, are below a limit.
-FREE: Final = ("unit", "slot", "cycle", "source", "row", "g0", "start1", "start2", "start3")
+FREE: Final = ("unit", "slot", "cycle", "source", "row", "g0", "start1", "start2", "start3", "offset")
 _FIXED: Final = (int(Op.LOADW), int(Op.BRANCH))  # their ``start3`` is not where a range begins
+_TRANSFERS: Final = (int(Op.RECV), int(Op.SEND), int(Op.FETCH))  # only their ``offset`` is a place: that of whole elements
+_ELEMENT: Final = max(SIZE.values())  # bytes; smaller elements divide it
 
 
 class Kind(NamedTuple):
@@ -32,14 +36,10 @@ def kinds(records: Array) -> list[Kind]:
     """The instructions of a program by kind, in the order of their first members."""
     if not len(records):
         return []
-    common = records.copy()
-    for name in FREE:
-        common[name] = np.where(np.isin(common["opcode"], _FIXED), common[name], 0) if name == "start3" else 0
-    raw, size = common.tobytes(), common.dtype.itemsize
-    seen: dict[bytes, int] = {}
-    code = np.array([seen.setdefault(raw[at : at + size], len(seen)) for at in range(0, len(raw), size)])
-    order = np.argsort(code, kind="stable")
-    starts = np.searchsorted(code[order], np.arange(len(seen)))
+    firsts, code = numbered([_common(records, name) for name in records.dtype.names])
+    place = np.argsort(np.argsort(firsts))
+    order = np.argsort(place[code], kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(place[code]))[:-1])
     largest = [np.maximum.reduceat(records[name][order], starts).tolist() for name in FREE]
     firsts = records[order[starts]].tolist()
     found = []
@@ -47,3 +47,15 @@ def kinds(records: Array) -> list[Kind]:
         first = Instruction(*row)
         found.append(Kind(members, first, first._replace(**dict(zip(FREE, most, strict=True)))))
     return found
+
+
+def _common(records: Array, name: str) -> Array:
+    """What members of a kind have in common of a field."""
+    column, operation = records[name].astype(np.int64), records["opcode"]
+    if name not in FREE:
+        return column
+    if name == "start3":
+        return np.where(np.isin(operation, _FIXED), column, 0)
+    if name == "offset":
+        return np.where(np.isin(operation, _TRANSFERS), column % _ELEMENT, column)
+    return np.zeros(1, np.int64)

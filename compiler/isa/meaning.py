@@ -6,9 +6,9 @@ and VECTOR take axes in front of these: as many instructions that are alike, at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,20 +64,67 @@ def loadw(i: Instruction, inputs: Inputs) -> Result:
     return inputs.operands["a"]
 
 
+class Factors(NamedTuple):
+    """What a product adds to its sums: ``left`` @ ``right`` at the cells ``on`` (None: all); with ``blocks`` these have an axis
+    of blocks in front of their rows."""
+
+    left: Array
+    right: Array
+    on: Array | None = None
+    blocks: int = 0
+
+
 def matmul(i: Instruction, inputs: Inputs) -> Result:
     """New contents of the accumulator rows."""
+    return summed(inputs.accumulated, factors(i, inputs))
+
+
+def factors(i: Instruction, inputs: Inputs) -> Factors:
+    """What a product multiplies."""
     a, weights = inputs.operands["a"], inputs.weights
     assert weights is not None
-    dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(a.dtype, "i8"))]
     if not i.blocks:
-        return contract(inputs.accumulated, a, weights, dtype, inputs.on)
-    before = inputs.accumulated
-    if before is not None:
-        before = _blocked(before, (i.blocks, -1))
+        return Factors(a, weights, inputs.on)
     left = _blocked(a.reshape(*a.shape[:-1], -1, i.blocks, inputs.run).swapaxes(-3, -2), (i.blocks, -1), 3)
-    right = _apart(weights, i, inputs)
     on = None if inputs.on is None else _apart(inputs.on, i, inputs)
-    return contract(before, left, right, dtype, on).swapaxes(-3, -2).reshape(*a.shape[:-1], -1)
+    return Factors(left, _apart(weights, i, inputs), on, i.blocks)
+
+
+def summed(before: Result, these: Factors) -> Array:
+    """``before`` (None: 0) and products, added in ascending order."""
+    left, right, on, blocks = these
+    dtype = NUMPY[accumulator({np.dtype("f4"): "f32", np.dtype("f2"): "f16"}.get(left.dtype, "i8"))]
+    if not blocks:
+        return contract(before, left, right, dtype, on)
+    if before is not None:
+        before = _blocked(before, (blocks, -1))
+    sums = contract(before, left, right, dtype, on).swapaxes(-3, -2)
+    return sums.reshape(*sums.shape[:-2], -1)
+
+
+def joined(parts: Sequence[Factors]) -> list[Factors]:
+    """Products of the same sums that follow each other; neighbours of which all cells are on as one, of as many terms."""
+    found: list[list[Factors]] = []
+    for part in parts:
+        last = found[-1][0] if found else None
+        if last is not None and last.on is part.on is None and last.blocks == part.blocks:
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [some[0] if len(some) == 1 else _one(some) for some in found]
+
+
+def _one(parts: Sequence[Factors]) -> Factors:
+    left, right = _along(-1, [part.left for part in parts]), _along(-2, [part.right for part in parts])
+    return Factors(left, right, None, parts[0].blocks)
+
+
+def _along(axis: int, arrays: Sequence[Array]) -> Array:
+    """Matrices behind each other, that repeat what all of them repeat."""
+    batch = arrays[0].shape[:-2]
+    once = tuple(slice(None) if any(array.strides[n] for array in arrays) else slice(0, 1) for n in range(len(batch)))
+    found = np.concatenate([array[once] for array in arrays], axis)
+    return np.broadcast_to(found, batch + found.shape[-2:])
 
 
 def _apart(weights: Array, i: Instruction, inputs: Inputs) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from compiler.numerics.exact import Array
 
 BLOCK = 5 << 14  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
-_SHORT, _LONG = 64, 256  # columns that make short inner loops, and from how many on they are long
+_LONG = 256  # columns that make long inner loops
+_ACROSS = 1 << 12  # columns of a wide factor that are multiplied at a time, so that a part of it stays in a cache
 _UNBUFFERED = 64  # elements of NumPy's buffer with which it does not gather rows in it that are longer
-_NARROW = 1 << 15  # elements of one accumulator of many, up to which all are worked on at once
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
 _HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # by its bits, every float16
+
+_PRODUCT: Final = "...ij,...jk->...ik"
 
 _HOLD = (np.dtype(np.int32), np.dtype(np.int64))  # what holds every such sum: no way through a wider type is needed
 
@@ -35,23 +37,77 @@ def contract(
     if dtype is None:
         dtype = acc.dtype if acc is not None else np.result_type(a, b)
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    out = np.zeros(shape, dtype) if acc is None else np.array(np.broadcast_to(acc, shape), dtype)
-    if out.size == 0 or a.shape[-1] == 0:
-        return out
+    if 0 in shape or a.shape[-1] == 0:
+        return _begun(acc, shape, dtype)
     if a.dtype.itemsize == 1 and b.dtype.itemsize == 1 and dtype.kind in "iu":
-        return _contract_bytes(out, a, b)
-    a, b = _widened(a, dtype), _widened(b, dtype)
+        return _contract_bytes(_begun(acc, shape, dtype), a, b)
+    a, b = (_widened(factor, dtype, shape[:-2]) for factor in (a, b))
     with np.errstate(all="ignore"):
-        if on is None or dtype.kind != "f" or (2 * np.count_nonzero(on) > on.size and np.isfinite(a).all()):
-            _contract_ordered(out, a, b)  # a finite number times 0 changes no sum that began at 0
-        else:
-            _contract_cells(out, a, b, on)
+        if on is not None and dtype.kind == "f" and not (2 * np.count_nonzero(on) > on.size and np.isfinite(a).all()):
+            return _contract_cells(_begun(acc, shape, dtype), a, b, on)
+        if acc is None and in_order(dtype):  # a finite number times 0 changes no sum that began at 0
+            return _contract_at_once(a, b)
+        out = _begun(acc, shape, dtype)
+        for place in np.ndindex(shape[:-2]):
+            _matrix(out[place], a[place], b[place])
     return out
 
 
-def _widened(array: Array, dtype: np.dtype[Any]) -> Array:
-    """``array.astype(dtype)`` that repeats what ``array`` repeats; by a table where many float16 are to be converted, which
-    NumPy does one by one."""
+def _begun(acc: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return np.zeros(shape, dtype) if acc is None else np.array(np.broadcast_to(acc, shape), dtype)
+
+
+@cache
+def in_order(dtype: np.dtype[Any]) -> bool:
+    """Whether ``einsum`` rounds each product and each sum on its own, in order, on this machine. It does unless NumPy was built
+    to fuse them, as it is where every processor can; then ``_matrix`` takes them apart, at half the speed."""
+    if dtype.kind != "f":
+        return True
+    rows, inner = 3, 9
+    for columns in (2, 3, 67):
+        a, b = (
+            (np.arange(1, n * inner + 1) * factor % 1 + 1).astype(dtype).reshape(shape)
+            for n, factor, shape in ((rows, np.pi, (rows, inner)), (columns, np.e, (inner, columns)))
+        )
+        expected = np.zeros((rows, columns), dtype)
+        for k in range(inner):
+            expected += a[:, k, None] * b[k]
+        if not np.array_equal(_contract_at_once(a, b), expected):
+            return False
+    return True
+
+
+def _contract_at_once(a: Array, b: Array) -> Array:
+    """Sums that begin at 0, of factors with all axes of the batch.
+
+    ``einsum`` goes through the operands as they lie in memory: with the columns next to each other they are its innermost loop,
+    and the one over products is outside of it. (The innermost one it would cut in parts and add those up.)
+    """
+    rows, columns = a.shape[-2], b.shape[-1]
+    if columns < rows and columns < _LONG:
+        return _contract_at_once(b.swapaxes(-1, -2), a.swapaxes(-1, -2)).swapaxes(-1, -2)  # products commute
+    if columns == 1:  # a loop over one column is none
+        return _contract_at_once(a, np.repeat(b, 2, axis=-1))[..., :1]
+    a, b = _compact(a), _compact(b)
+    if columns <= 2 * _ACROSS:
+        return np.asarray(np.einsum(_PRODUCT, a, b))
+    out = np.empty((*a.shape[:-1], columns), a.dtype)
+    for at in range(0, columns, _ACROSS):
+        part = slice(at, at + _ACROSS)
+        np.einsum(_PRODUCT, a, b[..., part], out=out[..., part])
+    return out
+
+
+def _compact(factor: Array) -> Array:
+    """A factor with its columns next to each other, that repeats what it repeats."""
+    once = tuple(slice(0, 1) if not stride else slice(None) for stride in factor.strides[:-2])
+    return np.broadcast_to(np.ascontiguousarray(factor[once]), factor.shape)
+
+
+def _widened(array: Array, dtype: np.dtype[Any], batch: tuple[int, ...]) -> Array:
+    """``array.astype(dtype)`` for all of a batch, that repeats what ``array`` repeats; by a table where many float16 are to be
+    converted, which NumPy does one by one."""
+    array = np.broadcast_to(array, batch + array.shape[-2:])
     if array.dtype == dtype:
         return array
     first = tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides[:-2])
@@ -63,58 +119,13 @@ def _widened(array: Array, dtype: np.dtype[Any]) -> Array:
     return np.broadcast_to(found, array.shape)
 
 
-def _contract_ordered(out: Array, a: Array, b: Array) -> None:
-    batch = out.shape[:-2]
-    if not batch:
-        _matrix(out, a, b)
-        return
-    a = np.broadcast_to(a, batch + a.shape[-2:])
-    b = np.broadcast_to(b, batch + b.shape[-2:])
-    across = _repeats(a) > _repeats(b)
-    kept = a if across else b
-    same = [axis for axis in range(len(batch)) if not kept.strides[axis]]
-    apart = [axis for axis in range(len(batch)) if kept.strides[axis]]
-    _merged(out, a, b, apart, same, across)
-
-
-def _repeats(factor: Array) -> int:
-    """How many products take the same matrix, where a batch of them is told to by its strides."""
-    batch = zip(factor.shape[:-2], factor.strides[:-2], strict=True)
-    return prod(extent for extent, stride in batch if not stride)
-
-
-def _merged(out: Array, a: Array, b: Array, apart: list[int], same: list[int], across: bool) -> None:
-    """Many products. Those along the axes ``same`` take the same ``b`` (``across``: the same ``a``) and are one by the rows
-    (columns) of all, whose inner loops are as much longer."""
-    rows, columns = out.ndim - 2, out.ndim - 1
-    order = (*apart, rows, *same, columns) if across else (*apart, *same, rows, columns)
-    first = tuple(out.shape[axis] for axis in apart)
-    one = tuple(0 if axis in same else slice(None) for axis in range(out.ndim - 2))
-    total = np.ascontiguousarray(out.transpose(order))
-    if across:
-        merged, a = total.reshape(*first, out.shape[rows], -1), a[one]
-        b = np.ascontiguousarray(b.transpose(order)).reshape(*first, b.shape[rows], -1)
-    else:
-        merged, b = total.reshape(*first, -1, out.shape[columns]), b[one]
-        a = a.transpose(order).reshape(*first, -1, a.shape[columns])
-    if not apart or merged.shape[-1] * merged.shape[-2] > _NARROW:
-        for place in np.ndindex(first):
-            _matrix(merged[place], a[place], b[place])
-    else:
-        _matrices(merged, a, b)
-    if not np.may_share_memory(total, out):
-        out[...] = total.transpose(np.argsort(order))
-
-
-def _contract_cells(out: Array, a: Array, b: Array, on: Array) -> None:
-    """Products that are few: column by column those that are there, all columns' first ones, then all their second ones."""
-    batch = out.shape[:-2]
-    a = np.broadcast_to(a, batch + a.shape[-2:])
+def _contract_cells(out: Array, a: Array, b: Array, on: Array) -> Array:
+    """``out`` and products that are few: column by column those that are there, all columns' first ones, then all their second
+    ones."""
     if on.ndim > 2:
-        b = np.broadcast_to(b, batch + b.shape[-2:])
         for n, cells in enumerate(on):
             _contract_cells(out[..., n, :, :], a[..., n, :, :], b[..., n, :, :], cells)
-        return
+        return out
     column, k = np.nonzero(on.T)
     count = np.count_nonzero(on, axis=0)
     rank = np.arange(len(k)) - np.repeat(np.cumsum(count) - count, count)
@@ -122,7 +133,7 @@ def _contract_cells(out: Array, a: Array, b: Array, on: Array) -> None:
     rows = np.zeros((int(count.max(initial=0)), on.shape[1]), np.int64)
     rows[rank, column] = k
     flat, left = (array.reshape(-1, *array.shape[-2:]) for array in (out, a))
-    right = np.broadcast_to(b, batch + b.shape[-2:]).reshape(-1, *b.shape[-2:]) if b.ndim > 2 else b[None]
+    right = b.reshape(-1, *b.shape[-2:]) if any(b.strides[:-2]) else b[(0,) * (b.ndim - 2)][None]
     step = max(1, BLOCK // (flat.shape[1] * flat.shape[2]))
     for at in range(0, len(flat), step):
         factors = np.ascontiguousarray(left[at : at + step].transpose(2, 0, 1))
@@ -134,30 +145,11 @@ def _contract_cells(out: Array, a: Array, b: Array, on: Array) -> None:
             product *= weights[:, here, order[: len(here)]].T[:, :, None]
             np.add(total[: len(here)], product, out=total[: len(here)])
         flat[at : at + step] = total[np.argsort(order)].transpose(1, 2, 0)
-
-
-def _matrices(out: Array, a: Array, b: Array) -> None:
-    """Many small products at once, as many as stay in the second-level cache."""
-    rows, columns, inner = out.shape[-2], out.shape[-1], a.shape[-1]
-    flat = out.reshape(-1, rows, columns)  # a view: ``contract`` made it
-    a, b = a.reshape(-1, rows, inner), b.reshape(-1, inner, columns)
-    across = columns < rows and columns < _SHORT
-    if across:
-        flat, a, b = (array.transpose(0, 2, 1) for array in (flat, b, a))  # long inner loops; products commute
-    step = max(1, BLOCK // (rows * columns))
-    for at in range(0, len(flat), step):
-        total = np.ascontiguousarray(flat[at : at + step])
-        left = np.ascontiguousarray(a[at : at + step].transpose(2, 0, 1))
-        right = np.ascontiguousarray(b[at : at + step]) if across else b[at : at + step]
-        product = np.empty_like(total)
-        for k in range(inner):
-            np.multiply(left[k][:, :, None], right[:, k, None, :], out=product)
-            np.add(total, product, out=total)
-        if across:
-            flat[at : at + step] = total
+    return out
 
 
 def _matrix(out: Array, a: Array, b: Array) -> None:
+    """Adds one product after the other, all sums at once."""
     rows, columns = out.shape
     if columns < rows and columns < _LONG:
         rows, columns, out, a, b = columns, rows, out.T, b.T, a.T  # long contiguous inner loops; products commute

@@ -42,13 +42,13 @@ class Tally:
             self.read += nbytes
 
     def product(
-        self, i: Instruction, dtype: str, a: Array, cells: int, sums: Array, post: Program | None, times: int = 1
+        self, i: Instruction, dtype: str, a: Array, cells: int, post: Program | None, times: int = 1
     ) -> None:
-        """``times`` matrix products of ``a``, of type ``dtype``, and ``cells`` weights into ``sums``, with their epilogue."""
+        """``times`` matrix products of ``a``, of type ``dtype``, and ``cells`` weights, with the epilogue of their sums."""
         rows, columns = self.target.matrix.tiles[dtype]
-        macs = times * sums.shape[0] * cells
-        alu = times * sums.size * _arithmetic(post)
-        self.executed += times * sums.shape[0] * columns * (2 * rows + _arithmetic(post))
+        macs = times * len(a) * cells
+        alu = times * len(a) * i.count3 * _arithmetic(post)
+        self.executed += times * len(a) * columns * (2 * rows + _arithmetic(post))
         if not i.flags & _EXTRA:
             self.operations += 2 * macs + alu
         energy = self.target.energy

@@ -32,14 +32,9 @@ class Kept:
         self._arrays[self._made], self._open[self._made] = array, count
         self._made += 1
 
-    def place(self, makers: Array) -> Array:
-        """Numbers that are equal where two have the very same matrix."""
-        found: Array = self._batch[makers] << 32 | self._at[makers]
-        return found
-
-    def take(self, makers: Array, *, turned: bool = False) -> Array:
+    def take(self, makers: Array) -> Array:
         """What ``makers`` made, as (makers, rows, columns): a part of one array where it is one, by strides of 0 where it is the
-        same. ``turned``: else with the rows of all next to each other, as products that take the same matrix want them."""
+        same."""
         batch, at = self._batch[makers], self._at[makers]
         array = self._arrays[int(batch[0])]
         steps = np.diff(batch << 32 | at)
@@ -48,9 +43,7 @@ class Kept:
         elif (steps == 1).all():
             found = array[at[0] : at[0] + len(makers)]
         else:
-            _, rows, columns = array.shape
-            found = np.empty((rows, len(makers), columns) if turned else (len(makers), rows, columns), array.dtype)
-            found = found.swapaxes(0, 1) if turned else found
+            found = np.empty((len(makers), *array.shape[1:]), array.dtype)
             for n, (number, place) in enumerate(zip(batch.tolist(), at.tolist(), strict=True)):
                 found[n] = self._arrays[number][place]
         self._close(batch)

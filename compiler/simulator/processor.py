@@ -185,7 +185,7 @@ class Processor:
         assert sums is not None
         last = bool(i.flags & _LAST)
         post = self._program(i.post) if last else None
-        tally.product(i, p.reads["a"].stream.dtype, a, slot.cells or slot.tile.size, sums, post)
+        tally.product(i, p.reads["a"].stream.dtype, a, slot.cells or slot.tile.size, post)
         if not last:
             open_sums[i.row] = sums
             return None

@@ -10,7 +10,8 @@ import numpy as np
 
 from compiler.isa import meaning
 from compiler.isa.instruction import Flag, Instruction, Op
-from compiler.isa.meaning import Inputs
+from compiler.isa.meaning import Factors, Inputs, joined
+from compiler.isa.numbering import numbered
 from compiler.isa.program import Program
 from compiler.isa.tables import program_of
 from compiler.isa.timing import widest
@@ -20,7 +21,7 @@ from compiler.simulator.count import Tally
 from compiler.simulator.forms import Array
 from compiler.simulator.kept import Kept
 from compiler.simulator.pieces import coordinates
-from compiler.simulator.placing import Crowd, Unclear, numbered
+from compiler.simulator.placing import Crowd, Unclear
 
 if TYPE_CHECKING:
     from compiler.isa.binary import Binary
@@ -31,15 +32,14 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 18  # elements worked on together: they stay in a cache
 _SUMS, _FACTORS = BLOCK, 1 << 20  # of products: sums stay in a cache, factors are used up one after the other
-_MANY, _TOGETHER = 4, 1 << 20  # products by one matrix, and their multiplications, from which on they are put together
 _LAST = int(Flag.LAST)
 
 
 @dataclass(frozen=True)
 class Team:
     """``i``: one of the instructions; what they have in common holds for all. ``shapes``: by role, ``out`` too. ``load``: of
-    the weights in constant memory that a product uses, ``run``, their rows per block, and ``on``, which of their cells are on
-    (None: all). ``dtype``: of operand ``a``. ``fixed``: operands that are constant."""
+    the weights in constant memory that a product uses, ``run``, their rows per block, ``cells`` of them that are on, and ``on``,
+    which those are (None: all). ``dtype``: of operand ``a``. ``fixed``: operands that are constant."""
 
     i: Instruction
     crowd: Crowd
@@ -48,18 +48,18 @@ class Team:
     post: Program | None
     load: Shape | None = None
     run: int = 0
+    cells: int = 0
     on: Array | None = None
     dtype: str = ""
     widest: int = 0
     fixed: frozenset[str] = frozenset()
 
-    @property
-    def step(self) -> int:
-        """How many are executed in one call."""
+    def step(self, terms: int) -> int:
+        """How many are executed in one call; products of ``terms`` each."""
         i = self.i
-        sizes = [shape.size for shape in self.shapes.values()] + [i.count1 * max(i.count2, i.count3)]
         if i.opcode == Op.MATMUL:
-            return max(1, min(_SUMS // (i.count1 * i.count3), _FACTORS // max(i.count2 * i.count3, *sizes)))
+            return max(1, min(_SUMS // (i.count1 * i.count3), _FACTORS // (terms * max(i.count1, i.count3))))
+        sizes = [shape.size for shape in self.shapes.values()] + [i.count1 * max(i.count2, i.count3)]
         return max(1, (_FACTORS if i.opcode == Op.LOADW else _AT_ONCE) // max(sizes))
 
 
@@ -70,6 +70,7 @@ class Work:
         count = len(binary.instructions)
         self.binary, self.memory, self.host, self.order = binary, memory, host, order
         self.tally = Tally(target)
+        self._terms = _terms(binary.instructions["count2"], order.before)
         self.constant = np.zeros(count, np.bool_)  # LOADWs of what is never written: read when a product needs it
         self.teams: list[Team] = []
         self._team_of = np.full(count, -1, np.int64)
@@ -78,7 +79,7 @@ class Work:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._at: dict[str, Array] = {}
         self._shape_of: dict[str, Array] = {}
-        self._tiles, self._sums = (
+        self._tiles, self._rows = (  # what products of a plane multiply, kept until they leave it
             Kept(np.bincount(column[column >= 0], minlength=count)) for column in (order.weights, order.before)
         )
 
@@ -125,15 +126,16 @@ class Work:
         post = program_of(self.binary, i.post)
         wide = widest(self.binary, i) if i.opcode == Op.VECTOR else 0
         dtype = self.binary.streams[i.a - 1].dtype if i.a else ""
-        load, run, on = None, 0, None
+        load, run, cells, on = None, 0, 0, None
         if i.opcode == Op.MATMUL:
             loading = self.order.weights[member]
-            run = int(self.binary.instructions["start3"][loading])
+            rows, columns, run = (int(self.binary.instructions[name][loading]) for name in ("count1", "count2", "start3"))
+            cells = i.offset or rows * columns
             weights = self._shapes[self._shape_of["a"][loading]]
             load = weights if self.constant[loading] else None
             on = _on(i, weights, (i.count2, i.count3 // max(1, i.blocks)))
         fixed = frozenset(operand.access.role for operand in operands if operand.fixed)
-        return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, on, dtype, wide, fixed)
+        return Team(i, crowd, shapes, program_of(self.binary, i.pre), post, load, run, cells, on, dtype, wide, fixed)
 
     def require_cells(self, i: Instruction, shapes: Array) -> None:
         """``Unclear`` unless a LOADW of each of these shapes turns on as many cells as it says."""
@@ -166,25 +168,13 @@ class Work:
                 out.mark(place, self.memory)
 
     def _parts(self, team: Team, members: Array) -> list[Array]:
-        """Members in as many as are executed in one call; products of one matrix together, as they are one product then."""
+        """Members in as many as are executed in one call."""
         if team.i.opcode in _ONE_BY_ONE:
             return [members[n : n + 1] for n in range(len(members))]
-        i = team.i
-        if i.opcode == Op.LOADW:
+        if team.i.opcode == Op.LOADW:
             members = members[np.argsort(self._at["a"][members], kind="stable")]
-        groups = [members]
-        if i.opcode == Op.MATMUL and len(members) * i.count1 * i.count2 * i.count3 >= _TOGETHER:
-            factors = [self._at["a"][members]]
-            loads = self.order.weights[members]
-            factors.append(self._tiles.place(loads) if team.load is None else self._at["a"][loads])
-            found = [np.argsort(factor, kind="stable") for factor in factors]
-            breaks = [np.flatnonzero(np.diff(factor[order])) + 1 for factor, order in zip(factors, found, strict=True)]
-            best = min(range(len(factors)), key=lambda n: len(breaks[n]))
-            count = len(breaks[best]) + 1
-            if len(members) >= count * _MANY and len(members) * i.count1 * i.count2 * i.count3 >= count * _TOGETHER:
-                groups = np.split(members[found[best]], breaks[best])
-        step = team.step
-        return [group[n : n + step] for group in groups for n in range(0, len(group), step)]
+        step = team.step(int(self._terms[members[0]]))
+        return [members[n : n + step] for n in range(0, len(members), step)]
 
     def _read(self, team: Team, role: str, members: Array) -> Array:
         shape, at = team.shapes[role], self._at[role][members]
@@ -234,7 +224,7 @@ class Work:
     def _weights(self, team: Team, members: Array) -> Array:
         loads = self.order.weights[members]
         if team.load is None:
-            return self._tiles.take(loads, turned=True)
+            return self._tiles.take(loads)
         at = self._at["a"][loads]
         tiles = team.load.read(at[:1] if (at == at[0]).all() else at, self.memory.data)
         if team.on is not None:
@@ -242,23 +232,33 @@ class Work:
         return np.broadcast_to(tiles, (len(loads), team.i.count2, team.i.count3 // max(1, team.i.blocks)))
 
     def _matmul(self, team: Team, members: Array) -> Array | None:
+        """Products are made when their sums leave the plane: all that one sum adds up at once."""
         i = team.i
-        a = np.broadcast_to(self._read(team, "a", members), (len(members), i.count1, i.count2))
-        before = None
-        if self.order.before[members[0]] >= 0:
-            before = self._sums.take(self.order.before[members])
-        weights = self._weights(team, members)
-        inputs = Inputs({"a": a}, accumulated=before, weights=weights, run=team.run, on=team.on)
-        sums = meaning.matmul(i, inputs)
-        assert sums is not None
         last = bool(i.flags & _LAST)
-        post = team.post if last else None
-        self.tally.product(i, team.dtype, a[0], i.offset or weights[0].size, sums[0], post, len(members))
+        a = np.broadcast_to(self._read(team, "a", members), (len(members), i.count1, i.count2))
+        self.tally.product(i, team.dtype, a[0], team.cells, team.post if last else None, len(members))
         if not last:
-            self._sums.put(members, sums)
+            self._rows.put(members, a.copy() if np.may_share_memory(a, self.memory.data) else a)  # memory will change
             return None
+        sums = self._sums(team, members, a)
         operands = {role: self._read(team, role, members) for role in team.shapes if role not in ("a", "out")}
-        return meaning.epilogue(i, Inputs(operands, post=post, accumulated=sums, index=self._index(team, members)))
+        return meaning.epilogue(i, Inputs(operands, post=team.post, accumulated=sums, index=self._index(team, members)))
+
+    def _sums(self, team: Team, members: Array, a: Array) -> Array:
+        """What the sums are that ``members`` complete; products that they continue are alike too."""
+        factors = [self._factors(team, members, a)]
+        while (before := int(self.order.before[members[0]])) >= 0:
+            members = self.order.before[members]
+            factors.append(self._factors(self.teams[self._team_of[before]], members, self._rows.take(members)))
+        sums = None
+        for some in joined(factors[::-1]):
+            sums = meaning.summed(sums, some)
+        assert sums is not None
+        return sums
+
+    def _factors(self, team: Team, members: Array, a: Array) -> Factors:
+        weights = self._weights(team, members)
+        return meaning.factors(team.i, Inputs({"a": a}, weights=weights, run=team.run, on=team.on))
 
     def _vector(self, team: Team, members: Array) -> Array | None:
         i = team.i
@@ -269,21 +269,27 @@ class Work:
     def _move(self, team: Team, members: Array) -> Array:
         return self._read(team, "a", members)
 
+    def _offset(self, members: Array) -> int:
+        """Where the one transfer begins on its other side, in bytes."""
+        return int(self.binary.instructions["offset"][members[0]])
+
     def _recv(self, team: Team, members: Array) -> Array:
         i, size = team.i, team.shapes["out"].dtype.itemsize
-        values = self.host.inputs[i.port - 1][i.offset // size :][: i.count1 * i.count2]
+        values = self.host.inputs[i.port - 1][self._offset(members) // size :][: i.count1 * i.count2]
         self.tally.bytes_in += values.nbytes
         return values.reshape(1, i.count1, i.count2)
 
     def _fetch(self, team: Team, members: Array) -> Array:
         i = team.i
-        values = np.frombuffer(self.binary.external, team.shapes["out"].dtype, i.count1 * i.count2, i.offset)
+        dtype, at = team.shapes["out"].dtype, self._offset(members)
+        values = np.frombuffer(self.binary.external, dtype, i.count1 * i.count2, at)
         self.tally.external_in += values.nbytes
         return values.reshape(1, i.count1, i.count2)
 
     def _send(self, team: Team, members: Array) -> None:
         i, size = team.i, team.shapes["a"].dtype.itemsize
-        place = slice(i.offset // size, i.offset // size + i.count1 * i.count2)
+        first = self._offset(members) // size
+        place = slice(first, first + i.count1 * i.count2)
         sent = self.host.sent[i.port - 1][place]
         if sent.any():
             raise Unclear
@@ -291,6 +297,15 @@ class Work:
         values = np.broadcast_to(self._read(team, "a", members)[0], (i.count1, i.count2)).reshape(-1)
         self.host.outputs[i.port - 1].reshape(-1)[place] = values
         self.tally.bytes_out += values.nbytes
+
+
+def _terms(own: Array, before: Array) -> Array:
+    """By instruction the products that a sum has, with those of all that it continues."""
+    found = own.astype(np.int64)
+    while (more := before >= 0).any():
+        found[more] += own[before[more]]
+        before = np.where(more, before[before], -1)
+    return found
 
 
 def _on(i: Instruction, weights: Shape, shape: tuple[int, int]) -> Array | None:

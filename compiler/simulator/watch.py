@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from compiler.isa.alike import Array
+from compiler.isa.numbering import numbered
 from compiler.simulator.hazards import Accesses
-from compiler.simulator.placing import Crowd, Placed, Placing, numbered
+from compiler.simulator.placing import Crowd, Placed, Placing
 
 _NONE: Final[Array] = np.empty(0, np.int64)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from compiler.isa.instruction import Op
+from compiler.isa.instruction import Flag, Op
+from compiler.isa.numbering import numbered
 from compiler.isa.stream import Stream
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
@@ -152,7 +153,17 @@ class Whole:
                 loads = self.sequence.weights[crowd.kind.members]
                 columns += [work.shapes_of("a")[loads], work.constant[loads], self.records["start3"][loads]]
             sort[crowd.kind.members] = work.team(crowd, columns)
-        return sort
+        return self._by_chain(sort)
+
+    def _by_chain(self, sort: Array) -> Array:
+        """``sort`` with products apart that complete sums of other sorts of products."""
+        before = self.sequence.before
+        chain = sort
+        while (before >= 0).any():
+            _, chain = numbered([chain, np.where(before >= 0, sort[before], -1)])
+            before = np.where(before >= 0, before[before], -1)
+        last = (self.records["flags"] & int(Flag.LAST)).astype(np.bool_) & (self.sequence.before >= 0)
+        return np.where(last, len(self.records) + chain, sort)
 
     def _shape(
         self, stream: Stream, form: Form, known: dict[tuple[int, str], tuple[int, int]], work: Work

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from compiler.numerics.contract import contract
+from compiler.isa.meaning import Factors, joined, summed
+from compiler.numerics import contract as contraction
+from compiler.numerics.contract import contract, in_order
 from compiler.numerics.reduce import REDUCERS, identity, reduce
 
 FINITE = st.floats(-1e6, 1e6, width=32)
@@ -166,3 +168,74 @@ def test_short_floats_widen_without_loss(pair, times):
     a, b = (np.broadcast_to(array, (times, *array.shape)) for array in pair)
     wide = contract(None, a.astype("f4"), b.astype("f4"))
     assert same(contract(None, a, b, np.dtype("f4")), wide)
+
+
+LAYOUTS = {"as it is": lambda x: x, "turned": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+           "backwards": lambda x: np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1],
+           "apart": lambda x: np.repeat(x, 2, axis=-1)[..., ::2]}  # fmt: skip
+
+
+@given(data=st.data(), dtype=st.sampled_from(["f4", "f8", "i4"]))
+def test_products_at_once_are_products_one_by_one(data, dtype):
+    """However the factors lie in memory, and however wide they are."""
+    rows, inner, columns = (data.draw(st.sampled_from(sizes)) for sizes in ((1, 2, 7, 40), (1, 2, 9, 33), (1, 2, 3, 8, 41, 70)))
+    batch = data.draw(st.sampled_from([(), (1,), (4,), (2, 3)]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    factors = []
+    for shape in ((rows, inner), (inner, columns)):
+        array = (rng.normal(size=(*batch, *shape)) * 1000).astype(dtype)
+        if batch and data.draw(st.booleans()):
+            array = np.broadcast_to(array[:1], array.shape)
+        factors.append(LAYOUTS[data.draw(st.sampled_from(sorted(LAYOUTS)))](array))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contraction, "_ACROSS", data.draw(st.sampled_from([8, 1 << 12])))
+        at_once = contract(None, *factors)
+        patch.setattr(contraction, "in_order", lambda _: False)
+        assert at_once.tobytes() == contract(None, *factors).tobytes()
+
+
+def fused(text, a, b, out=None):
+    """As a machine would that fuses a product and a sum."""
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for k in range(a.shape[-1]):
+        total = (total + a[..., k, None].astype("f8") * b[..., k, None, :]).astype(a.dtype).astype("f8")
+    return total.astype(a.dtype)
+
+
+def cut(text, a, b, out=None):
+    """As a loop over products would that adds up parts."""
+    return a[..., ::2] @ b[..., ::2, :] + a[..., 1::2] @ b[..., 1::2, :]
+
+
+@pytest.mark.parametrize("other", [fused, cut])
+def test_a_machine_that_rounds_otherwise_is_noticed(other, monkeypatch):
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(30, 50)).astype("f4"), rng.normal(size=(50, 40)).astype("f4")
+    expected = contract(None, a, b)
+    in_order.cache_clear()
+    monkeypatch.setattr(np, "einsum", other)
+    try:
+        assert not in_order(np.dtype("f4"))
+        assert contract(None, a, b).tobytes() == expected.tobytes()
+    finally:
+        in_order.cache_clear()
+
+
+@given(data=st.data(), pair=matrices(np.float32, ODD), kind=st.sampled_from(["f4", "f2", "i1"]))
+def test_products_joined_are_products_that_continue(data, pair, kind):
+    """Cut anywhere, with some cells off in some of them."""
+    with np.errstate(all="ignore"):
+        a, b = (np.broadcast_to(array, (2, *array.shape)).astype(kind) for array in pair)
+    cuts = sorted(data.draw(st.sets(st.integers(1, a.shape[-1] - 1), max_size=4))) if a.shape[-1] > 1 else []
+    parts = []
+    for low, high in zip([0, *cuts], [*cuts, a.shape[-1]], strict=True):
+        on = data.draw(hnp.arrays(np.bool_, (high - low, b.shape[-1]))) if data.draw(st.booleans()) else None
+        right = b[:, low:high] if on is None else np.where(on, b[:, low:high], b.dtype.type(0))
+        parts.append(Factors(a[..., low:high], right, on))
+    one_by_one = together = None
+    for part in parts:
+        one_by_one = summed(one_by_one, part)
+    for part in joined(parts):
+        together = summed(together, part)
+    assert same(together, one_by_one)
+    assert len(joined([p for p in parts if p.on is None])) <= 1
