@@ -63,15 +63,15 @@ def in_order(dtype: np.dtype[Any]) -> bool:
     to fuse them, as it is where every processor can; then ``_matrix`` takes them apart, at half the speed."""
     if dtype.kind != "f":
         return True
-    rows, inner = 3, 9
-    for columns in (2, 3, 67):
+    inner = 9
+    for batch, rows, columns in ((1, 3, 2), (1, 3, 3), (1, 3, 67), (67, 1, 1)):
         a, b = (
-            (np.arange(1, n * inner + 1) * factor % 1 + 1).astype(dtype).reshape(shape)
-            for n, factor, shape in ((rows, np.pi, (rows, inner)), (columns, np.e, (inner, columns)))
+            (np.arange(1, np.prod(shape) + 1) * factor % 1 + 1).astype(dtype).reshape(shape)
+            for factor, shape in ((np.pi, (batch, rows, inner)), (np.e, (batch, inner, columns)))
         )
-        expected = np.zeros((rows, columns), dtype)
+        expected = np.zeros((batch, rows, columns), dtype)
         for k in range(inner):
-            expected += a[:, k, None] * b[k]
+            expected += a[..., k, None] * b[..., k, None, :]
         if not np.array_equal(_contract_at_once(a, b), expected):
             return False
     return True
@@ -86,8 +86,8 @@ def _contract_at_once(a: Array, b: Array) -> Array:
     rows, columns = a.shape[-2], b.shape[-1]
     if columns < rows and columns < _LONG:
         return _contract_at_once(b.swapaxes(-1, -2), a.swapaxes(-1, -2)).swapaxes(-1, -2)  # products commute
-    if columns == 1:  # a loop over one column is none
-        return _contract_at_once(a, np.repeat(b, 2, axis=-1))[..., :1]
+    if columns == 1:
+        return _dots(a[..., 0, :], b[..., 0])
     a, b = _compact(a), _compact(b)
     if columns <= 2 * _ACROSS:
         return np.asarray(np.einsum(_PRODUCT, a, b))
@@ -96,6 +96,13 @@ def _contract_at_once(a: Array, b: Array) -> Array:
         part = slice(at, at + _ACROSS)
         np.einsum(_PRODUCT, a, b[..., part], out=out[..., part])
     return out
+
+
+def _dots(a: Array, b: Array) -> Array:
+    """Sums of one row and one column each: the innermost loop is over those sums, of which there are at least two."""
+    flat = [factor.reshape(-1, factor.shape[-1]).T for factor in (a, b)]
+    left, right = (np.ascontiguousarray(factor if factor.shape[1] > 1 else np.repeat(factor, 2, axis=1)) for factor in flat)
+    return np.asarray(np.einsum("kn,kn->n", left, right)[: flat[0].shape[1]].reshape(*a.shape[:-1], 1, 1))
 
 
 def _compact(factor: Array) -> Array:
