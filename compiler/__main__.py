@@ -92,6 +92,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
 
 
 def _compile(chosen: argparse.Namespace) -> None:
+    files.keep(chosen.output, "--output", chosen.model)
     found = options.compiled(chosen.model, chosen)
     data = found.to_bytes()
     files.write(chosen.output, data, "--output")
@@ -123,6 +124,8 @@ def _simulate(chosen: argparse.Namespace) -> None:
     found = programs.known(programs.read(chosen.program), chosen.target)
     if len(found) > 1 and (given is not None or chosen.outputs is not None):
         raise WrongOption(f"{chosen.program} holds programs of several sizes; --inputs and --outputs belong to one")
+    if chosen.outputs is not None:
+        files.keep(chosen.outputs, "--outputs", chosen.program, chosen.inputs)
     rows, lines, broken = [], [], False
     for program in found:
         feeds = given if given is not None else listing.seeded(program, chosen.seed)

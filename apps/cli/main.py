@@ -24,7 +24,8 @@ from compiler.commands.options import add_course, add_place, add_sizes, at_least
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 JSON_BYTES = 2**30  # the longest document that is read: a chain of millions of rows
-DOWNLOAD = "download the document again, with the button JSON of its page"
+DOWNLOAD = "name the invoice or quote first, and download it again, with the button JSON of its page, if it is one"
+LEDGER = "download the chain again, under Portal, Ledger"
 DOCUMENT = "an invoice or a quote, as JSON: the button JSON of its page gives it"
 CHAIN = "the ledger's chain, as JSON: Portal, Ledger gives it"
 BOOK = "a price book, as JSON: download it under Prices, or from /api/v1/price-books/current"
@@ -110,7 +111,7 @@ def _verify(options: argparse.Namespace) -> int:
     names: list[str] = []
     try:
         if options.chain is not None:
-            checked, partial = chain_verify(_json(options.chain, CHAIN, "--chain"))
+            checked, partial = chain_verify(_json(options.chain, CHAIN, "--chain", LEDGER))
             names.append("chain")
         if options.document is not None:
             document = _json(options.document, DOCUMENT)

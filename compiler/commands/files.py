@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from compiler.commands.guard import WrongOption
 from compiler.errors import ModelError
 
 Array = np.ndarray[Any, Any]
@@ -38,6 +39,8 @@ def read(path: str | os.PathLike[str], option: str, what: str) -> bytes:
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError, option: str, what: str) -> str:
     """Why a file cannot be read, and what belongs there."""
+    if not str(path):
+        return f"{option} names no file; it takes {what}" if option else f"no file is named; give {what}"
     reason = REASONS.get(type(error)) or getattr(error, "strerror", None) or str(error)
     return f"{option} {path}: {reason}; it takes {what}" if option else f"{path}: {reason}; give {what}"
 
@@ -76,6 +79,14 @@ def write_arrays(path: str, arrays: dict[str, Array], option: str) -> None:
     write(path, buffer.getvalue(), option)
 
 
+def keep(path: str, option: str, *read: str | None) -> None:
+    """``WrongOption`` when a file that is to be written is one of those that are read: it would be lost."""
+    for other in read:
+        with suppress(OSError, ValueError):
+            if other is not None and Path(path).samefile(other):
+                raise WrongOption(f"{option} {path}: that is the file that is read, and would be lost; name another")
+
+
 def make_folder(path: Path, option: str) -> None:
     """The folder and those above it, where they are not there yet. ``ModelError`` names the option."""
     try:
@@ -86,18 +97,20 @@ def make_folder(path: Path, option: str) -> None:
         raise ModelError(f"{option} {path}: {_unwritable(error)}") from None
 
 
-def _unwritable(error: OSError | ValueError) -> str:
+def _unwritable(error: OSError | ValueError) -> str:  # a path with a null character is a ValueError
     return UNWRITABLE.get(type(error)) or getattr(error, "strerror", None) or str(error)
 
 
 def write(path: str | os.PathLike[str], data: bytes, option: str) -> None:
     """All of ``data`` or no file: what a full disk leaves of a new one is removed. ``ModelError`` names the option."""
-    place = Path(path)
+    if not str(path):
+        raise WrongOption(f"{option} names no file")
+    place, new = Path(path), False
     try:
         new = not place.exists()
         place.write_bytes(data)
     except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and new:
-            with suppress(OSError):
+        if new:
+            with suppress(OSError, ValueError):
                 place.unlink(missing_ok=True)
         raise ModelError(f"{option} {path}: {_unwritable(error)}") from None

@@ -13,6 +13,7 @@ from compiler import probing, targets
 from compiler.commands import examples, files, listing
 from compiler.commands.options import add_course, add_sizes, bounds, processor, sizes, states
 from compiler.comparison import compare
+from compiler.errors import ModelError
 from compiler.precision import PRECISIONS
 from compiler.probing.check import words
 from compiler.probing.trace import rows_of
@@ -61,7 +62,10 @@ def run_list(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """0: the file is sound and nothing measured contradicts it; 1: an instruction is off."""
-    target = targets.resolve(options.target)
+    try:
+        target = targets.resolve(options.target)
+    except ModelError as error:
+        raise ModelError(error.told()) from None  # without a hint at --target, which this command does not take
     programs = probing.micro_programs(target)
     data: dict[str, Any] = listing.target(target) | {"figures": len(target.figures), "programs": len(programs)}
     lines = summary(target, len(programs))
@@ -70,6 +74,8 @@ def run_check(options: argparse.Namespace) -> int:
         lines.append(f"wrote {len(programs)} programs and trace.csv to {options.emit_programs}")
     if options.trace is None:
         return _print(options, data, lines)
+    what = "the trace.csv that --emit-programs writes, filled in"
+    files.read(options.trace, "--trace", what)
     verdicts = probing.check(target, programs, probing.read_trace(options.trace))
     off = [v for v in verdicts if not v.ok]
     for verdict in verdicts:

@@ -8,6 +8,7 @@ from compiler import bundle, targets
 from compiler.bundle import Bundle
 from compiler.commands import files, options
 from compiler.commands.guard import WrongOption
+from compiler.errors import ModelError
 from compiler.isa import binary
 from compiler.program import Program
 
@@ -27,7 +28,13 @@ def is_program(data: bytes) -> bool:
 
 def read(path: str) -> list[Program]:
     """The programs of a file."""
-    return of(bundle.read_programs(files.read(path, "", WHAT)))
+    data = files.read(path, "", WHAT)
+    if not is_program(data):
+        raise ModelError(f"{path} is not a compiled program; python -m compiler compile MODEL -o FILE writes one")
+    try:
+        return of(bundle.read_programs(data))
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
 
 
 def known(programs: list[Program], target: str | None) -> list[Program]:

@@ -147,7 +147,9 @@ def _bind_inputs(
             listed = f"it has {', '.join(map(repr, known))}" if known else "all of its dimensions are fixed"
             problems.append(ModelError(f"The model has no open dimension {name!r}; {listed}."))
         elif not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 31:
-            problems.append(ModelError(f"The dimension {name!r} needs a whole number of at least 1, not {size!r}."))
+            problems.append(
+                ModelError(f"The dimension {name!r} needs a whole number from 1 to {(1 << 31) - 1}, not {size!r}.")
+            )
     names = [v.name for v in _inputs(proto)]
     for name in constants:
         if name not in names:
