@@ -7,6 +7,7 @@ table, shared with the instruction set).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.ir.types import DType
@@ -50,3 +51,56 @@ class Expr:
 
 def identity(dtype: DType, position: int = 0) -> Expr:
     return Expr((Step("arg", (), dtype, position),))
+
+
+def spliced(expr: Expr, position: int, inner: Sequence[Step], most: int) -> Expr | None:
+    """The expression with what ``inner`` ends in instead of its operand ``position``, each distinct subtree computed once;
+    None where that takes more than ``most`` steps."""
+    steps = list(inner)
+    places: list[int] = []
+    for step in expr.steps:
+        if step.op == "arg" and step.imm == position:
+            places.append(len(inner) - 1)
+        else:
+            places.append(len(steps))
+            steps.append(_placed(step, tuple([places[a] for a in step.args])))
+    made = distinct(steps, most)
+    return Expr(tuple(made)) if len(made) <= most else None
+
+
+def straight(steps: Sequence[Step]) -> Expr:
+    """The expression that the last of ``steps`` is the result of."""
+    return Expr(tuple(distinct(steps, len(steps))))
+
+
+def distinct(steps: Sequence[Step], most: int) -> list[Step]:
+    """What the last of ``steps`` needs, each distinct subtree once, arguments first and from the left.
+
+    It ends behind the first step beyond ``most``. Fusion asks this of every operation of a chain: hence whole numbers, where
+    ``terms.expression`` walks terms.
+    """
+    made: list[Step] = []
+    known: dict[tuple[object, ...], int] = {}
+    places = [-1] * len(steps)
+    stack = [len(steps) - 1]
+    while stack and len(made) <= most:
+        step = steps[stack[-1]]
+        args = step.args
+        if args:
+            missing = [a for a in args if places[a] < 0]
+            if missing:
+                stack += missing[::-1]
+                continue
+            args = tuple([places[a] for a in args])
+        literal = None if step.imm is None else repr(step.imm)  # 0.0 and -0.0 are equal numbers and different literals
+        key = (step.op, args, id(step.dtype), literal)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = len(made)
+            made.append(_placed(step, args))
+        places[stack.pop()] = found
+    return made
+
+
+def _placed(step: Step, args: tuple[int, ...]) -> Step:
+    return step if args == step.args else Step(step.op, args, step.dtype, step.imm)

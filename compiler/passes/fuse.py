@@ -9,15 +9,14 @@ from collections import Counter
 from dataclasses import replace
 
 from compiler.ir.access import Access
-from compiler.ir.expr import Expr
+from compiler.ir.expr import Expr, Step, spliced, straight
 from compiler.ir.graph import Compute, Graph, Node, Operand
-from compiler.ir.terms import Term, arg, const, expression, index, term_of
-from compiler.ir.types import DType
 from compiler.passes.clean import uses
 
 MAX_STREAMS = 4  # operands of a map or a reduction
 MAX_EXTRA = 3  # operands of a contraction besides its two factors
 MAX_STEPS = 64
+REDUCED = -1  # the operand of a post that is what was reduced
 
 
 def fuse(graph: Graph) -> Graph:
@@ -25,10 +24,11 @@ def fuse(graph: Graph) -> Graph:
     counts = uses(graph)
     made: dict[str, Compute] = {}
     order: dict[str, Node] = {}
+    full: set[str] = set()
     for node in graph.nodes:
         if isinstance(node, Compute):
             node = deduplicated(node, counts)
-            while (found := _step(node, made, counts)) is not None:
+            while (found := _step(node, made, counts, full)) is not None:
                 new, gone = found
                 del order[gone], made[gone]
                 node = deduplicated(new, counts)
@@ -39,12 +39,16 @@ def fuse(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(order.values()), types=types)
 
 
-def _step(node: Compute, made: dict[str, Compute], counts: Counter[str]) -> tuple[Compute, str] | None:
-    """One fusion of a producer with ``node``, and the value that disappears."""
-    producers = [made[o.value] for o in node.operands if o.value in made and _only_reader(node, o.value, counts)]
+def _step(
+    node: Compute, made: dict[str, Compute], counts: Counter[str], full: set[str]
+) -> tuple[Compute, str] | None:
+    """One fusion of a producer with ``node``, and the value that disappears. ``full``: values with too many steps for their
+    reader, which are too many for all that it becomes as well."""
+    values = [o.value for o in node.operands if o.value in made and o.value not in full]
+    producers = [made[value] for value in values if _only_reader(node, value, counts)]
     producers = [p for p in producers if p.guard == node.guard]  # what one guard skips, another may not compute
     for producer in sorted(producers, key=lambda p: not p.is_contraction):
-        joined = _behind(producer, node) if producer.reducer is not None else into(producer, node)
+        joined = _behind(producer, node) if producer.reducer is not None else into(producer, node, full)
         if joined is not None:
             return joined, producer.output
     return None
@@ -108,8 +112,9 @@ def _covers(access: Access, shape: tuple[int, ...], loops: tuple[int, ...]) -> b
     return access.stays_inside(shape, loops) and all(n == 1 or i in taken for i, n in enumerate(loops))
 
 
-def into(producer: Compute, node: Compute) -> Compute | None:
-    """A map computed inside the expression (or the post) of its reader."""
+def into(producer: Compute, node: Compute, full: set[str] | None = None) -> Compute | None:
+    """A map computed inside the expression (or the post) of its reader; one with too many steps for that is noted in
+    ``full``."""
     position = next(i for i, o in enumerate(node.operands) if o.value == producer.output)
     operand = node.operands[position]
     in_expr = any(s.op == "arg" and s.imm == position for s in node.expr.steps)
@@ -120,22 +125,22 @@ def into(producer: Compute, node: Compute) -> Compute | None:
     outer = Access(operand.access.offset, tuple(r[: len(loops)] for r in operand.access.matrix))
     if operand.fill is not None or not _covers(outer, producer.loops, loops):
         return None
-    tree = _retargeted(producer.expr, {i: len(node.operands) + i for i in range(len(producer.operands))}, outer, loops)
-    if tree is None:
+    steps = _retargeted(producer.expr, len(node.operands), outer, loops)
+    if steps is None:
         return None
     operands = (
         *node.operands,
         *(replace(o, access=o.access.compose(operand.access, len(node.loops))) for o in producer.operands),
     )
-    expr, post = node.expr, node.post
-    if in_expr:
-        expr = expression(term_of(expr, {position: tree}))
-    else:
-        assert post is not None
-        post = expression(term_of(post, {position: tree}))
-    return _limited(
-        replace(node, operands=operands, expr=expr, post=post, source=_sources(producer, node)),
-    )
+    given = node.expr if in_expr else node.post
+    assert given is not None
+    longer = spliced(given, position, steps, MAX_STEPS)
+    if longer is None:
+        if full is not None:
+            full.add(producer.output)
+        return None
+    expr, post = (longer, node.post) if in_expr else (node.expr, longer)
+    return _limited(replace(node, operands=operands, expr=expr, post=post, source=_sources(producer, node)))
 
 
 def _behind(producer: Compute, node: Compute) -> Compute | None:
@@ -159,44 +164,41 @@ def _behind(producer: Compute, node: Compute) -> Compute | None:
         replace(o, access=Access(o.access.offset, tuple((*r, *(0,) * len(tail)) for r in o.access.matrix)))
         for o in node.operands
     ]
-    inner = _retargeted(producer.expr, {}, place, loops)
-    reduced: Term | None = arg(-1, producer.expr.dtype)
+    inner = _retargeted(producer.expr, 0, place, loops)
+    reduced: list[Step] | None = [Step("arg", (), producer.expr.dtype, REDUCED)]
     if producer.post is not None:
-        reduced = _retargeted(producer.post, {}, operand.access, node.loops)
+        reduced = _retargeted(producer.post, 0, operand.access, node.loops)
     if inner is None or reduced is None:
         return None
-    arguments = {i: arg(n + i, s) for i, s in _argument_types(node.expr).items()}
-    tree = term_of(node.expr, {**arguments, position: reduced})
+    tree = spliced(_renumber(node.expr, {i: n + i for i in range(len(node.operands))}), n + position, reduced, MAX_STEPS)
+    if tree is None:
+        return None
     return _limited(
         Compute(
-            producer.name, node.output, _sources(producer, node), loops, width, tuple(reads), expression(inner),
-            producer.reducer, expression(tree), guard=node.guard,
+            producer.name, node.output, _sources(producer, node), loops, width, tuple(reads), straight(inner),
+            producer.reducer, tree, guard=node.guard,
         )
     )  # fmt: skip
 
 
-def _argument_types(expr: Expr) -> dict[int, DType]:
-    return {int(s.imm): s.dtype for s in expr.steps if s.op == "arg" and s.imm is not None}
-
-
-def _retargeted(expr: Expr, places: dict[int, int], access: Access, loops: tuple[int, ...]) -> Term | None:
-    """The expression with operands renumbered and loop coordinates taken through ``access``."""
-    terms: list[Term] = []
+def _retargeted(expr: Expr, first: int, access: Access, loops: tuple[int, ...]) -> list[Step] | None:
+    """The steps with operands numbered from ``first`` on, and loop coordinates taken through ``access``."""
+    steps: list[Step] = []
     for step in expr.steps:
-        if step.op == "arg" and step.imm is not None:
-            terms.append(arg(places.get(int(step.imm), int(step.imm)), step.dtype))
+        if step.op == "arg" and step.imm is not None and step.imm != REDUCED:
+            steps.append(replace(step, imm=int(step.imm) + first) if first else step)
         elif step.op == "index" and step.imm is not None:
             j = int(step.imm)
             found = [(i, c) for i, c in enumerate(access.matrix[j]) if c and loops[i] > 1]
             if not found and access.offset[j] == 0:
-                terms.append(const(0, step.dtype))
+                steps.append(Step("const", (), step.dtype, 0.0 if step.dtype.is_float else 0))
             elif len(found) == 1 and found[0][1] == 1 and access.offset[j] == 0:
-                terms.append(index(found[0][0], step.dtype))
+                steps.append(Step("index", (), step.dtype, found[0][0]))
             else:
                 return None
         else:
-            terms.append(Term(step.op, tuple(terms[a] for a in step.args), step.dtype, step.imm))
-    return terms[-1]
+            steps.append(step)
+    return steps
 
 
 def _sources(first: Node, second: Node) -> tuple[str, ...]:

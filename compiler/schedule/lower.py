@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from compiler.ir.access import Access
 from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape, Scatter, Sort, State, View
 from compiler.passes.views import groups
-from compiler.schedule import contraction, forms, layout, load, ordering, toeplitz, transfer, vector, walks
+from compiler.schedule import contraction, forms, layout, load, ordering, streams, toeplitz, transfer, vector, walks
 from compiler.schedule import place as pl
 from compiler.schedule.flat import flat
 from compiler.schedule.readers import dense_order
@@ -36,7 +36,8 @@ def lower(
     space = Space(target)
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
-    tiler = Tiler(graph, target, places, space, spare=load.spare(graph, places, target), seated=seated)
+    spare, coming = load.spare(graph, places, target), streams.coming(graph, target)
+    tiler = Tiler(graph, target, places, space, seated=seated, spare=spare, coming=coming)
     names: list[str] = []
     nodes: list[Node | None] = []
 

@@ -7,6 +7,7 @@ a circle. Two buffers whose lifetimes meet never share a byte. The bound is the 
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
@@ -14,8 +15,10 @@ import numpy as np
 
 from compiler.schedule.offsets import Mask, Vector, search
 
-Rows = list[bytes]  # by buffer, for every other one whether their lives meet
+Rows = list[bytes | list[int]]  # by buffer, for every other one whether their lives meet; or the few whose lives do
 
+FEW = 8  # part of all buffers that are few
+MANY = 1_000  # buffers whose neighbours are looked at all at once
 SEARCH_STEPS = 120  # improvement steps after the greedy orders; a count, never a time
 SEARCH_WORK = 1 << 24  # and of hundreds of buffers fewer: each step looks at pairs of them
 NEVER = 1 << 62
@@ -91,20 +94,24 @@ def _pieces(b: Lifetime, period: int | None) -> list[tuple[int, int]]:
 
 
 def _meeting(buffers: list[Lifetime], period: int | None) -> Rows:
-    """``[i][j]``: the lifetimes of i and j have a cycle in common, for i other than j. One row after the other: as bytes."""
+    """``[i][j]``: the lifetimes of i and j have a cycle in common, for i other than j. One row after the other: as bytes.
+
+    In a long program a buffer meets few others, which are then named: who places it looks at them alone.
+    """
     pieces = np.full((len(buffers), 2, 2), NEVER, np.int64)
     pieces[:, :, 1] = -1  # a life in one piece meets nothing with the other
     for number, b in enumerate(buffers):
         found = _pieces(b, period)
         pieces[number, : len(found)] = found
     start, end = pieces[:, :, 0], pieces[:, :, 1]
-    rows = []
+    rows: Rows = []
     for number in range(len(buffers)):
         hit = np.zeros(len(buffers), np.bool_)
         for low, high in pieces[number].tolist():
             hit |= ((start < high) & (low < end)).any(axis=1)
         hit[number] = False
-        rows.append(hit.tobytes())
+        few = np.count_nonzero(hit) * FEW <= len(buffers)
+        rows.append(np.flatnonzero(hit).tolist() if few else hit.tobytes())
     return rows
 
 
@@ -126,19 +133,41 @@ def _place(buffers: list[Lifetime], order: list[int], meets: Rows) -> tuple[list
     """First fit in the given order: every buffer at the lowest offset where no placed neighbour lies."""
     offsets = [-1] * len(buffers)
     placed: list[tuple[int, int, int]] = []  # by offset: first byte, end, number
+    low, high = np.full((2, len(buffers)), NEVER, np.int64)
     top = 0
     for i in order:
         row, size = meets[i], buffers[i].size
-        at = 0
-        for low, high, j in placed:
-            if at + size <= low:
-                break
-            if high > at and row[j]:
-                at = high
-        offsets[i] = at
-        insort(placed, (at, at + size, i))
+        if not isinstance(row, bytes):
+            near = sorted((offsets[j], offsets[j] + buffers[j].size) for j in row if offsets[j] >= 0)
+            at = _gap(near, size)
+        elif len(buffers) < MANY:
+            at = _gap(((low, high) for low, high, j in placed if row[j]), size)
+        else:
+            at = _gap_among(np.frombuffer(row, np.bool_), low, high, size)
+        offsets[i] = low[i] = at
+        high[i] = at + size
+        if len(buffers) < MANY:
+            insort(placed, (at, at + size, i))
         top = max(top, at + size)
     return offsets, top
+
+
+def _gap(near: Iterable[tuple[int, int]], size: int) -> int:
+    """The lowest offset at which so many bytes are free between neighbours in the order of their offsets."""
+    at = 0
+    for low, high in near:
+        if at + size <= low:
+            break
+        at = max(at, high)
+    return at
+
+
+def _gap_among(row: Mask, low: Vector, high: Vector, size: int) -> int:
+    """The same among many at once; those that are not placed yet are at no offset."""
+    first, end = low[row], high[row]
+    order = np.argsort(first, kind="stable")
+    free = np.append(0, np.maximum.accumulate(end[order]))
+    return int(free[np.argmax(free + size <= np.append(first[order], NEVER))])
 
 
 def _improve(
@@ -161,6 +190,11 @@ def _improve(
     return best
 
 
+def _cuts(buffers: list[Lifetime], period: int | None) -> int:
+    """How many cycles there are in which a life begins or ends."""
+    return len({t for b in buffers for piece in _pieces(b, period) for t in piece})
+
+
 def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]:
     """Stretches of time between starts and ends: which buffers are live in each, and how long each is."""
     pieces = [_pieces(b, period) for b in buffers]
@@ -177,11 +211,14 @@ def sections(buffers: list[Lifetime], period: int | None) -> tuple[Mask, Vector]
 def _exact(
     buffers: list[Lifetime], period: int | None, best: tuple[int, list[int], list[int]], bound: int
 ) -> tuple[int, list[int], bool]:
-    """Search for a plan as small as the bound, then for sizes between what fails and the best that is known."""
+    """Search for a plan as small as the bound, then for sizes between what fails and the best that is known; not where the
+    steps would not place all buffers once."""
+    top, offsets = best[:2]
+    if len(buffers) > EXACT_STEPS or len(buffers) ** 2 * _cuts(buffers, period) > EXACT_WORK:
+        return top, offsets, False
     live, weights = sections(buffers, period)
     sizes = [b.size for b in buffers]
     line = gcd(*sizes)
-    top, offsets = best[:2]
     failed, ruled_out = bound - line, bound - line
     for n in range(EXACT_SIZES):
         last = n == EXACT_SIZES - 1  # then only whether less is possible at all

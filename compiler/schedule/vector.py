@@ -13,7 +13,7 @@ from compiler.isa.instruction import Instruction, Op
 from compiler.isa.timing import tree_depth
 from compiler.numerics.reduce import REDUCER_CODES
 from compiler.schedule import place as pl
-from compiler.schedule import streams, walks
+from compiler.schedule import walks
 from compiler.schedule.legalise import VECTOR_OPERANDS, args_of
 from compiler.schedule.readers import fetches, loop_strides, nest
 from compiler.schedule.strips import in_strip
@@ -157,7 +157,7 @@ def _size(node: Compute, points: int, depth: int, tiler: Tiler) -> int:
     """Points of one piece: whole lines of the output, at most the unit's tile."""
     target = tiler.target
     most = max(1, target.vector.tile // max(1, depth))
-    follows = points * depth // target.vector.lanes < streams.coming(tiler.graph, target)
+    follows = points * depth // target.vector.lanes < tiler.coming
     first = follows and any(o.value in tiler.graph.inputs for o in node.operands)  # what comes in is waited for
     shortest = IN_STRIPS if in_strip(node.name) else SHORTEST
     least = target.vector.lanes if first else -(-target.vector.lanes * shortest // max(1, depth))
