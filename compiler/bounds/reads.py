@@ -147,20 +147,35 @@ def _padded(
     """Indices inside [0, extent) that the windows of ``count`` of so many positions cover at least."""
     window = _window(offset, taps, inner)
     if int(window[-1] - window[0]) != len(window) - 1:  # gaps: the best single offset
-        places = window[:, None] + step * np.arange(positions)[None, :]
-        outside = ((places < 0) | (places >= extent)).sum(axis=1)
+        outside = positions - _inside(extent, window, step, positions)
         return max(0, count - int(outside.min())) if step else int((outside == 0).sum())
-    low = int(window[0]) + step * np.arange(positions, dtype=np.int64)
-    if step < 0:
-        low = low[::-1]
-    first, last = np.clip(low, 0, extent), np.clip(low + len(window), 0, extent)
-    new = last - np.maximum(first, np.concatenate([[0], last[:-1]]))  # what each window adds to those before it
-    prefix = np.concatenate([[0], np.cumsum(new)])
-    old = np.minimum(last, np.concatenate([first[1:], [extent]])) - first  # what each adds to those behind it
-    suffix = np.concatenate([[0], np.cumsum(old[::-1])])
-    taken = np.arange(count + 1)
-    sums = prefix[taken] + suffix[count - taken]
+    prefix, suffix = _sliding(extent, int(window[0]), len(window), step, positions)
+    sums = prefix[: count + 1] + suffix[count::-1]
     return int(min(sums.min(), prefix[-1]))
+
+
+def _inside(extent: int, window: Longs, step: int, positions: int) -> Longs:
+    """How many of so many positions have each tap of a window inside [0, extent)."""
+    if not step:
+        return np.where((window >= 0) & (window < extent), positions, 0)
+    low = window if step > 0 else window + step * (positions - 1)
+    first = np.maximum(0, -(low // abs(step)))
+    last = np.minimum(positions - 1, (extent - 1 - low) // abs(step))
+    return np.asarray(np.maximum(0, last - first + 1), dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def _sliding(extent: int, low: int, length: int, step: int, positions: int) -> tuple[Longs, Longs]:
+    """Indices inside [0, extent) that the first so many windows of a length cover, and those that the last do."""
+    lows = low + step * np.arange(positions, dtype=np.int64)
+    if step < 0:
+        lows = lows[::-1]
+    first, last = np.clip(lows, 0, extent), np.clip(lows + length, 0, extent)
+    new = last - np.maximum(first, np.concatenate([[0], last[:-1]]))  # what each window adds to those before it
+    old = np.minimum(last, np.concatenate([first[1:], [extent]])) - first  # what each adds to those behind it
+    prefix = np.concatenate([[0], np.cumsum(new)])
+    suffix = np.concatenate([[0], np.cumsum(old[::-1])])
+    return prefix, suffix
 
 
 def _window(offset: int, taps: int, inner: tuple[tuple[int, int], ...]) -> Longs:
