@@ -13,6 +13,7 @@ import numpy as np
 from compiler.ir.expr import Step
 from compiler.ir.graph import Compute, Gather, Graph, Reshape, Scatter, View, operands_of, reads_of
 from compiler.ir.types import TensorType
+from compiler.precision.inputs import normals
 from compiler.precision.plan import is_float_contraction
 
 Array = np.ndarray[Any, Any]
@@ -36,15 +37,13 @@ def seeded(graph: Graph, count: int | None = None) -> list[dict[str, Array]]:
     """``count`` feeds that give ranges (default: as many as a counted budget of operations allows and small vectors need),
     the same on every machine. What small vectors need comes first: the others are measured with the ranges that it gave."""
     numbers = [*range(MOST, MOST + _more(graph)), *range(affordable(graph))] if count is None else range(count)
-    limits = index_limits(graph)
-    return [_feed(graph, limits, SEED, n) for n in numbers]
+    return _feeds(graph, SEED, numbers)
 
 
 def unseen(graph: Graph) -> list[dict[str, Array]]:
     """Other feeds, to measure with: at least one, of at least the size of those that give ranges."""
     count = max(1, (affordable(graph) + _more(graph)) // SHARE)
-    limits = index_limits(graph)
-    return [_feed(graph, limits, UNSEEN, n) for n in range(count)]
+    return _feeds(graph, UNSEEN, range(count))
 
 
 def affordable(graph: Graph) -> int:
@@ -72,24 +71,37 @@ def multiplied(graph: Graph) -> list[str]:
     return list(dict.fromkeys(v for pair in found for v in pair if v not in graph.constants))
 
 
-def _feed(graph: Graph, limits: dict[str, int], seed: int, number: int) -> dict[str, Array]:
-    rng = np.random.default_rng([seed, number])
-    measures = seed == UNSEEN
-    return {name: _values(graph.types[name], limits.get(name), rng, number, measures) for name in graph.inputs}
+def _feeds(graph: Graph, seed: int, numbers: Sequence[int]) -> list[dict[str, Array]]:
+    limits, known = index_limits(graph), normals(graph)
+    feeds = []
+    for number in numbers:
+        rng = np.random.default_rng([seed, number])
+        loud = number >= MOST or (seed == UNSEEN and number < 2)
+        feed = {}
+        for name in graph.inputs:
+            kind, normal = graph.types[name], None if name in limits else known.get(name)
+            if normal is not None:
+                feed[name] = normal.input(_sized(normal.shape, rng, number, loud), kind)
+            elif kind.dtype.is_float:
+                feed[name] = np.asarray(_sized(kind.shape, rng, number, loud), kind.dtype.numpy)
+            else:
+                feed[name] = _whole(kind, limits.get(name), rng, number)
+        feeds.append(feed)
+    return feeds
 
 
-def _values(kind: TensorType, limit: int | None, rng: np.random.Generator, number: int, measures: bool) -> Array:
-    """Floats, places below a limit, or (where nothing is known of whole numbers) ones as a mask has them.
+def _sized(shape: tuple[int, ...], rng: np.random.Generator, number: int, loud: bool) -> Array:
+    """Pictures come normalised, so they are of unit size; how loud signals and tables are nobody knows, so they differ from
+    feed to feed. ``loud`` ones, which measure or which small vectors have more, are of unit size or wide by turns."""
+    if len(shape) > 3:
+        return _floats(shape, rng, number)
+    if loud:
+        return _noise(shape, rng) if number % 2 == 0 else (rng.random(shape) * 2.0 - 1.0) * WIDE
+    return _floats(shape, rng, number) * 0.25 ** ((number // 3 + number) % 3)
 
-    Pictures come normalised, so they are of unit size; how loud signals and tables are nobody knows, so they differ from
-    feed to feed. Those that measure, and those that small vectors have more, are loud or wide by turns.
-    """
-    if kind.dtype.is_float:
-        if len(kind.shape) < 4 and (number >= MOST or (measures and number < 2)):
-            x = _noise(kind.shape, rng) if number % 2 == 0 else (rng.random(kind.shape) * 2.0 - 1.0) * WIDE
-            return np.asarray(x, kind.dtype.numpy)
-        size = 1.0 if len(kind.shape) > 3 else 0.25 ** ((number // 3 + number) % 3)
-        return np.asarray(_floats(kind.shape, rng, number) * size, kind.dtype.numpy)
+
+def _whole(kind: TensorType, limit: int | None, rng: np.random.Generator, number: int) -> Array:
+    """Places below a limit, or (where nothing is known of whole numbers) ones as a mask has them."""
     tail = kind.shape[-1] * 3 // 4 if kind.shape and kind.shape[-1] > 1 else None
     if limit is None:
         ones = np.ones(kind.shape, kind.dtype.numpy)

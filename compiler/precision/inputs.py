@@ -1,0 +1,136 @@
+"""What size the inputs of a model are, as far as the model says: it may normalise them itself, and bytes have their own ends.
+
+``(x - mean) / deviation``, ``x / 255`` or a normalisation with stored statistics at the very beginning tells that what it makes
+is of unit size, and so what it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.graph import Compute, Graph, Node, Reshape, View, operands_of, readers_of
+from compiler.ir.interpreter import evaluate_node
+from compiler.ir.types import DType, TensorType
+
+Array = np.ndarray[Any, Any]
+PLAIN = frozenset(("arg", "const", "add", "sub", "mul", "muladd", "div", "neg", "cast"))
+LARGEST = 1000.0  # of a factor: more turns a mask into what is added to scores, and is no normalisation
+SMALL = 2.0**-6  # a factor alone that is smaller is no 1 / sqrt(width) of attention
+ELEMENTS = 1 << 22  # of inputs that are looked into
+BYTES = {DType.U8: (0, 255), DType.I8: (-128, 127)}
+
+
+@dataclass(frozen=True)
+class Normal:
+    """``shape``: of the normalised value; element ``i`` of it is ``factor[i] * x[places[i]] + term[i]``."""
+
+    shape: tuple[int, ...]
+    places: Array
+    factor: Array
+    term: Array
+
+    def input(self, normalised: Array, kind: TensorType) -> Array:
+        """The input that becomes that; of bytes one whose brightness spans them."""
+        values = normalised.reshape(-1)
+        if kind.dtype in BYTES:
+            low, high = BYTES[kind.dtype]
+            values = np.clip(np.rint(values * ((high + 1 - low) / 4) + (high + 1 + low) / 2), low, high)
+        else:
+            values = (values * self.size - self.term) / self.factor
+        made = np.empty(kind.elements)
+        made[self.places] = values
+        return made.reshape(kind.shape).astype(kind.dtype.numpy)
+
+    @property
+    def size(self) -> float:
+        """Of the normalised value: one, but where a mean alone is taken away, half of it."""
+        alone = bool((np.abs(self.factor) == 1).all())
+        return max(1.0, float(np.abs(self.term).max()) / 2) if alone else 1.0
+
+
+def normals(graph: Graph) -> dict[str, Normal]:
+    """By input what it is before it is normalised, where the model says so, and of pictures of bytes."""
+    readers = readers_of(graph)
+    found = {}
+    for name in graph.inputs:
+        kind = graph.types[name]
+        picture = kind.dtype in BYTES and len(kind.shape) > 2
+        if 0 < kind.elements <= ELEMENTS and (picture or kind.dtype.is_float):
+            normal = _normal(graph, name, readers)
+            if picture or _tells(normal):
+                found[name] = normal
+    return found
+
+
+def _tells(normal: Normal) -> bool:
+    """Whether that is a normalisation: something is taken away or much is divided by, and no mask is made of numbers."""
+    factor = np.abs(normal.factor)
+    return bool((factor <= LARGEST).all() and ((factor < SMALL).all() or normal.term.any()))
+
+
+def _normal(graph: Graph, name: str, readers: dict[str, list[Node]]) -> Normal:
+    """What nodes that only rearrange, add constants and multiply by them make of an input, one after the other."""
+    elements = graph.types[name].elements
+    normal = Normal(graph.types[name].shape, np.arange(elements), np.ones(elements), np.zeros(elements))
+    value = name
+    while len(found := readers.get(value, [])) == 1 and value not in graph.outputs:
+        node = found[0]
+        further = _after(graph, node, value, normal)
+        if further is None:
+            break
+        normal, value = further, node.output
+    return normal
+
+
+def _after(graph: Graph, node: Node, value: str, before: Normal) -> Normal | None:
+    """The same behind one more node; None where that does more than this."""
+    shape = graph.types[node.output].shape
+    if not isinstance(node, Reshape | View | Compute) or node.guard is not None:
+        return None
+    moved: Node = node
+    factor, term = np.ones(1), np.zeros(1)
+    if isinstance(node, Compute):
+        read = [o for o in node.operands if o.value == value]
+        if len(read) != 1 or not _is_plain(graph, node, value):
+            return None
+        moved = View(node.name, node.output, node.source, operand=read[0])
+        kind = graph.types[value]
+        zero, one, two = (_at(graph, node, value, np.full(kind.shape, n, kind.dtype.numpy)) for n in range(3))
+        factor, term = one - zero, zero
+        if not (factor.all() and np.isfinite(two).all()) or (np.abs(two - one - factor) > 1e-3 * np.abs(factor)).any():
+            return None
+    elif any(o.fill is not None for o in operands_of(node)):
+        return None
+    places = evaluate_node(moved, {value: np.arange(before.places.size).reshape(graph.types[value].shape)}, shape)
+    places = places.reshape(-1)
+    if not np.array_equal(np.sort(places), np.arange(before.places.size)):
+        return None
+    return replace(
+        before,
+        shape=shape,
+        places=before.places[places],
+        factor=before.factor[places] * factor,
+        term=before.term[places] * factor + term,
+    )
+
+
+def _is_plain(graph: Graph, node: Compute, value: str) -> bool:
+    """Whether a node computes sums and products with constants, element by element, in floats."""
+    others = [o.value for o in node.operands if o.value != value]
+    return (
+        node.reducer is None
+        and graph.types[node.output].dtype.is_float
+        and all(step.op in PLAIN and (step.op != "cast" or step.dtype.is_float) for step in node.expr.steps)
+        and all(other in graph.constants for other in others)
+        and all(operand.fill is None for operand in node.operands)
+    )
+
+
+def _at(graph: Graph, node: Compute, value: str, array: Array) -> Array:
+    """The node's elements for one array, in a row."""
+    with np.errstate(all="ignore"):
+        made = evaluate_node(node, {**graph.constants, value: array}, graph.types[node.output].shape)
+    return made.reshape(-1).astype(np.float64)
