@@ -21,14 +21,22 @@ USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
   services         start PostgreSQL and Valkey under var/ and print their addresses; Ctrl-C ends them
 """
 
-COMMANDS = ("setup", "run", "test", "screens", "lint", "lock", "worker", "manage", "services")
+ALONE = ("setup", "run", "lint", "lock", "services")  # take no argument
+COMMANDS = (*ALONE, "test", "screens", "worker", "manage")
+HELP = ("help", "-h", "--help")
 
 
 def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come back
     """Set up, then hand over to `bin.commands` inside the virtual environment."""
+    if arguments[:1] and (arguments[0] in HELP or (arguments[0] in (*ALONE, "worker") and set(arguments[1:]) & set(HELP))):
+        sys.stdout.write(USAGE)
+        return 0
     if not arguments or arguments[0] not in COMMANDS:
         sys.stderr.write(USAGE)
-        return 0 if arguments[:1] in (["help"], ["-h"], ["--help"]) else 2
+        return 2
+    if arguments[0] in ALONE and arguments[1:]:
+        sys.stderr.write(f"{arguments[0]} takes no argument, not {' '.join(arguments[1:])!r}\n")
+        return 2
 
     from bin import install
 

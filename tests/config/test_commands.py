@@ -23,7 +23,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from apps.accounts.models import ApiToken, User
-from bin import install, stack
+from bin import entry, install, stack
 from bin.services import SOCKET_PATH_LIMIT, ServiceError, Services, _is_alive, _pid_of
 
 ROOT = Path(settings.BASE_DIR)
@@ -47,6 +47,19 @@ def test_an_old_python_can_at_least_read_the_script() -> None:
     for node in ast.walk(ast.parse(text, feature_version=(3, 4))):
         assert not isinstance(node, newer), f"line {node.lineno} cannot be read by Python 2.7"
         assert not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
+
+
+@pytest.mark.parametrize("command", entry.ALONE)
+def test_a_command_that_takes_no_argument_does_nothing_with_one(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`lock --help` resolved everything again."""
+    for name in ("lock", "everything"):
+        monkeypatch.setattr(install, name, lambda **_: pytest.fail("it began"))
+    assert entry.main([command, "--help"]) == 0
+    assert capsys.readouterr().out == entry.USAGE
+    assert entry.main([command, "--quick", "x"]) == 2
+    assert capsys.readouterr().err == f"{command} takes no argument, not '--quick x'\n"
 
 
 def test_the_scripts_need_nothing_but_the_standard_library() -> None:
