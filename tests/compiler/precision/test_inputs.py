@@ -41,7 +41,7 @@ def network(way, *, seed=0, kind=TensorProto.FLOAT, shape=(1, 3, 32, 32)):
     net = [
         ("Conv", ["n", "w1"], ["c1"], {"pads": [1, 1, 1, 1]}), ("Relu", ["c1"], ["r1"], {}),
         ("Conv", ["r1", "w2"], ["c2"], {"strides": [2, 2]}), ("Relu", ["c2"], ["r2"], {}),
-        ("GlobalAveragePool", ["r2"], ["p"], {}), ("Flatten", ["p"], ["v"], {}), ("Gemm", ["v", "w3"], ["y"], {"transB": 1}),
+        ("GlobalAveragePool", ["r2"], ["p"], {}), ("Flatten", ["p"], ["row"], {}), ("Gemm", ["row", "w3"], ["y"], {"transB": 1}),
     ]  # fmt: skip
     return model([*nodes, *net], shape, constants | weights, kind, "y")
 
