@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from compiler.codegen.critical import critical_path
 from compiler.ir.graph import Compute, Graph, Node, reads_of
 from compiler.isa.instruction import Op
 from compiler.schedule import external
@@ -38,38 +39,6 @@ def _row(name: str, node: Node | None) -> dict[str, Any]:
     if isinstance(node, Compute):
         kind = "contraction" if node.is_contraction else "reduction" if node.reducer else "map"
     return {"kind": kind, "source": list(node.source)}
-
-
-def critical_path(plan: Plan) -> list[int]:
-    """Cycles of the latency by source operation, walking back from the last byte written to cycle 0.
-
-    Each step goes from a tile to what its start had to wait for: the results that it uses or the tile before it on its
-    unit. Waiting for anything else (a line, a weight slot) is the waiting tile's own time. The sum is the latency. With
-    branches all this is so on the longest way.
-    """
-    share = [0] * len(plan.names)
-    if not plan.tiles:
-        return share
-    start = {n: plan.start[n] - skipped for n, skipped in plan.way or ((n, 0) for n in range(len(plan.tiles)))}
-    before: dict[int, int] = {}
-    last: dict[tuple[str, int], int] = {}
-    for number in sorted(start, key=lambda n: (start[n], n)):
-        if plan.tiles[number].unit in last:
-            before[number] = last[plan.tiles[number].unit]
-        last[plan.tiles[number].unit] = number
-    ends = {n: s + plan.tiles[n].latency + plan.tiles[n].beats for n, s in start.items()}
-    now = max(start, key=lambda n: (ends[n], -n))
-    until = ends[now]
-    while True:
-        reach = [(start[n] + lag, n) for n, lag in plan.needs.data[now].items() if n in start]
-        previous = before.get(now)
-        if previous is not None:
-            reach.append((start[previous] + plan.tiles[previous].beats, previous))
-        at, cause = max(reach, default=(0, -1))
-        share[plan.tiles[now].instruction.source] += until - at
-        if cause < 0:
-            return share
-        now, until = cause, at
 
 
 def _buffers(plan: Plan) -> list[list[Any]]:

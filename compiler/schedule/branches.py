@@ -132,7 +132,7 @@ class _Maker:
         self.tiles: list[Tile] = []
         self.start: list[int] = []
         self._needed: list[Edges] = []
-        self._holds: list[list[int]] = []
+        self._holds: list[Edges] = []
         self.now = 0
         self.first = np.full(lines, np.iinfo(np.int64).max)
         self.ready = np.zeros(lines, np.int64)
@@ -180,7 +180,7 @@ class _Maker:
         i = Instruction(Op.BRANCH, 0, flags=flags, source=row, a=reference, count1=1, count2=1)
         tile = make(space, i, {"a": guard.value if guard else ""})
         number = len(self.tiles)
-        self._add(tile, self.now, self._behind(self._last), [])
+        self._add(tile, self.now, self._behind(self._last), {})
         lines, _, end = tile.reads
         self.read_end[lines] = np.maximum(self.read_end[lines], self.now + end)
         self.now += tile.latency + tile.beats
@@ -198,7 +198,7 @@ class _Maker:
     def _behind(self, tiles: list[int]) -> Edges:
         return {n: self.tiles[n].end for n in tiles}
 
-    def _add(self, tile: Tile, start: int, data: Edges, holds: list[int]) -> None:
+    def _add(self, tile: Tile, start: int, data: Edges, holds: Edges) -> None:
         self.tiles.append(tile)
         self.start.append(start)
         self._needed.append(data)
@@ -231,7 +231,7 @@ class _Maker:
                 tile,
                 attempt.done.start[n] + self.now,
                 mine or self._behind(before),
-                [b + base for b in attempt.needs.holds[n]],
+                {b + base: lag for b, lag in attempt.needs.holds[n].items()},
             )
         self._lines(attempt.done)
         self.now += attempt.done.latency

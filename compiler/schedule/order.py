@@ -43,10 +43,10 @@ class Schedule:
 @dataclass
 class Needs:
     """``data``: tiles whose results (or weights) a tile uses, with the cycles from start to start that it waits at least.
-    ``holds``: tiles that must have read what it overwrites."""
+    ``holds``: likewise tiles that must have read what it overwrites, or have written where it also writes."""
 
     data: Sequence[Edges]
-    holds: Sequence[list[int]]
+    holds: Sequence[Edges]
 
 
 @dataclass
@@ -144,7 +144,21 @@ def _kept(tiles: list[Tile], given: Problem, placed: Placement) -> tuple[list[Ti
         elif unit != i.unit:
             i = i.on(unit, i.slot, i.row)
         left.append(tile.on(i))
-    return left, Needs(_Kept(given.data, keep, number), [[number[b] for b in tiles[n].after] for n in keep])
+    return left, Needs(_Kept(given.data, keep, number), _holds(given, placed, number, len(keep)))
+
+
+def _holds(given: Problem, placed: Placement, number: dict[int, int], count: int) -> list[Edges]:
+    """By the ``count`` tiles that are left the others whose memory they take over; ``number``: what tiles are now called."""
+    found: list[Edges] = [{} for _ in range(count)]
+    for b, overwriting in given.held.items():
+        for n, gap in overwriting:
+            found[number[n]][number[b]] = gap
+    start = placed.start
+    for n, mates in given.mates.items():
+        for b, behind, _ in mates:
+            if start[b] < start[n]:
+                found[number[n]][number[b]] = max(behind, found[number[n]].get(number[b], 1))
+    return found
 
 
 class _Kept(Sequence[Edges]):
@@ -157,7 +171,8 @@ class _Kept(Sequence[Edges]):
         return len(self._keep)
 
     def __getitem__(self, n: Any) -> Any:
-        return dict(sorted((self._number[b], lag) for b, lag in self._data[self._keep[n]].items()))
+        number = self._number
+        return {number[b]: lag for b, lag in self._data[self._keep[n]].items()}
 
 
 def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Schedule:
