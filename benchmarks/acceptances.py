@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from benchmarks.arguments import counts
 from benchmarks.private import house
 
 PROCESSES = 4
@@ -22,7 +23,7 @@ HOUR = 3600 * 10_000  # executions of 90,000 cycles at 900 MHz
 
 
 def main(arguments: list[str]) -> int:
-    count = int(arguments[0]) if arguments else 200
+    (count,) = counts("acceptances", __doc__, arguments, count=200)
     with house():
         quotes, now = _prepare(count)
         began = time.monotonic()

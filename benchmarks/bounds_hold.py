@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 
 import compiler
+from benchmarks.arguments import counts
 from tests.compiler.flow.bounded import MODELS
 from tests.compiler.flow.search import search
 
@@ -38,4 +39,4 @@ def main(examples: int = 1000) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))
+    sys.exit(main(*counts("bounds_hold", __doc__, sys.argv[1:], inputs=1000)))

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from benchmarks.arguments import parser
 from tests.compiler.standard import REFUSED, Outcome, cases, interpret, outcome, refused, simulate
 
 WORKERS = 2
@@ -27,9 +28,14 @@ def part(share: int, words: tuple[str, ...], interpreted: bool) -> list[Outcome]
 
 def main(arguments: list[str]) -> int:
     """Print the table and the lists; answers the exit status."""
-    words = tuple(a for a in arguments if not a.startswith("--"))
+    command = parser("conformance", __doc__)
+    command.add_argument("part", nargs="*", help="of the names of cases (all cases, unless given)")
+    command.add_argument("--interpret", action="store_true", help="stop before the compiler")
+    command.add_argument("--write", action="store_true", help="write the list of what is refused")
+    options = command.parse_args(arguments)
+    words = tuple(options.part)
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        shares = [pool.submit(part, n, words, "--interpret" in arguments) for n in range(WORKERS)]
+        shares = [pool.submit(part, n, words, options.interpret) for n in range(WORKERS)]
         found = sorted((o for share in shares for o in share.result()), key=lambda o: (o.operator, o.name))
     by_operator: dict[str, Counter[str]] = defaultdict(Counter)
     for one in found:
@@ -45,7 +51,7 @@ def main(arguments: list[str]) -> int:
     for one in found:
         if one.verdict != "passed":
             print(f"{one.verdict:8} {one.name}: {one.reason[:200]}")
-    return _verdict(found, write="--write" in arguments and not words)
+    return _verdict(found, write=options.write and not words)
 
 
 def _verdict(found: list[Outcome], *, write: bool) -> int:

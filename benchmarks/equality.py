@@ -12,12 +12,12 @@ import time
 from datetime import timedelta
 from decimal import Decimal
 
+from benchmarks.arguments import counts
 from benchmarks.private import house
 
 
 def main(arguments: list[str]) -> int:
-    contracts = int(arguments[0]) if arguments else 100
-    seed = int(arguments[1]) if len(arguments) > 1 else 0
+    contracts, seed = counts("equality", __doc__, arguments, contracts=100, seed=0)
     with house():
         return _run(contracts, random.Random(seed))
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 
+from benchmarks.arguments import counts
 from compiler import targets
 from compiler.bounds import bounds
 from compiler.driver import quiet
@@ -220,4 +221,4 @@ def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else COUNT))
+    sys.exit(main(*counts("exhaustive", __doc__, sys.argv[1:], count=COUNT)))

@@ -14,20 +14,30 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from benchmarks.arguments import parser
 from benchmarks.private import house
 
 JUMPS = (timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1))
 
 
 def main(arguments: list[str]) -> int:
+    command = parser("faults", __doc__)
+    command.add_argument("point", nargs="*", help="places to kill at (all, unless given)")
+    only = command.add_mutually_exclusive_group()
+    only.add_argument("--fork", action="store_true", help="forked processes only")
+    only.add_argument("--worker", action="store_true", help="Celery workers only")
+    options = command.parse_args(arguments)
     with house(), tempfile.TemporaryDirectory() as folder:
         from apps.accounts.failpoints import POINTS
 
-        points = [one for one in arguments if not one.startswith("--")] or list(POINTS)
+        for one in options.point:
+            if one not in POINTS:
+                raise SystemExit(f"there is no point {one!r}; choose among {', '.join(POINTS)}")
+        points = options.point or list(POINTS)
         wrong: list[str] = []
-        if "--worker" not in arguments:
+        if not options.worker:
             wrong += _forked(points, Path(folder))
-        if "--fork" not in arguments:
+        if not options.fork:
             wrong += _worked(points, Path(folder))
     print(f"{len(wrong)} differences" if wrong else "every difference 0")
     return 1 if wrong else 0

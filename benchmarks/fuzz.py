@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import compiler
+from benchmarks.arguments import counts
 from compiler.frontend import symbolic_dims
 from tests.compiler.frontend.mutants import MUTATIONS, PROGRAM, REFUSED, verdict
 from tests.models import CASES, LARGE, model_bytes
@@ -71,12 +72,12 @@ def main(count: int = 5000, first: int = 0) -> int:
             print(f"  {number} {source.name} {mutation.__name__}: {said or 'ended without a word'}", flush=True)
     kinds = (PROGRAM, REFUSED, "else")
     print(f"{'':12}" + "".join(f"{kind:>12}" for kind in kinds))
-    for way, counts in found.items():
-        print(f"{way:12}" + "".join(f"{counts[kind]:>12}" for kind in kinds))
-    wrong = sum(counts["else"] for counts in found.values())
+    for way, row in found.items():
+        print(f"{way:12}" + "".join(f"{row[kind]:>12}" for kind in kinds))
+    wrong = sum(row["else"] for row in found.values())
     print(f"{count} models, {wrong} that ended in neither a program nor a ModelError")
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:3])))
+    sys.exit(main(*counts("fuzz", __doc__, sys.argv[1:], count=5000, first=0)))

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arguments import names
 from benchmarks.client import DEMO, ROOT, Client, Refused, demo_client, wait_for
 from benchmarks.real_models import LIMIT, error
 from bin.models import fetch
@@ -273,11 +274,8 @@ def show(row: Row) -> None:
 
 def main(wanted: list[str]) -> int:
     """Walk every model; answers the exit status."""
+    models = names("jobs", __doc__, wanted, MODELS, "model") or ["squeezenet", "magika", "minilm"]
     client = demo_client(Path(os.environ.get("TAKT_DEMO") or DEMO))
-    models = wanted or ["squeezenet", "magika", "minilm"]
-    unknown = [model for model in models if model not in MODELS]
-    if unknown:
-        raise SystemExit(f"There is no model {unknown[0]!r} here; choose among {', '.join(MODELS)}.")
     if client.get("/api/v1/invoices/draft")["document"]:
         client.post("/api/v1/invoices", {})  # what was used before is not ours to compare
     print(f"{'model':11} {'lengths':>9} {'pool':9} {'device':11} {'error':>9} {'counters':9} {'cycles':>9} "

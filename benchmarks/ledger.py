@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 from uuid import UUID, uuid5
 
+from benchmarks.arguments import parser
 from benchmarks.private import house
 
 ORGANISATIONS = 20
@@ -53,7 +54,9 @@ SMALL = Size(processes=4, batches=3, singles=20, holds=60, commits=50, rows=20_0
 
 
 def main(arguments: list[str]) -> int:
-    size = SMALL if "--small" in arguments else FULL
+    command = parser("ledger", __doc__)
+    command.add_argument("--small", action="store_true", help="with few rows, in seconds")
+    size = SMALL if command.parse_args(arguments).small else FULL
     with house():
         _prepare(size)
         return _judge(size)

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
+from benchmarks.arguments import one_of
 from compiler.schedule.memory import Lifetime, live_bound, plan, sections
 from compiler.schedule.offsets import search
 
@@ -37,6 +38,8 @@ STEPS = 400_000
 
 def main(arguments: list[str]) -> int:
     """Print both tables; answers the exit status."""
+    from tests.models import CASES, LARGE
+
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.memory", description="Memory plans beside their bounds."
     )
@@ -44,7 +47,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the search for each file")
     parser.add_argument("--targets", default="lpu,systolic,edge", help="processors, with commas between them")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the integer program for each arena left open")
-    parser.add_argument("cases", nargs="*", help="models (all, unless given)")
+    parser.add_argument("cases", nargs="*", type=one_of([*CASES, *LARGE]), help="models (all, unless given)")
     given = parser.parse_args(arguments)
     files = sorted(given.data.glob("*.csv"))
     if not files:

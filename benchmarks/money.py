@@ -12,11 +12,12 @@ from collections import Counter
 from decimal import Decimal
 
 from apps.pricing.rating import decimal_text
+from benchmarks.arguments import counts
 from benchmarks.private import house
 
 
 def main(arguments: list[str]) -> int:
-    pure, stored = [int(text) for text in arguments] + [10_000, 300][len(arguments) :]
+    pure, stored = counts("money", __doc__, arguments, pure=10_000, stored=300)
     _pure(pure)
     _stored(stored)
     return 0

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
+from benchmarks.arguments import counts
 from tests.compiler.oracle import compiled, mutate, wide
 from tests.compiler.oracle.programs import samples
 
 
 def main(arguments: list[str]) -> int:
-    count = int(arguments[0]) if arguments else 2000
-    seed = int(arguments[1]) if len(arguments) > 1 else 0
+    count, seed = counts("mutations", __doc__, arguments, count=2000, seed=0)
     programs = [*samples(), *compiled.samples(), *wide.samples()]
     tally = mutate.run(programs, count, seed)
     print(f"{count} mutations of {len(programs)} programs, seed {seed}")

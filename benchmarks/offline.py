@@ -17,17 +17,19 @@ import time
 import venv
 from pathlib import Path
 
+from benchmarks.arguments import counts
+
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 5.0  # seconds for each model
 
 
 def main(arguments: list[str]) -> int:
-    items = arguments[0] if arguments else "48"
+    (items,) = counts("offline", __doc__, arguments, items=48)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         takt = _installed(folder)
         papers = folder / "papers"
-        subprocess.run([sys.executable, "-m", "benchmarks.month", items, "--keep", str(papers)], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "benchmarks.month", str(items), "--keep", str(papers)], cwd=ROOT, check=True)
         return _verify(takt, papers)
 
 

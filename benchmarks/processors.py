@@ -11,13 +11,15 @@ import argparse
 import sys
 
 import compiler
+from benchmarks.arguments import one_of
 from compiler import targets
 from tests.models import CASES, LARGE, model_bytes, sensible_feeds
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join([*CASES, *LARGE])}")
+    known = [*CASES, *LARGE]
+    options.add_argument("cases", nargs="*", metavar="CASE", type=one_of(known), help=f"of {', '.join(known)}")
     options.add_argument("--precision", default="int8")
     options.add_argument("--large", action="store_true", help="the large models too")
     chosen = options.parse_args()

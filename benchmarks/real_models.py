@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arguments import names
+
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1e-3  # of the largest output
 SEEDS = 5
@@ -49,6 +51,7 @@ def main(wanted: list[str]) -> int:
     """Print one line per model and processor; answers the exit status."""
     from tests.models import CASES
 
+    wanted = names("real_models", __doc__, wanted, [*CASES, *samples()], "case")
     failed = 0
     print(f"{'model':14} {'target':6} {'error':>9} {'counters':8} {'bytes':5} {'latency':>9} {'x bound':>7} "
           f"{'interval':>9} {'x bound':>7} {'arena':>6} {'compile s':>9} {'simulate s':>10} {'onnxrt s':>8}")  # fmt: skip
