@@ -9,7 +9,7 @@ from typing import Any
 import compiler
 from apps.cli.recompile import Recompiled, facts_of, model_of
 from apps.pricing.rating import Counts, NotPriced, PriceBookDocument, Terms, amount_text, decimal_text, rate
-from compiler.commands import files
+from compiler.commands import files, listing
 from compiler.commands.options import compiled
 
 
@@ -37,6 +37,7 @@ def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBook
         "program": made.digest,
         "clock_hz": machine.clock_hz,
         "resources": made.resources.to_json(),
+        "accuracy": made.report()["accuracy"],
         "executions": executions,
         "prices": prices(facts_of(made), machine.price_class, precision, executions, book) if book else None,
         "currency": book.currency.to_json() if book else None,
@@ -96,6 +97,7 @@ def text(document: dict[str, Any], *, steps: bool = False) -> str:
         f"  interval    {resources['interval']:,} cycles",
         f"  memory      {resources['storage']['total']:,} bytes",
         f"  IO          {resources['io']['bytes_in']:,} bytes in, {resources['io']['bytes_out']:,} bytes out",
+        *listing.accuracy(document["accuracy"]),
     ]
     if document["prices"] is None:
         return "\n".join([*lines, "  price       not priced: give a price book with --book"]) + "\n"

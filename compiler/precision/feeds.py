@@ -58,7 +58,7 @@ def _work(graph: Graph) -> int:
 def _more(graph: Graph) -> int:
     """Feeds that small vectors need beyond the affordable ones: the largest of a few numbers says little of what comes."""
     floats = [kind for kind in (graph.types[name] for name in graph.inputs) if kind.dtype.is_float and kind.elements]
-    if not floats or any(len(kind.shape) > 3 for kind in floats):
+    if not floats or any(has_sides(kind.shape) for kind in floats):
         return 0
     sizes = [graph.types[value].elements for value in multiplied(graph)]
     needed = -(-SAMPLES // max(1, min(sizes, default=SAMPLES))) - MOST
@@ -93,10 +93,10 @@ def _feeds(graph: Graph, seed: int, numbers: Sequence[int]) -> list[dict[str, Ar
 def _sized(shape: tuple[int, ...], rng: np.random.Generator, number: int, loud: bool) -> Array:
     """Pictures come normalised, so they are of unit size; how loud signals and tables are nobody knows, so they differ from
     feed to feed. ``loud`` ones, which measure or which small vectors have more, are of unit size or wide by turns."""
+    if loud and not has_sides(shape):
+        return _noise(shape, rng) if number % 2 == 0 else (rng.random(shape) * 2.0 - 1.0) * WIDE
     if len(shape) > 3:
         return _floats(shape, rng, number)
-    if loud:
-        return _noise(shape, rng) if number % 2 == 0 else (rng.random(shape) * 2.0 - 1.0) * WIDE
     return _floats(shape, rng, number) * 0.25 ** ((number // 3 + number) % 3)
 
 
@@ -167,6 +167,11 @@ def _strokes(height: int, width: int, rng: np.random.Generator, size: int) -> Ar
     page = ink.transpose(0, 2, 1, 3).reshape(rows * CELL[0], columns * CELL[1])
     page = page.repeat(size, axis=0).repeat(size, axis=1)[:height, :width]
     return np.where(page, -1.5, 1.5)
+
+
+def has_sides(shape: tuple[int, ...]) -> bool:
+    """Whether a tensor of that shape may hold pictures, be they small."""
+    return len(shape) >= 4 and min(shape[-2:]) > 1
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:

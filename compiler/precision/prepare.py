@@ -14,6 +14,7 @@ from compiler.precision.artefact import Calibration
 from compiler.precision.calibrate import Measure, observe
 from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
+from compiler.precision.plan import STATIC
 
 PRECISIONS = ("float32", "float16", "int8")
 GOAL = 26.0  # dB over the feeds that gave ranges; below, more contractions leave whole codes per tensor
@@ -115,13 +116,14 @@ def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | Non
     elif missing := [v for v in graph.inputs if _has_range(graph.types[v]) and v not in calibration.ranges]:
         raise ModelError(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
     made = convert(graph, precision, calibration)
+    spans = {name: list(calibration.ranges[name]) for name in graph.inputs if name in calibration.ranges}
     accuracy = {
         "contractions": dict(made.contractions),
         "calibration": "seeded feeds" if calibration.seeded else "given feeds",
         "feeds": calibration.count,
         "measured": calibration.unseen or calibration.count,
         "unseen": calibration.unseen > 0,
-        "inputs": {name: list(calibration.ranges[name]) for name in graph.inputs if name in calibration.ranges},
+        "inputs": spans if STATIC in made.contractions else {},  # other modes follow what comes
         "outputs": {name: dict(values) for name, values in calibration.errors.get(precision, {}).items()},
     }
     return made.graph, {"accuracy": accuracy}
