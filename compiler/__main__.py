@@ -10,6 +10,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import compiler
@@ -92,13 +94,25 @@ def _inspect(chosen: argparse.Namespace) -> None:
 
 
 def _compile(chosen: argparse.Namespace) -> None:
-    files.keep(chosen.output, "--output", chosen.model)
+    _check_written(chosen)
     found = options.compiled(chosen.model, chosen)
     data = found.to_bytes()
     files.write(chosen.output, data, "--output")
     reports = [p.report() for p in programs.of(found)]
     lines = [line for r in reports for line in (*listing.headline(r["headline"]), *listing.accuracy(r["accuracy"]))]
     _print(chosen, [r["headline"] for r in reports], [f"wrote {len(data)} bytes to {chosen.output}", *lines])
+
+
+def _check_written(chosen: argparse.Namespace) -> None:
+    """Nothing that is read or written is written over."""
+    read = [chosen.model, chosen.ranges, *chosen.examples]
+    with suppress(ValueError):  # a path that ends in no name
+        read.append(str(Path(chosen.model).with_suffix(".npz")))  # where the text form has its arrays
+    files.keep(chosen.output, "--output", *read)
+    if chosen.write_ranges is not None:
+        files.keep(chosen.write_ranges, "--write-ranges", *read)
+        if Path(chosen.write_ranges).absolute() == Path(chosen.output).absolute():
+            raise WrongOption(f"--write-ranges {chosen.write_ranges}: the program goes there (--output); name another")
 
 
 def _report(chosen: argparse.Namespace) -> None:

@@ -44,13 +44,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace, prices: Prices | None = None) -> int:
     """0: within budget, or none is given; 1: over budget. ``ModelError`` for what cannot be compared."""
     budget = None if chosen.budget is None else _budget(chosen.budget)
-    examples.check(chosen, [chosen.precision])
     machine = options.processor(chosen.target)  # read here, it is found for a program that was compiled for it
     given = [_given(path) for path in (chosen.old, chosen.new)]
     target = None
     if None not in given:
         programs.refuse_typed(chosen.old, chosen)
         target = options.described(chosen)
+    examples.check(chosen, [chosen.precision])
     old, new = (
         _compiled(path, chosen, machine) if data is None else _read(path, data, target)
         for path, data in zip((chosen.old, chosen.new), given, strict=True)

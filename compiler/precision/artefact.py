@@ -55,7 +55,7 @@ class Calibration:
             if any(end != end or LARGEST < abs(end) < math.inf for both in ranges.values() for end in both):
                 raise ValueError("a range ends far beyond float32")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ModelError("the ranges are not readable; write them with Calibration.to_json") from error
+            raise ModelError("the ranges are not readable; take the file as it was written, or calibrate again") from error
         if version != FORMAT:
             raise ModelError(f"the ranges have format {version!r}, this version reads {FORMAT}; calibrate again")
         return made

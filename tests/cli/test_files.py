@@ -96,12 +96,20 @@ def test_a_file_that_is_read_is_never_written(place: Path, capsys: pytest.Captur
         ["compile", *SIZED, "-o", "model.onnx"],
         ["compile", *SIZED, "-o", "folder/../link"],
         ["simulate", "program.bin", "--outputs", "program.bin"],
+        ["compile", *SIZED, "--precision", "int8", "-o", "out", "--write-ranges", "model.onnx"],
+        ["compile", *SIZED, "--precision", "int8", "--examples", "in.npz", "-o", "in.npz"],
         ["simulate", "program.bin", "--inputs", "in.npz", "--outputs", "./in.npz"],
     ):
         status, error = _said(arguments, capsys)
         assert status == 2
         assert "that is the file that is read" in error
         assert {name: Path(name).read_bytes() for name in kept} == kept
+
+
+def test_two_things_are_not_written_into_one_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compile", *SIZED, "--precision", "int8", "-o", "out", "--write-ranges", "./out"]
+    assert _said(arguments, capsys) == (2, "error: --write-ranges ./out: the program goes there (--output); name another\n")
+    assert not Path("out").exists()
 
 
 def test_a_name_that_is_no_text_is_a_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
