@@ -21,7 +21,7 @@ from apps.pricing.rating import (
 )
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.rating.terms import QUOTA
-from compiler import Calibration
+from compiler import Calibration, ModelError
 
 INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
 
@@ -147,7 +147,10 @@ def _line_program(
         )
         return
     if program["digest"] not in compiled:
-        compiled[program["digest"]] = recompile(model, program, ranges)
+        try:
+            compiled[program["digest"]] = recompile(model, program, ranges)
+        except ModelError as error:
+            raise Unreadable(f"{place}: {model.name} cannot be compiled as the line says: {error.told()}") from error
     again = compiled[program["digest"]]
     if again.digest != program["digest"] and again.compiler_version != program["compiler_version"]:
         raise Unreadable(
