@@ -17,7 +17,7 @@ from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
 PLAIN = frozenset(("arg", "const", "add", "sub", "mul", "muladd", "div", "neg", "cast"))
-LARGEST = 1000.0  # of a factor: more turns a mask into what is added to scores, and is no normalisation
+LARGEST = 1000.0  # of a factor, and of half of a mean: more makes a mask for scores, and is no normalisation
 SMALL = 2.0**-6  # a factor alone that is smaller is no 1 / sqrt(width) of attention
 ELEMENTS = 1 << 22  # of inputs that are looked into
 BYTES = {DType.U8: (0, 255), DType.I8: (-128, 127)}
@@ -47,7 +47,7 @@ class Normal:
     @property
     def size(self) -> float:
         """Of the normalised value: one, but where a mean alone is taken away, half of it."""
-        alone = bool((np.abs(self.factor) == 1).all())
+        alone = bool((np.abs(np.abs(self.factor) - 1) < 1e-3).all())  # it comes from rounded values
         return max(1.0, float(np.abs(self.term).max()) / 2) if alone else 1.0
 
 
@@ -68,7 +68,8 @@ def normals(graph: Graph) -> dict[str, Normal]:
 def _tells(normal: Normal) -> bool:
     """Whether that is a normalisation: something is taken away or much is divided by, and no mask is made of numbers."""
     factor = np.abs(normal.factor)
-    return bool((factor <= LARGEST).all() and ((factor < SMALL).all() or normal.term.any()))
+    usual = bool((factor <= LARGEST).all()) and normal.size <= LARGEST
+    return usual and bool((factor < SMALL).all() or normal.term.any())
 
 
 def _normal(graph: Graph, name: str, readers: dict[str, list[Node]]) -> Normal:

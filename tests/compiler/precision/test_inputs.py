@@ -126,6 +126,7 @@ def test_what_is_made_up_becomes_what_was_asked_for(sizes, mean, deviation, perm
         [("Mul", ["x", "k"], ["n"], {})],  # louder: nothing says how loud
         [("Div", ["x", "k"], ["n"], {})],  # by the root of a width
         [("Sub", ["one", "x"], ["t0"], {}), ("Mul", ["t0", "many"], ["n"], {})],  # a mask
+        [("Add", ["x", "many"], ["n"], {})],
         [("Mul", ["x", "x"], ["n"], {})],
         [("Relu", ["x"], ["n"], {})],
         [("Sub", ["x", "k"], ["t0"], {}), ("Mul", ["t0", "x"], ["n"], {})],  # of which a part is read apart
@@ -135,6 +136,13 @@ def test_other_beginnings_tell_nothing(nodes):
     constants = {"k": f32(8), "one": f32(1), "many": f32(-10000)}
     used = {name: a for name, a in constants.items() if any(name in n[1] for n in nodes)}
     assert normals(model(nodes, (1, 4, 6), used)) == {}
+
+
+@settings(max_examples=40, deadline=None)
+@given(mean=st.floats(-300, 300, width=32), sign=st.sampled_from(["Sub", "Add"]))
+def test_a_mean_alone_tells_how_large_inputs_are(mean, sign):
+    normal = normals(model([(sign, ["x", "m"], ["n"], {})], (1, 4, 6), {"m": f32(mean)})).get("x")
+    assert (1.0 if normal is None else normal.size) == pytest.approx(max(1.0, abs(mean) / 2), rel=1e-3)
 
 
 def test_bytes_span_all_and_places_stay_places():
