@@ -261,7 +261,7 @@ def _redirected(walk: _Walk, tile: Tile, pieces: list[tuple[Bytes, Piece]]) -> T
     if not fields:
         return tile
     made = make(space, tile.instruction._replace(**fields), named, tile.output)
-    return replace(tile, instruction=made.instruction, reads=made.reads, inputs=made.inputs)
+    return replace(tile, instruction=made.instruction, inputs=made.inputs)
 
 
 def _renumber(walk: _Walk) -> None:

@@ -180,10 +180,15 @@ def _done(tiles: list[Tile], start: list[int], latency: int, lines: int) -> Sche
     first = np.full(lines, np.iinfo(np.int64).max)
     ready, read_end = np.zeros(lines, np.int64), np.zeros(lines, np.int64)
     for at in range(0, len(tiles), TOGETHER):
-        some, cycles = tiles[at : at + TOGETHER], np.array(start[at : at + TOGETHER], np.int64)
-        for mine, spans in ((read_end, [t.reads for t in some]), (ready, [t.writes for t in some])):
+        some, cycles = tiles[at : at + TOGETHER], start[at : at + TOGETHER]
+        inputs = [(cycle, i.span) for t, cycle in zip(some, cycles, strict=True) for i in t.inputs]
+        outputs = [(cycle, t.writes) for t, cycle in zip(some, cycles, strict=True)]
+        for mine, work in ((read_end, inputs), (ready, outputs)):
+            if not work:
+                continue
+            spans = [span for _, span in work]
             where = np.concatenate([span.lines for span in spans])
-            begun = np.repeat(cycles, [len(span.lines) for span in spans])
+            begun = np.repeat([cycle for cycle, _ in work], [len(span.lines) for span in spans])
             np.maximum.at(mine, where, begun + np.concatenate([span.end for span in spans]))
             if mine is ready:
                 np.minimum.at(first, where, begun)

@@ -213,25 +213,25 @@ def _lives(tiles: list[Tile], buffers: list[Buffer]) -> tuple[list[list[int]], l
     state = [b.kind == "state" for b in buffers]
     begins: list[list[int]] = []
     ends: list[list[tuple[int, bool]]] = []
-    written = _touched([tile.writes.lines for tile in tiles], borders)
-    read = _touched([tile.reads.lines for tile in tiles], borders)
+    written = _touched([[tile.writes.lines] for tile in tiles], borders)
+    read = _touched([[i.span.lines for i in tile.inputs] for tile in tiles], borders)
     for writes, reads in zip(written, read, strict=True):
         begins.append([b for b in writes if not state[b]] + [b for b in reads if state[b]])
         ends.append([(b, True) for b in writes] + [(b, False) for b in reads if not state[b]])
     return begins, ends
 
 
-def _touched(lines: list[Array], borders: Array) -> list[list[int]]:
-    """Positions of the buffers that each of several stretches of ascending lines touches."""
-    some = [n for n, stretch in enumerate(lines) if len(stretch)]
-    found: list[list[int]] = [[] for _ in lines]
+def _touched(lines: list[list[Array]], borders: Array) -> list[list[int]]:
+    """Positions of the buffers that each of several groups of stretches of ascending lines touches."""
+    some = [(n, stretch) for n, group in enumerate(lines) for stretch in group if len(stretch)]
+    found: list[set[int]] = [set() for _ in lines]
     for at in range(0, len(some), TOGETHER):
         here = some[at : at + TOGETHER]
-        owner = np.searchsorted(borders, np.concatenate([lines[n] for n in here]), "right") - 1
-        ends = np.cumsum([len(lines[n]) for n in here])
+        owner = np.searchsorted(borders, np.concatenate([stretch for _, stretch in here]), "right") - 1
+        ends = np.cumsum([len(stretch) for _, stretch in here])
         starts = np.append(0, ends[:-1])
-        for n, low, high, start, end in zip(
+        for (n, _), low, high, start, end in zip(
             here, owner[starts].tolist(), owner[ends - 1].tolist(), starts.tolist(), ends.tolist(), strict=True
         ):
-            found[n] = [low] if low == high else list(dict.fromkeys(owner[start:end].tolist()))
-    return found
+            found[n].update((low,) if low == high else owner[start:end].tolist())
+    return [sorted(positions) for positions in found]

@@ -40,9 +40,9 @@ class Input(NamedTuple):
 
 @dataclass(slots=True)
 class Tile:
-    """``unit``: class and instance. ``reads``/``writes``: lines of the unbounded space, and when.
+    """``unit``: class and instance. ``writes``: lines of the unbounded space, and when. ``inputs``: operands read, with theirs.
 
-    ``inputs``: operands read; ``output``: the value written. ``chain``: number of the weight tile that a MATMUL uses or a
+    ``output``: the value written. ``chain``: number of the weight tile that a MATMUL uses or a
     LOADW fills on its plane (-1: none, or not yet given to a plane). ``behind``: tiles whose results must be complete,
     though it reads none of them.
     """
@@ -51,7 +51,6 @@ class Tile:
     unit: tuple[str, int]
     beats: int
     latency: int
-    reads: Span
     writes: Span
     output: str = ""
     inputs: tuple[Input, ...] = ()
@@ -64,11 +63,16 @@ class Tile:
         """Cycles from issue until all that it writes can be read."""
         return self.latency + self.beats
 
+    @property
+    def reads(self) -> Span:
+        """All lines that it reads, and when. (Made when asked for: tiles are many, and few are.)"""
+        return _merged([i.span for i in self.inputs])
+
     def on(self, i: Instruction) -> Tile:
         """The same work as an instruction of the unit that it was given to."""
         return Tile(
-            i, (self.unit[0], i.unit), self.beats, self.latency, self.reads, self.writes, self.output, self.inputs,
-            self.after, self.chain, self.behind,
+            i, (self.unit[0], i.unit), self.beats, self.latency, self.writes, self.output, self.inputs, self.after,
+            self.chain, self.behind,
         )  # fmt: skip
 
 
@@ -90,14 +94,13 @@ def make(
         elif len(span.lines):
             named.append(Input(a.role, inputs[a.role], span))
     unit = (spec.unit, instruction.unit)
-    reads = merged([i.span for i in named])
-    return Tile(instruction, unit, timing.beats, timing.latency, reads, writes, output, tuple(named))
+    return Tile(instruction, unit, timing.beats, timing.latency, writes, output, tuple(named))
 
 
 def resident(space: Space, instruction: Instruction) -> Tile:
     """What ``make`` gives for a LOADW of constants, which nobody writes: such tiles are many."""
     timing = space.timings.of(instruction)
-    return Tile(instruction, ("weights", instruction.unit), timing.beats, timing.latency, EMPTY, EMPTY)
+    return Tile(instruction, ("weights", instruction.unit), timing.beats, timing.latency, EMPTY)
 
 
 def _span(space: Space, i: Instruction, a: Access, timing: Timing) -> Span:
@@ -130,9 +133,8 @@ def _constant(count: int, begin: int, end: int) -> tuple[Array, Array]:
     return np.full(count, begin), np.full(count, end)
 
 
-def merged(spans: list[Span]) -> Span:
+def _merged(spans: list[Span]) -> Span:
     """All lines of several operands: from the first begin to the last end."""
-    spans = [span for span in spans if len(span.lines)]
     if not spans:
         return EMPTY
     if len(spans) == 1:

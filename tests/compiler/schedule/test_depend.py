@@ -31,7 +31,7 @@ def programs(draw: st.DrawFn) -> list[Tile]:
         behind = tuple(draw(st.sets(st.integers(0, number - 1), max_size=2))) if number else ()
         inputs = tuple(Input("a", value, span) for value, span in reads)
         writes = draw(spans()) if output else EMPTY
-        tiles.append(Tile(Instruction(), ("vector", 0), 3, 4, EMPTY, writes, output, inputs, behind=behind))
+        tiles.append(Tile(Instruction(), ("vector", 0), 3, 4, writes, output, inputs, behind=behind))
     return tiles
 
 
@@ -75,3 +75,13 @@ def test_tiles_that_write_a_line_in_common_are_mates(tiles: list[Tile]) -> None:
     assert {n: {m: apart for m, *apart in mates} for n, mates in found.items()} == {
         n: {m: list(apart) for m, apart in mates.items()} for n, mates in wanted.items()
     }
+
+
+@given(st.lists(spans(), max_size=3))
+def test_a_tile_reads_what_its_operands_are_read_from_the_first_begin_to_the_last_end(some: list[Span]) -> None:
+    tile = Tile(Instruction(), ("vector", 0), 3, 4, EMPTY, inputs=tuple(Input("a", "x", span) for span in some))
+    found = {line: (begin, end) for line, begin, end in zip(*(column.tolist() for column in tile.reads), strict=True)}
+    work = [row for span in some for row in zip(*(column.tolist() for column in span), strict=True)]
+    assert list(found) == sorted({line for line, _, _ in work})
+    for line, times in found.items():
+        assert times == (min(b for at, b, _ in work if at == line), max(e for at, _, e in work if at == line))
