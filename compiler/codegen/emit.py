@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compiler.errors import ModelError
 from compiler.isa.binary import Binary, StateSlot
 from compiler.isa.instruction import Op, pack
 from compiler.isa.machine import UNIT_CLASSES
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.schedule.build import Plan
 
 VERSION = "0.1.0"
+LAST_CYCLE = (1 << 32) - 1  # that an instruction can name
 _STREAMS = ("a", "b", "c", "d", "out")
 Array = np.ndarray[Any, Any]
 
@@ -65,7 +67,13 @@ def _open_sizes(plan: Plan) -> str:
 
 
 def _ordered(plan: Plan) -> Array:
-    """Instructions with their issue cycles, in the order of issue."""
+    """Instructions with their issue cycles, in the order of issue. ``ModelError`` when these do not fit into their field."""
+    last = max(plan.start, default=0)
+    if last > LAST_CYCLE:
+        raise ModelError(
+            f"the last instruction would issue in cycle {last}; a program has at most {LAST_CYCLE} cycles. Choose smaller "
+            "dimensions, or a processor that takes fewer cycles."
+        )
     found = pack(t.instruction for t in plan.tiles)
     found["cycle"] = plan.start
     place = np.zeros(max(Op) + 1, np.int64)

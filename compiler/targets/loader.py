@@ -30,10 +30,17 @@ from compiler.numerics.scalar import SCALAR
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 KINDS = ("published", "chosen", "extension", "derived")
 ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_byte", "external_byte", "cycle")
+# The largest figures by name: what an instruction's fields can tell apart (units and slots in 8 bits), what leaves room for
+# programs within their 32 bits of cycles, and rates far beyond any processor.
+MOST = {
+    "instances": 256, "slots": 256, "latency": 1 << 20, "passes": 1 << 16, "alus": 256, "lanes": 1 << 16,
+    "matrix.tiles": 1 << 12, "line_bytes": 1 << 16, "": (1 << 48) - 1,
+}  # fmt: skip
 READ_PORTS = {
     "weights": ("a",), "matrix": ("a", "b", "c", "d"), "vector": ("a", "b", "c", "d"), "move": ("a", "index"),
     "link_out": ("a",), "link_in": (), "external": (), "control": ("a",),
 }  # fmt: skip
+BYTES = ("link_in", "link_out", "external")  # whose tiles are bytes: an element has to fit
 WRITE_PORTS = {"matrix", "vector", "move", "link_in", "external"}
 
 
@@ -80,14 +87,24 @@ class _Reader:
 
     def number(self, section: str, key: str, low: int = 1, default: int | None = None) -> int:
         value = self._figure(section, key, default)
-        if type(value) is not int or value < low or value >= 1 << 48:
-            raise self.error(f"{section}.{key} must be a whole number of at least {low}, not {value!r}")
+        high = MOST.get(key, MOST[""]) if section != "passes" else MOST["passes"]
+        if type(value) is not int or not low <= value <= high:
+            raise self.error(
+                f"{section}.{key} must be a whole number of at least {low} and at most {high}, not {repr(value)[:80]}"
+            )
         return value
 
     def pair(self, section: str, key: str) -> tuple[int, int]:
         value = self._figure(section, key, None)
-        if not isinstance(value, list) or len(value) != 2 or any(type(v) is not int or v < 1 for v in value):
-            raise self.error(f"{section}.{key} must be two positive whole numbers [rows, columns], not {value!r}")
+        most = MOST[section]
+        if (
+            not isinstance(value, list)
+            or len(value) != 2
+            or any(type(v) is not int or not 0 < v <= most for v in value)
+        ):
+            raise self.error(
+                f"{section}.{key} must be two positive whole numbers [rows, columns] of at most {most}, not {repr(value)[:80]}"
+            )
         return value[0], value[1]
 
     def choice(self, section: str, key: str, allowed: tuple[str, ...]) -> str:
@@ -160,7 +177,7 @@ def _unit(r: _Reader, name: str, *, tile: bool) -> dict[str, Any]:
         "instances": r.number(name, "instances"),
         "latency": r.number(name, "latency"),
         "ports": MappingProxyType(ports),
-        "tile": r.number(name, "tile") if tile else 0,
+        "tile": r.number(name, "tile", max(SIZE.values()) if name in BYTES else 1) if tile else 0,
     }
 
 

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from onnx import helper
 
+import compiler
 from compiler import targets
 from compiler.errors import ModelError
 from compiler.targets.catalogue import HERE
@@ -77,6 +79,43 @@ def test_a_wrong_file_is_told_what_to_change(old: str, new: str, message: str) -
     assert old in TEXT
     with pytest.raises(ModelError, match=re.escape(message)):
         targets.parse(TEXT.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "most"),
+    [
+        ("matrix", "slots", 256), ("matrix", "latency", 1 << 20), ("vector", "latency", 1 << 20), ("vector", "lanes", 1 << 16),
+        ("vector", "alus", 256), ("link_in", "latency", 1 << 20), ("memory", "line_bytes", 1 << 16), ("passes", "erf", 1 << 16),
+    ],
+)  # fmt: skip
+def test_a_figure_that_no_program_can_express_is_refused(section: str, key: str, most: int) -> None:
+    """It ended in an overflow deep inside, or took all the memory."""
+    head, middle, tail = TEXT.partition(f"[{section}]")
+    for value, fits in ((most, True), (most + 1, False), ((1 << 48) - 1, False)):
+        text = head + middle + re.sub(rf"\n{key} = {{ value = [\d_]+", f"\n{key} = {{ value = {value}", tail, count=1)
+        try:
+            found = targets.parse(text).figures[f"{section}.{key}"][0] == value
+        except ModelError as error:
+            found = f"{section}.{key} must be a whole number" not in str(error)  # perhaps other figures do not go with it
+        assert found == fits
+
+
+@pytest.mark.parametrize("unit", ["link_in", "link_out"])
+def test_a_tile_of_bytes_holds_an_element(unit: str) -> None:
+    head, middle, tail = TEXT.partition(f"[{unit}]")
+    wrong = head + middle + tail.replace("tile = { value = 65_536", "tile = { value = 7", 1)
+    with pytest.raises(ModelError, match=f"{unit}.tile must be a whole number of at least 8 "):
+        targets.parse(wrong)
+
+
+def test_a_program_of_more_cycles_than_there_are_is_refused() -> None:
+    text = TEXT.replace("lanes = { value = 320", "lanes = { value = 2")
+    text = re.sub(r"\nerf = { value = \d+", "\nerf = { value = 65536", text)
+    one = helper.make_tensor_value_info
+    parts = [one("x", 1, [1 << 20])], [one("y", 1, [1 << 20])]
+    model = helper.make_model(helper.make_graph([helper.make_node("Erf", ["x"], ["y"])], "slow", *parts))
+    with pytest.raises(ModelError, match=r"would issue in cycle \d+; a program has at most 4294967295 cycles"):
+        compiler.compile(compiler.load(model), targets.parse(text))
 
 
 def test_a_file_that_is_wrong_is_named(tmp_path: Path) -> None:
