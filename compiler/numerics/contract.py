@@ -12,7 +12,7 @@ from compiler.numerics.exact import Array
 BLOCK = 5 << 14  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
 _LONG = 256  # columns that make long inner loops
-_ACROSS = 1 << 12  # columns of a wide factor that are multiplied at a time, so that a part of it stays in a cache
+_ACROSS = 1 << 12  # columns at least of a wide factor that are multiplied at a time, so that a part of it stays in a cache
 _UNBUFFERED = 64  # elements of NumPy's buffer with which it does not gather rows in it that are longer
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
@@ -89,11 +89,12 @@ def _contract_at_once(a: Array, b: Array) -> Array:
     if columns == 1:
         return _dots(a[..., 0, :], b[..., 0])
     a, b = _compact(a), _compact(b)
-    if columns <= 2 * _ACROSS:
+    parts = columns // _ACROSS  # even ones: of a single column the innermost loop would be the one over products
+    if parts < 2:
         return np.asarray(np.einsum(_PRODUCT, a, b))
     out = np.empty((*a.shape[:-1], columns), a.dtype)
-    for at in range(0, columns, _ACROSS):
-        part = slice(at, at + _ACROSS)
+    for n in range(parts):
+        part = slice(columns * n // parts, columns * (n + 1) // parts)
         np.einsum(_PRODUCT, a, b[..., part], out=out[..., part])
     return out
 

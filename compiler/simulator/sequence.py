@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.isa.instruction import Flag, Op
 from compiler.isa.meaning import accumulator
+from compiler.isa.numbering import numbered
 from compiler.simulator.placing import Unclear
 
 if TYPE_CHECKING:
@@ -90,3 +91,24 @@ def _continued(binary: Binary, products: Array) -> Array:
             if not flags & _LAST:
                 sums[row] = (number, kind)
     return before
+
+
+def chained(sort: Array, before: Array) -> Array:
+    """By instruction a number that two share whose ``sort`` is equal, and that of all that they continue, one by one.
+
+    Every round tells apart twice as long stretches: a number stands for all that the rounds before have looked at.
+    """
+    found = sort
+    while (more := before >= 0).any():
+        _, found = numbered([found, np.where(more, found[before], -1)])
+        before = np.where(more, before[before], -1)
+    return found
+
+
+def terms(own: Array, before: Array) -> Array:
+    """By instruction how many products its sums have, with those of all that it continues (``own``: those of each)."""
+    found = own.astype(np.int64)
+    while (more := before >= 0).any():
+        found[more] += found[before[more]]
+        before = np.where(more, before[before], -1)
+    return found

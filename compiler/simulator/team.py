@@ -22,6 +22,7 @@ from compiler.simulator.forms import Array
 from compiler.simulator.kept import Kept
 from compiler.simulator.pieces import coordinates
 from compiler.simulator.placing import Crowd, Unclear
+from compiler.simulator.sequence import terms
 
 if TYPE_CHECKING:
     from compiler.isa.binary import Binary
@@ -70,7 +71,7 @@ class Work:
         count = len(binary.instructions)
         self.binary, self.memory, self.host, self.order = binary, memory, host, order
         self.tally = Tally(target)
-        self._terms = _terms(binary.instructions["count2"], order.before)
+        self._terms = terms(binary.instructions["count2"], order.before)
         self.constant = np.zeros(count, np.bool_)  # LOADWs of what is never written: read when a product needs it
         self.teams: list[Team] = []
         self._team_of = np.full(count, -1, np.int64)
@@ -297,15 +298,6 @@ class Work:
         values = np.broadcast_to(self._read(team, "a", members)[0], (i.count1, i.count2)).reshape(-1)
         self.host.outputs[i.port - 1].reshape(-1)[place] = values
         self.tally.bytes_out += values.nbytes
-
-
-def _terms(own: Array, before: Array) -> Array:
-    """By instruction the products that a sum has, with those of all that it continues."""
-    found = own.astype(np.int64)
-    while (more := before >= 0).any():
-        found[more] += own[before[more]]
-        before = np.where(more, before[before], -1)
-    return found
 
 
 def _on(i: Instruction, weights: Shape, shape: tuple[int, int]) -> Array | None:

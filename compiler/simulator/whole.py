@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compiler.isa.instruction import Flag, Op
-from compiler.isa.numbering import numbered
 from compiler.isa.stream import Stream
 from compiler.simulator.batch import Shape
 from compiler.simulator.count import Tally
@@ -21,7 +20,7 @@ from compiler.simulator.levels import groups, levels
 from compiler.simulator.memory import Memory
 from compiler.simulator.placing import Crowd, Placed, Placing, Unclear
 from compiler.simulator.processor import Host
-from compiler.simulator.sequence import sequence
+from compiler.simulator.sequence import chained, sequence
 from compiler.simulator.team import Work
 from compiler.simulator.watch import Watch
 
@@ -158,12 +157,8 @@ class Whole:
     def _by_chain(self, sort: Array) -> Array:
         """``sort`` with products apart that complete sums of other sorts of products."""
         before = self.sequence.before
-        chain = sort
-        while (before >= 0).any():
-            _, chain = numbered([chain, np.where(before >= 0, sort[before], -1)])
-            before = np.where(before >= 0, before[before], -1)
-        last = (self.records["flags"] & int(Flag.LAST)).astype(np.bool_) & (self.sequence.before >= 0)
-        return np.where(last, len(self.records) + chain, sort)
+        last = (self.records["flags"] & int(Flag.LAST)).astype(np.bool_) & (before >= 0)
+        return np.where(last, len(self.records) + chained(sort, before), sort)
 
     def _shape(
         self, stream: Stream, form: Form, known: dict[tuple[int, str], tuple[int, int]], work: Work

@@ -170,7 +170,15 @@ def test_short_floats_widen_without_loss(pair, times):
     assert same(contract(None, a, b, np.dtype("f4")), wide)
 
 
-LAYOUTS = {"as it is": lambda x: x, "turned": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+def astray(array):
+    """A copy that begins between two of its numbers, as numbers lie that are no multiple of their size from the first byte."""
+    found = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+LAYOUTS = {"as it is": lambda x: x, "astray": astray,
+           "turned": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
            "backwards": lambda x: np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1],
            "apart": lambda x: np.repeat(x, 2, axis=-1)[..., ::2]}  # fmt: skip
 
@@ -192,6 +200,18 @@ def test_products_at_once_are_products_one_by_one(data, dtype):
         at_once = contract(None, *factors)
         patch.setattr(contraction, "in_order", lambda _: False)
         assert at_once.tobytes() == contract(None, *factors).tobytes()
+
+
+@pytest.mark.parametrize("columns", [16, 17, 24, 25, 33])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_wide_factor_is_never_cut_down_to_one_column(columns, layout, monkeypatch):
+    """Of which the loop over products would be the innermost one, and that is cut in parts."""
+    monkeypatch.setattr(contraction, "_ACROSS", 8)
+    rng = np.random.default_rng(columns)
+    a, b = (LAYOUTS[layout](rng.normal(size=shape).astype("f4")) for shape in ((9, 400), (400, columns)))
+    at_once = contract(None, a, b)
+    monkeypatch.setattr(contraction, "in_order", lambda _: False)
+    assert at_once.tobytes() == contract(None, a, b).tobytes()
 
 
 def fused(text, a, b, out=None):
