@@ -8,7 +8,9 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
 
 from compiler.commands.words import spoken
 from compiler.errors import ModelError
@@ -26,6 +28,16 @@ class WrongOption(ModelError):
 class Parser(argparse.ArgumentParser):
     """A parser that refuses a command line as everything else is refused: in one line."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse does, but the command itself says what it does not know, and what may have been meant."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            close = get_close_matches(word, self._option_string_actions, 1) if word.startswith("-") else []
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         raise WrongOption(f"{message} ({self.prog} --help says what it takes)")
 
@@ -41,7 +53,10 @@ def guarded(parse: Parsed, run: Run, *, prefix: str, failed: int, expected: tupl
     ``expected``: further exceptions whose text is meant for the user. What reads the output may close it at any time:
     then nothing is said. Other exceptions are defects, and stay what they are.
     """
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before the command began: what is written goes nowhere
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
                 errors="backslashreplace"

@@ -150,6 +150,33 @@ def test_who_reads_the_output_may_close_it_and_a_full_disk_is_said(words, place)
     assert "No space left" in error
 
 
+@pytest.mark.parametrize(("streams", "status"), [(">&-", 0), (">&- 2>&-", 0), ("2>&-", 0)])
+@pytest.mark.parametrize("words", ["-m compiler disassemble program.bin", "-m apps.cli.main target list"])
+def test_streams_that_are_closed_from_the_beginning_take_nothing(words, streams, status, place):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} {words} {streams}"], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (status, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["report", "model.onnx", "--dims", "batch=2"], "--dims batch=2; did you mean --dim? (python -m compiler report --help"),
+        (["report", "model.onnx", "--targets=lpu"], "--targets=lpu; did you mean --target?"),
+        (["targets", "compare", "model.onnx", "more"], "unrecognized arguments: more (python -m compiler targets compare --help"),
+        (["takt", "diff", "model.onnx", "model.onnx", "--boko", "b"], "did you mean --book? (takt diff --help"),
+    ],
+)
+def test_an_option_that_is_misspelt_is_told_by_its_command(arguments, says, place, capsys, monkeypatch):
+    monkeypatch.chdir(place)
+    status, _, error = run(arguments, capsys)
+    assert status == 2
+    assert error.count("\n") == 1
+    assert says in error
+
+
 def test_control_c_says_nothing(place):
     fifo = place / "waits"
     os.mkfifo(fifo)
