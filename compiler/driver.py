@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from compiler import targets
@@ -17,9 +18,10 @@ from compiler.precision import PRECISIONS, Calibration, prepare
 from compiler.precision.feeds import fitting
 from compiler.program import Program
 from compiler.schedule import external
+from compiler.schedule.budget import TooLong, room
 from compiler.schedule.build import Plan, Tiled, plans, tiled
 from compiler.schedule.repeat import OBJECTIVES
-from compiler.shortage import Attempt, hopeless, in_vain, refusal, ways
+from compiler.shortage import Attempt, Way, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
 
 Stage = Callable[[str], None]
@@ -99,37 +101,75 @@ def _compile(
     from compiler.passes import optimise, shape_for_units
 
     on_stage("fuse")
-    fused, accuracy = prepare(optimise(graph), precision, calibration)
+    optimised = optimise(graph)
+    _require_room(optimised)
+    fused, accuracy = prepare(optimised, precision, calibration)
     fused = shape_for_units(fused)
-    facts = accuracy | {"objective": objective}
+    job = _Job(fused, target, precision, objective, accuracy | {"objective": objective}, on_stage)
     tried: list[Attempt] = []
-    unused: Tiled | None = None  # tiles that were not scheduled
     for way in ways(fused, target):
-        if unused is not None and way.graph.nodes is unused.source.nodes:
+        if job.unused is not None and way.graph.nodes is job.unused.source.nodes:
             continue  # in vain in any order
-        for extent in external.extents(target)[-1:] if way.in_turns else external.extents(target):
+        try:
+            found = job.tried(way)
+        except TooLong:
+            if not tried:
+                raise
+            break  # what fits is too long
+        if isinstance(found, Program):
+            return found
+        tried.append(found)
+        if hopeless(found):
+            break
+    raise refusal(fused, tried)
+
+
+@dataclass
+class _Job:
+    """What is compiled, and for what. ``facts``: that the program states; ``unused``: tiles that were not scheduled."""
+
+    fused: Graph
+    target: Target
+    precision: str
+    objective: str
+    facts: dict[str, Any]
+    on_stage: Stage
+    unused: Tiled | None = None
+
+    def tried(self, way: Way) -> Program | Attempt:
+        """A program that fits, or what the last one asks for: with fewer arenas, then with constants in external memory."""
+        target, extents = self.target, external.extents(self.target)
+        for extent in extents[-1:] if way.in_turns else extents:
             for copies in (1,) if way.in_turns else (0, 1):  # one arena before anything else leaves the chip
                 made = tiled(
-                    way.graph, target, on_stage, extent, in_turns=way.in_turns, unused=unused, objective=objective
-                )
-                unused = made if in_vain(made) else None
-                if unused is not None:
+                    way.graph, target, self.on_stage, extent,
+                    in_turns=way.in_turns, unused=self.unused, objective=self.objective,
+                )  # fmt: skip
+                self.unused = made if in_vain(made) else None
+                if self.unused is not None:
                     attempt = Attempt.unplanned(made)
                     break
-                (plan,) = plans(made, on_stage, copies, (objective,))
+                (plan,) = plans(made, self.on_stage, copies, (self.objective,))
                 attempt = Attempt.planned(plan)
                 if _fits(plan, 0):
-                    on_stage("binary")
-                    binary = emit(plan, notes(plan, way.graph, _least(plan, fused), precision) | facts)
+                    self.on_stage("binary")
+                    binary = emit(plan, notes(plan, way.graph, _least(plan, self.fused), self.precision) | self.facts)
                     if _fits(plan, binary.instruction_bytes):
                         return Program(binary, target)
                     attempt = Attempt.planned(plan, binary.instruction_bytes)
                 if plan.map.copies == 1:
                     break
-        tried.append(attempt)
-        if hopeless(attempt):
-            break
-    raise refusal(fused, tried)
+        return attempt
+
+
+def _require_room(graph: Graph) -> None:
+    """``TooLong`` before anything is calibrated; passes to come may merge what is still too much."""
+    from compiler.passes import shape_for_units
+
+    try:
+        room(graph)
+    except TooLong:
+        room(shape_for_units(graph))
 
 
 def _least(plan: Plan, fused: Graph) -> dict[str, Any]:

@@ -16,6 +16,7 @@ ROUNDS = 5  # of doubling what a contraction would have to take elsewhere than o
 LOOKED_AT = 1200  # operations of all the cases that are looked at, if they promise more than one part in WORTH
 ALONE = 300  # of those with one contraction on the vector units
 WORTH = 100
+FEWEST = 2  # cases without which there is no answer: all contractions on the planes, and one aim
 
 Bound = Callable[[Problem], Found]
 
@@ -40,7 +41,7 @@ def least_latency(problem: Problem, latency: Bound) -> Found:
     every contraction on the planes."""
     cases = _Cases(problem, latency, LOOKED_AT // max(1, len(problem.nodes)))
     best = cases.of(problem)
-    if not problem.contested:
+    if not problem.contested or cases.left < FEWEST:
         return best
     together = cases.of(problem.on(frozenset(problem.contested)))
     cases.found = best

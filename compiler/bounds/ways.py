@@ -28,6 +28,7 @@ class Ways:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.demands = Demands(graph)
+        self.inputs = set(graph.inputs)
         self.makers = {node.output: node for node in graph.nodes}
         self.resident = set(graph.constants) | {s.input for s in graph.states}
         self.order = [node.output for node in graph.nodes]
@@ -128,6 +129,8 @@ class Ways:
     def flow(self, value: str) -> list[Flow]:
         """Values of which all is needed for the whole of a value, the last first: with those before that read all of each,
         or with all its readers where they take all of it together."""
+        if value in self.inputs:
+            return []  # nothing goes into it
         if value not in self._flows:
             inside = {value}
             flow = self._flows[value] = []

@@ -64,7 +64,7 @@ def spliced(expr: Expr, position: int, inner: Sequence[Step], most: int) -> Expr
         else:
             places.append(len(steps))
             steps.append(_placed(step, tuple([places[a] for a in step.args])))
-    made = distinct(steps, most)
+    made = distinct(steps[: places[-1] + 1], most)
     return Expr(tuple(made)) if len(made) <= most else None
 
 

@@ -36,10 +36,12 @@ def sink(graph: Graph) -> Graph:
 def _once(kind: type[Compute | View], graph: Graph) -> Graph:
     counts = uses(graph)
     makers = {node.output: node for node in graph.nodes}
+    reshaped = {node.input for node in graph.nodes if isinstance(node, Reshape)}
     types = dict(graph.types)
     nodes: list[Node] = []
     for node in graph.nodes:
-        sizes = _sizes(node, graph, makers, counts) if isinstance(node, kind) else None
+        wanted = isinstance(node, kind) and (_is_map(node) if isinstance(node, Compute) else node.output in reshaped)
+        sizes = _sizes(node, graph, makers, counts) if isinstance(node, Compute | View) and wanted else None
         if isinstance(node, Compute | View) and sizes:
             nodes += _over(node, sizes, types)
         else:
@@ -49,8 +51,8 @@ def _once(kind: type[Compute | View], graph: Graph) -> Graph:
 
 def _sizes(node: Compute | View, graph: Graph, makers: Mapping[str, Node], counts: Counter[str]) -> Sizes | None:
     """The loops of a map or a view to be cut for the sake of the first operand for which that helps."""
-    if not (_is_stored(node, graph, counts) if isinstance(node, View) else _is_map(node)):
-        return None
+    if isinstance(node, View) and counts[node.output] != 1:
+        return None  # a reshape is not all that reads it: behind folding nobody reads through the two
     for operand in _operands(node):
         reshape = makers.get(operand.value)
         if not isinstance(reshape, Reshape) or operand.fill is not None or counts[operand.value] != 1:
@@ -63,11 +65,6 @@ def _sizes(node: Compute | View, graph: Graph, makers: Mapping[str, Node], count
             if sizes:
                 return sizes
     return None
-
-
-def _is_stored(node: View, graph: Graph, counts: Counter[str]) -> bool:
-    """Whether a reshape is all that reads a view: behind folding nobody reads through the two."""
-    return counts[node.output] == 1 and any(isinstance(n, Reshape) and n.input == node.output for n in graph.nodes)
 
 
 def _is_sum(node: Node | None) -> bool:

@@ -8,6 +8,7 @@ where "soon" is counted in fetched bytes; and a fetch waits for work so far back
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from compiler.ir.types import DType
 from compiler.isa.instruction import Instruction, Op
 from compiler.isa.table import accesses
 from compiler.schedule import place as pl
+from compiler.schedule.budget import Tiles
 from compiler.schedule.tile import make
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class _Walk:
 
     tiler: Tiler
     outside: dict[str, int]
-    tiles: list[Tile] = field(default_factory=list)
+    tiles: Tiles = field(default_factory=lambda: Tiles(sys.maxsize))
     number: list[int] = field(default_factory=list)  # old tile -> new
     held: dict[Bytes, Piece] = field(default_factory=dict)
     fetched: int = 0

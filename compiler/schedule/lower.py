@@ -12,6 +12,7 @@ from compiler.ir.graph import Compute, Gather, Graph, Join, Merge, Node, Reshape
 from compiler.passes.views import groups
 from compiler.schedule import contraction, forms, layout, load, ordering, streams, toeplitz, transfer, vector, walks
 from compiler.schedule import place as pl
+from compiler.schedule.budget import Tiles, TooLong, room
 from compiler.schedule.flat import flat
 from compiler.schedule.readers import dense_order
 from compiler.schedule.sides import fits_plane
@@ -37,7 +38,8 @@ def lower(
     for name, size in places.buffers.items():
         space.buffer(name, "state" if name in places.states else "arena", size)
     spare, coming = load.spare(graph, places, target), streams.coming(graph, target)
-    tiler = Tiler(graph, target, places, space, seated=seated, spare=spare, coming=coming)
+    tiles = Tiles(room(graph))
+    tiler = Tiler(graph, target, places, space, tiles, seated=seated, spare=spare, coming=coming)
     names: list[str] = []
     nodes: list[Node | None] = []
 
@@ -51,10 +53,10 @@ def lower(
         transfer.receive(name, tiler)
     for node in graph.nodes:
         enter(node.name, node)
-        if isinstance(node, Merge):
-            _merge(node, tiler, enter)
-        elif graph.types[node.output].elements:
-            _node(node, tiler)
+        try:
+            _node(node, tiler, enter)
+        except TooLong as long:
+            raise TooLong(long.message, node=node.name) from None
     updates = []
     for state in graph.states:
         enter(f"state {state.input}", None)
@@ -67,7 +69,14 @@ def lower(
     return tiler, names, nodes
 
 
-def _node(node: Node, tiler: Tiler) -> None:
+def _node(node: Node, tiler: Tiler, enter: Callable[[str, Node | None], None]) -> None:
+    if isinstance(node, Merge):
+        _merge(node, tiler, enter)
+    elif tiler.graph.types[node.output].elements:
+        _made(node, tiler)
+
+
+def _made(node: Node, tiler: Tiler) -> None:
     if isinstance(node, Compute):
         if node.is_contraction and fits_plane(node, tiler.graph, tiler.target):
             _contract(node, tiler)
@@ -124,6 +133,7 @@ def _contract(node: Compute, tiler: Tiler) -> None:
         name = _relayout(node.operands[1 - stationary].value, home[0], home[1], tiler)
         f = forms.form(walks.plain(_renamed(node, 1 - stationary, name)), tiler)
         ways = [(f, contraction.choose(f, tiler))]
+    tiler.tiles.expect(sum(contraction.instructions(way, chosen) for way, chosen in ways))
     for way, chosen in ways:
         contraction.emit(way, chosen, tiler)
 

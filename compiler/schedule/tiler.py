@@ -10,7 +10,7 @@ from compiler.ir.access import Access
 from compiler.isa.program import Program, Step
 from compiler.schedule import chains
 from compiler.schedule import place as pl
-from compiler.schedule.tile import Tile
+from compiler.schedule.budget import Tiles
 
 if TYPE_CHECKING:
     from compiler.ir.expr import Expr
@@ -30,7 +30,7 @@ class Tiler:
     target: Target
     layout: Layout
     space: Space
-    tiles: list[Tile] = field(default_factory=list)
+    tiles: Tiles = field(default_factory=Tiles)
     chains: list[list[chains.Step]] = field(default_factory=list)
     copies: dict[tuple[str, tuple[int, ...], str], str] = field(default_factory=dict)
     packed: dict[object, str] = field(default_factory=dict)
