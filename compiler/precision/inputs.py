@@ -40,6 +40,8 @@ class Normal:
             values = np.clip(np.rint(values * ((high + 1 - low) / 4) + (high + 1 + low) / 2), low, high)
         else:
             values = (values * self.size - self.term) / self.factor
+            most = np.finfo(kind.dtype.numpy).max  # what is divided by more than the type can hold six times
+            values = np.clip(values, -most, most)
         made = np.empty(kind.elements)
         made[self.places] = values
         return made.reshape(kind.shape).astype(kind.dtype.numpy)
@@ -100,8 +102,10 @@ def _after(graph: Graph, node: Node, value: str, before: Normal) -> Normal | Non
         moved = View(node.name, node.output, node.source, operand=read[0])
         kind = graph.types[value]
         zero, one, two = (_at(graph, node, value, np.full(kind.shape, n, kind.dtype.numpy)) for n in range(3))
+        if not all(np.isfinite(found).all() for found in (zero, one, two)):
+            return None
         factor, term = one - zero, zero
-        if not (factor.all() and np.isfinite(two).all()) or (np.abs(two - one - factor) > 1e-3 * np.abs(factor)).any():
+        if not factor.all() or (np.abs(two - one - factor) > 1e-3 * np.abs(factor)).any():
             return None
     elif any(o.fill is not None for o in operands_of(node)):
         return None

@@ -130,10 +130,13 @@ def test_what_is_made_up_becomes_what_was_asked_for(sizes, mean, deviation, perm
         [("Mul", ["x", "x"], ["n"], {})],
         [("Relu", ["x"], ["n"], {})],
         [("Sub", ["x", "k"], ["t0"], {}), ("Mul", ["t0", "x"], ["n"], {})],  # of which a part is read apart
+        [("Div", ["one", "x"], ["n"], {})],
+        [("Add", ["x", "endless"], ["n"], {})],  # a mask, too
     ],
 )
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_other_beginnings_tell_nothing(nodes):
-    constants = {"k": f32(8), "one": f32(1), "many": f32(-10000)}
+    constants = {"k": f32(8), "one": f32(1), "many": f32(-10000), "endless": f32(-np.inf)}
     used = {name: a for name, a in constants.items() if any(name in n[1] for n in nodes)}
     assert normals(model(nodes, (1, 4, 6), used)) == {}
 
@@ -143,6 +146,15 @@ def test_other_beginnings_tell_nothing(nodes):
 def test_a_mean_alone_tells_how_large_inputs_are(mean, sign):
     normal = normals(model([(sign, ["x", "m"], ["n"], {})], (1, 4, 6), {"m": f32(mean)})).get("x")
     assert (1.0 if normal is None else normal.size) == pytest.approx(max(1.0, abs(mean) / 2), rel=1e-3)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(("kind", "divisor"), [(TensorProto.FLOAT, np.float32(3e38)), (TensorProto.FLOAT16, np.float16(2**14))])
+def test_what_is_divided_by_the_largest_numbers_stays_a_number(kind, divisor):
+    nodes = [("Div", ["x", "k"], ["t0"], {}), ("Cast", ["t0"], ["n"], {"to": 1})]
+    found = np.stack([feed["x"] for feed in seeded(model(nodes, (1, 400), {"k": divisor}, kind))])
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() > divisor
 
 
 def test_bytes_span_all_and_places_stay_places():
