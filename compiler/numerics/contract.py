@@ -43,14 +43,28 @@ def contract(
         return _contract_bytes(_begun(acc, shape, dtype), a, b)
     a, b = (_widened(factor, dtype, shape[:-2]) for factor in (a, b))
     with np.errstate(all="ignore"):
-        if on is not None and dtype.kind == "f" and not (2 * np.count_nonzero(on) > on.size and np.isfinite(a).all()):
-            return _contract_cells(_begun(acc, shape, dtype), a, b, on)
-        if acc is None and in_order(dtype):  # a finite number times 0 changes no sum that began at 0
-            return _contract_at_once(a, b)
-        out = _begun(acc, shape, dtype)
-        for place in np.ndindex(shape[:-2]):
-            _matrix(out[place], a[place], b[place])
+        return _numbers(_contract_wide(acc, a, b, on))
+
+
+def _contract_wide(acc: Array | None, a: Array, b: Array, on: Array | None) -> Array:
+    """Of factors of the sums' own type, for all of a batch."""
+    shape, dtype = (*a.shape[:-1], b.shape[-1]), a.dtype
+    if on is not None and dtype.kind == "f" and not (2 * np.count_nonzero(on) > on.size and np.isfinite(a).all()):
+        return _contract_cells(_begun(acc, shape, dtype), a, b, on)
+    if acc is None and in_order(dtype):  # a finite number times 0 changes no sum that began at 0
+        return _contract_at_once(a, b)
+    out = _begun(acc, shape, dtype)
+    for place in np.ndindex(shape[:-2]):
+        _matrix(out[place], a[place], b[place])
     return out
+
+
+def _numbers(sums: Array) -> Array:
+    """``sums`` with one form of what is no number: its sign and its other bits are those of the factor that a machine, or a
+    loop, takes first."""
+    if sums.dtype.kind == "f" and np.isnan(sums.min()):
+        sums[np.isnan(sums)] = np.nan
+    return sums
 
 
 def _begun(acc: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -163,6 +163,20 @@ def test_products_that_are_not_there_leave_no_trace(pair, started, data):
     assert same(by_block[:, 0], contract(None, a, b, on=on))
 
 
+@given(pair=matrices(np.float32, ODD | st.just(-np.float32(np.nan))), cut=st.integers(0, 20), data=st.data())
+def test_what_is_no_number_has_one_form(pair, cut, data):
+    """All at once, in parts and with cells off: whose sign it would have is the loop's choice."""
+    a, b = pair
+    on = data.draw(st.sampled_from([None, np.ones(b.shape, np.bool_), np.arange(b.size).reshape(b.shape) % 3 == 0]))
+    b = b if on is None else np.where(on, b, np.float32(0))
+    parts = None
+    for some in (slice(0, cut), slice(cut, None)):
+        parts = contract(parts, a[:, some], b[some], on=None if on is None else on[some])
+    at_once = contract(None, a, b, on=on)
+    assert at_once.tobytes() == parts.tobytes()
+    assert not np.signbit(at_once[np.isnan(at_once)]).any()
+
+
 @given(pair=matrices(np.float16, st.floats(width=16)), times=st.integers(1, 40))
 def test_short_floats_widen_without_loss(pair, times):
     a, b = (np.broadcast_to(array, (times, *array.shape)) for array in pair)
