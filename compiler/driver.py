@@ -21,7 +21,7 @@ from compiler.schedule import external
 from compiler.schedule.budget import TooLong, room
 from compiler.schedule.build import Plan, Tiled, plans, tiled
 from compiler.schedule.repeat import OBJECTIVES
-from compiler.shortage import Attempt, Way, hopeless, in_vain, refusal, ways
+from compiler.shortage import Attempt, Way, floor, hopeless, in_vain, refusal, ways
 from compiler.targets import Target
 
 Stage = Callable[[str], None]
@@ -114,8 +114,10 @@ def _compile(
             found = job.tried(way)
         except TooLong:
             if not tried:
-                raise
-            break  # what fits is too long
+                tried = [floor(fused, target)]
+                if tried[0].total <= target.memory_bytes:
+                    raise
+            break  # memory is what is missing, and whatever fits is too long
         if isinstance(found, Program):
             return found
         tried.append(found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler import targets
 from compiler.errors import DoesNotFit, ModelError
+from compiler.ir.graph import Join, Reshape, Scatter, View, reads_of
 from compiler.passes.bands import in_bands
 from compiler.schedule import external
 from compiler.schedule.branches import guarded
@@ -79,6 +80,28 @@ class Attempt:
     def unplanned(cls, made: Tiled) -> Attempt:
         """Of tiles that no order makes fit."""
         return cls(made.tiler.target, len(made.tiler.tiles), made.least, made.constants, made.constants)
+
+
+def floor(graph: Graph, target: Target) -> Attempt:
+    """Of a program too long to be made: one operation's operands and result, and constants that can lie nowhere else."""
+    resident = sum(graph.types[state.input].bytes for state in graph.states)
+    weights = 0 if len(external.extents(target)) > 1 else sum(a.nbytes for a in graph.constants.values())
+    fixed = {*graph.constants, *(s.input for s in graph.states)}
+    root: dict[str, str] = {}
+    most = 0
+    for node in graph.nodes:
+        reads = reads_of(node)
+        if isinstance(node, View | Reshape):  # other names of the same bytes, perhaps
+            root[node.output] = root.get(reads[0], reads[0])
+            continue
+        sizes: dict[str, int] = {}
+        for value in (*reads, *(() if isinstance(node, Join) else (node.output,))):
+            home = root.get(value, value)
+            if home not in fixed and not isinstance(node, Scatter):  # which may write where its data lies
+                sizes[home] = max(sizes.get(home, 0), graph.types[value].bytes)
+        most = max(most, sum(sizes.values()))
+    total = target.on_chip(weights + resident + most, 0)
+    return Attempt(target, LARGEST + 1, total, weights, target.on_chip(weights + resident, 0))
 
 
 def in_vain(made: Tiled) -> bool:

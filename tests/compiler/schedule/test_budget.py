@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
+from compiler.errors import DoesNotFit
 from compiler.ir import expr
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
@@ -111,6 +112,17 @@ def test_products_that_no_pass_merges_are_refused_before_tiles_are_made(monkeypa
     with pytest.raises(TooLong, match=r"has 31 operations and inputs.* at most 19"):
         compiler.compile(graph, on_stage=stages.append)
     assert stages == ["fuse"]
+
+
+def test_what_is_too_long_and_too_large_says_what_memory_is_missing(monkeypatch):
+    monkeypatch.setattr(budget, "EFFORT", 500)
+    weights = numpy_helper.from_array(np.ones((8, 8, 9, 9), np.float32), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="wide")
+    graph = compiler.load(model([node], [value("x", (1, 8, 400, 400))], [value("y", None)], [weights]))
+    with pytest.raises(DoesNotFit, match="needs at least") as refused:
+        compiler.compile(graph, "edge")
+    assert refused.value.asked >= 4 * 8 * (400**2 + 392**2)
+    assert "target" in {lever["lever"] for lever in refused.value.levers}
 
 
 def test_real_programs_are_far_from_the_limit():
