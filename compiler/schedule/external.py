@@ -186,7 +186,7 @@ def _wanted(walk: _Walk, tiles: list[Tile]) -> list[tuple[Bytes, int]]:
                 continue
             low, high = 0, walk.tiler.space.buffers[s.buffer].size
             if i.opcode == Op.LOADW:
-                low, high = span(s, ((i.g0, 1), a.rows, a.inner))
+                low, high = span(s, ((i.g0, 1), a.rows, a.inner), high)
             last = found[-1][0] if found else ("", 0, 0)
             if last[0] == s.buffer and last[2] == low and high - last[1] <= limit:
                 found[-1] = ((s.buffer, last[1], high), i.source)
@@ -195,8 +195,9 @@ def _wanted(walk: _Walk, tiles: list[Tile]) -> list[tuple[Bytes, int]]:
     return found
 
 
-def span(s: pl.Stream, pieces: tuple[pl.Range, pl.Range, pl.Range]) -> tuple[int, int]:
-    """First byte and end of what a piece of a stream covers in its buffer."""
+def span(s: pl.Stream, pieces: tuple[pl.Range, pl.Range, pl.Range], size: int) -> tuple[int, int]:
+    """First byte and end of what a piece of a stream covers in its buffer of ``size`` bytes. (A band's cells that are off have
+    addresses outside of it, which nobody reads.)"""
     low = high = s.offset
     for nest, (start, count) in zip(s.strides(), pieces, strict=True):
         if not nest:
@@ -207,7 +208,7 @@ def span(s: pl.Stream, pieces: tuple[pl.Range, pl.Range, pl.Range]) -> tuple[int
             index, coordinate = np.divmod(index, extent)
             at += coordinate * stride
         low, high = low + int(at.min()), high + int(at.max())
-    return low, high + s.dtype.size
+    return max(0, low), min(size, high + s.dtype.size)
 
 
 def _piece(walk: _Walk, key: Bytes, source: int) -> Piece:
@@ -256,7 +257,9 @@ def _redirected(walk: _Walk, tile: Tile, pieces: list[tuple[Bytes, Piece]]) -> T
         if a.write or s.buffer not in walk.outside:
             continue
         ranges = ((tile.instruction.g0, 1), a.rows, a.inner)
-        low, high = span(s, ranges) if tile.instruction.opcode == Op.LOADW else (0, space.buffers[s.buffer].size)
+        low, high = 0, space.buffers[s.buffer].size
+        if tile.instruction.opcode == Op.LOADW:
+            low, high = span(s, ranges, high)
         piece = next(p for key, p in pieces if key[0] == s.buffer and key[1] <= low and high <= key[2])
         fields[a.role] = space.stream(replace(s, buffer=piece.buffer, base=s.base - piece.low))
         named[a.role] = piece.buffer

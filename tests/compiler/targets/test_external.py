@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,6 +72,31 @@ def test_fetched_weights_give_the_same_numbers_and_cost_what_was_said(m, k, n, o
     proven = bounds(graph, plan.target)
     assert proven.latency <= plan.latency
     assert proven.interval <= plan.interval
+
+
+@pytest.mark.parametrize(("kernel", "stride", "dilation", "side"), [(3, 2, 1, 14), (5, 2, 1, 15), (5, 1, 1, 28), (3, 1, 2, 20)])
+def test_a_filter_held_as_a_band_is_fetched_from_where_it_is(kernel, stride, dilation, side):
+    """The addresses of a band's cells that are off begin before the filter, and end behind it."""
+    rng = np.random.default_rng(7)
+    pads, channels = dilation * (kernel // 2), 32
+    node = onnx.helper.make_node(
+        "Conv", ["x", "w"], ["y"], group=channels, pads=[pads] * 4, strides=[stride] * 2, dilations=[dilation] * 2
+    )
+    weights = onnx.numpy_helper.from_array(rng.standard_normal((channels, 1, kernel, kernel)).astype("f4"), "w")
+    value = onnx.helper.make_tensor_value_info
+    given, made = value("x", 1, [1, channels, side, side]), value("y", 1, None)
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "band", [given], [made], [weights]))
+    graph = compiler.load(model.SerializeToString())
+    feed = {"x": rng.standard_normal((1, channels, side, side)).astype("f4")}
+    ranges = compiler.calibrate(graph, [feed])
+    results = []
+    for name in ("systolic", "lpu"):
+        program = compiler.compile(graph, name, precision="int8", calibration=ranges)
+        outputs, counters = compiler.simulate(program.to_bytes(), feed)
+        assert counters == program.resources
+        results.append((outputs["y"], counters.operations, counters.io.bytes_in))
+    assert same(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
 
 
 def test_weights_stay_on_the_chip_where_they_fit_and_the_processor_allows_it(pebble):
