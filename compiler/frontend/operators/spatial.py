@@ -13,6 +13,7 @@ from compiler.frontend.op import Op, Rule
 from compiler.ir.access import Access
 from compiler.ir.graph import Operand
 from compiler.ir.terms import arg, index, select
+from compiler.ir.types import DType
 from compiler.numerics.reduce import identity
 
 
@@ -94,19 +95,21 @@ def _max_pool(op: Op) -> tuple[str | None, ...]:
 
 
 def _max_places(op: Op, w: Window, loops: tuple[int, ...], operand: Operand, best: str) -> str:
-    """The first place (row-major, or column-major by attribute) at which each maximum stands."""
+    """The first place at which each maximum stands, counted row by row, or column by column by attribute; the first is that
+    of the rows in both."""
     shape, n = op.shape(), len(w.kernel)
-    strides = [prod(shape[2 + j + 1 :]) for j in range(n)]
-    if op.whole("storage_order", 0):
-        strides = [prod(shape[2 : 2 + j]) for j in range(n)]
-    place = index(0) * (shape[1] * prod(shape[2:])) + index(1) * prod(shape[2:])
+    rows, columns = [prod(shape[2 + j + 1 :]) for j in range(n)], [prod(shape[2 : 2 + j]) for j in range(n)]
+    by_row = by_column = index(0) * (shape[1] * prod(shape[2:])) + index(1) * prod(shape[2:])
     for j in range(n):
         at = index(2 + j) * w.strides[j] + index(2 + n + j) * w.dilations[j] - w.before[j]
-        place = place + at * strides[j]
+        by_row, by_column = by_row + at * rows[j], by_column + at * columns[j]
+    place, post = by_row, None
+    if op.whole("storage_order", 0):
+        place, post = by_row * prod(shape) + by_column, arg(-1, DType.I64).op("mod", prod(shape))
     access = Access((0,) * (2 + n), tuple(tuple(int(i == j) for i in range(len(loops))) for j in range(2 + n)))
     dtype = op.dtype()
     term = select(arg(0, dtype).op("eq", arg(1, dtype)), place, np.iinfo(np.int64).max)
-    return op.b.compute(loops, [operand, Operand(best, access)], term, parallel=2 + n, reducer="min")
+    return op.b.compute(loops, [operand, Operand(best, access)], term, parallel=2 + n, reducer="min", post=post)
 
 
 def _average_pool(op: Op) -> str:

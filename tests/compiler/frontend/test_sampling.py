@@ -203,3 +203,23 @@ def test_centres_of_elements_as_an_older_tensorflow_took_them(size, wanted, roun
     sizes = np.array([1, 1, wanted, 3], np.int64)
     kinds = {"mode": "nearest", "nearest_mode": rounding, "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
     agree("Resize", [x, np.zeros(0, np.float32), np.zeros(0, np.float32), sizes], (1, 2, 3), opset=11, **kinds)
+
+
+@SOME
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.booleans(), st.integers(0, 1))
+def test_the_first_of_equal_maxima_is_named_whichever_way_places_are_counted(seed, rank, padded, order):
+    """Of few values, so that most windows hold their largest more than once."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 4, (2, 3, *rng.integers(3, 7, rank))).astype("f4")
+    kernel = rng.integers(2, 4, rank).tolist()
+    node = helper.make_node(
+        "MaxPool", ["x"], ["y", "at"], kernel_shape=kernel, storage_order=order, pads=[int(padded)] * 2 * rank
+    )
+    outputs = [helper.make_tensor_value_info("y", 1, None), helper.make_tensor_value_info("at", 7, None)]
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, x.shape)], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {"x": x})
+    found = run(compiler.load(model), {"x": x})
+    assert np.array_equal(found["y"], expected[0])
+    assert np.array_equal(found["at"], expected[1])
