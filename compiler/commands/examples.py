@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def calibration(graph: Graph | Buckets, options: argparse.Namespace) -> Calibrat
             raise WrongOption(f"{' and '.join(one)}: ranges belong to one size; compile one size at a time")
         return feeds(graph, options.examples)
     if options.ranges is not None:
-        found = _read_ranges(options.ranges)
+        found = _read_ranges(options.ranges, options.precision)
     elif options.write_ranges is None:
         return feeds(graph, options.examples)
     else:
@@ -72,12 +73,15 @@ def calibration(graph: Graph | Buckets, options: argparse.Namespace) -> Calibrat
     return found
 
 
-def _read_ranges(path: str) -> Calibration:
+def _read_ranges(path: str, precision: str) -> Calibration:
+    """Kept ranges. Of files that do not say of which model they are, the errors are left out: they may be another's."""
     text = files.read_text(path, "--ranges", RANGES)
     try:
-        return Calibration.from_json(text)
+        found = Calibration.from_json(text)
+        found.require(precision)
     except ModelError as error:
         raise ModelError(f"--ranges {path}: {error}") from error
+    return found if found.graph else replace(found, errors={})
 
 
 def feeds(graph: Graph | Buckets, paths: Sequence[str]) -> Feeds | None:

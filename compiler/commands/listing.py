@@ -56,8 +56,9 @@ def accuracy(found: dict[str, Any]) -> list[str]:
         )
     made_up = found["calibration"] == "seeded feeds"
     source = "made-up inputs (give typical ones with --examples)" if made_up else "given examples"
-    others = f"{found['measured']} others" if found["unseen"] else "the same"
-    lines.append(f"  ranges from {found['feeds']} {source}, errors measured on {others}")
+    others = f"errors measured on {found['measured']} others" if found["unseen"] else "errors measured on the same"
+    others = others if found["measured"] else "for a model that is not named: no errors were measured on this one"
+    lines.append(f"  ranges from {found['feeds']} {source}, {others}")
     spans = [f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in found["inputs"].items()]
     return lines + ([f"  made for {', '.join(spans)}; what lies beyond may saturate"] if spans else [])
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from compiler.errors import ModelError
+from compiler.ir.graph import Graph
+from compiler.ir.text import to_text
 from compiler.precision.plan import Range
 
 FORMAT = 1
@@ -16,12 +19,17 @@ LARGEST = 2.0**144  # float32 ends at 2^128, and a mask that is added to a mask 
 LOCAL = 30.0  # dB that a contraction of codes must keep of its own result
 
 
+def identity(graph: Graph) -> str:
+    """SHA-256 of what an optimised graph computes, sizes and weights included; not of the file that it came from."""
+    return sha256(to_text(replace(graph, metadata={})).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Calibration:
     """``ranges``: smallest and largest element by value of the optimised graph. ``loss``: by contraction and mode the
     signal-to-noise ratio in dB of that one operation. ``limit``: which of them are good enough. ``errors``: by precision and
     output what a program loses. ``seeded``: the feeds were made up; ``count`` of them gave ranges, ``unseen`` others measured
-    (0: the same ones did)."""
+    (0: the same ones did). ``graph``: ``identity`` of the graph that they belong to; empty where that was not kept."""
 
     ranges: Mapping[str, Range]
     loss: Mapping[str, Mapping[str, float]]
@@ -30,12 +38,20 @@ class Calibration:
     unseen: int = 0
     limit: float = LOCAL
     errors: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    graph: str = ""
+
+    def require(self, precision: str) -> None:
+        """``ModelError`` when the limit and the errors are those of another precision."""
+        if self.errors and precision not in self.errors:
+            found = " and ".join(self.errors)
+            raise ModelError(f"the ranges were taken for {found}, not for {precision}; calibrate for {precision}")
 
     def to_json(self) -> str:
         """The same text for the same model and feeds, on every machine."""
         found = {
             "format": FORMAT, "seeded": self.seeded, "feeds": self.count, "unseen": self.unseen, "limit": self.limit,
-            "errors": self.errors, "ranges": {name: list(self.ranges[name]) for name in self.ranges}, "loss": self.loss,
+            "graph": self.graph, "errors": self.errors, "loss": self.loss,
+            "ranges": {name: list(self.ranges[name]) for name in self.ranges},
         }  # fmt: skip
         return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
@@ -51,7 +67,8 @@ class Calibration:
                 str(p): {str(n): dict(one) for n, one in outputs.items()} for p, outputs in found["errors"].items()
             }
             counts = int(found["feeds"]), int(found.get("unseen", 0))
-            made = Calibration(ranges, loss, bool(found["seeded"]), *counts, float(found["limit"]), errors)
+            of = str(found.get("graph", ""))
+            made = Calibration(ranges, loss, bool(found["seeded"]), *counts, float(found["limit"]), errors, of)
             if any(end != end or LARGEST < abs(end) < math.inf for both in ranges.values() for end in both):
                 raise ValueError("a range ends far beyond float32")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -10,7 +10,7 @@ from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
-from compiler.precision.artefact import Calibration
+from compiler.precision.artefact import Calibration, identity
 from compiler.precision.calibrate import Measure, observe
 from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
@@ -34,7 +34,8 @@ def calibrate(graph: Graph, feeds: Feeds | None = None, precision: str = "int8")
     """
     if precision not in PRECISIONS[1:]:
         raise ModelError(f"precision {precision!r} needs no calibration; choose one of: {', '.join(PRECISIONS[1:])}")
-    return calibrated(optimise(graph), feeds, precision)
+    optimised = optimise(graph)
+    return replace(calibrated(optimised, feeds, precision), graph=identity(optimised))
 
 
 def calibrated(graph: Graph, feeds: Feeds | None, precision: str) -> Calibration:
@@ -107,21 +108,33 @@ def _has_range(kind: TensorType) -> bool:
     return kind.dtype == DType.F32 and kind.elements > 0
 
 
+def _require(graph: Graph, precision: str, calibration: Calibration) -> None:
+    """``ModelError`` for ranges that were taken of another graph, or for another precision."""
+    if missing := [v for v in graph.inputs if _has_range(graph.types[v]) and v not in calibration.ranges]:
+        raise ModelError(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
+    if calibration.graph and calibration.graph != identity(graph):
+        raise ModelError(
+            "the ranges are of another model, of other sizes of it, or were taken by another version of the compiler; "
+            "calibrate this one"
+        )
+    calibration.require(precision)
+
+
 def prepare(graph: Graph, precision: str, calibration: Calibration | Feeds | None) -> tuple[Graph, dict[str, Any]]:
     """The graph to compile, and notes for the report (none for float32)."""
     if precision == "float32":
         return graph, {}
     if not isinstance(calibration, Calibration):
         calibration = calibrated(graph, calibration, precision)
-    elif missing := [v for v in graph.inputs if _has_range(graph.types[v]) and v not in calibration.ranges]:
-        raise ModelError(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
+    else:
+        _require(graph, precision, calibration)
     made = convert(graph, precision, calibration)
     spans = {name: list(calibration.ranges[name]) for name in graph.inputs if name in calibration.ranges}
     accuracy = {
         "contractions": dict(made.contractions),
         "calibration": "seeded feeds" if calibration.seeded else "given feeds",
         "feeds": calibration.count,
-        "measured": calibration.unseen or calibration.count,
+        "measured": (calibration.unseen or calibration.count) if calibration.errors else 0,
         "unseen": calibration.unseen > 0,
         "inputs": spans if STATIC in made.contractions else {},  # other modes follow what comes
         "outputs": {name: dict(values) for name, values in calibration.errors.get(precision, {}).items()},

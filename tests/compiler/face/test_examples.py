@@ -85,6 +85,44 @@ def test_kept_ranges_compile_to_the_same_bytes(place, capsys):
     assert accuracy(capsys, "--ranges", "r.json") == accuracy(capsys, "--examples", "typical.npz")
 
 
+def test_ranges_of_another_model_or_precision_are_refused(place, capsys):
+    onnx.save(network(3), "three.onnx")
+    other = network()
+    other.graph.initializer[0].CopyFrom(numpy_helper.from_array(WEIGHTS * 2, "w"))
+    onnx.save(other, "other.onnx")
+    int8, kept = ("--precision", "int8"), ("--ranges", "r.json")
+    assert run(capsys, "compile", "model.onnx", "-o", "a", *int8, "--write-ranges", "r.json")[0] == 0
+    for model, precision, says in (
+        ("other.onnx", "int8", "the ranges are of another model"),
+        ("three.onnx", "int8", "the ranges are of another model, of other sizes"),
+        ("model.onnx", "float16", "--ranges r.json: the ranges were taken for int8, not for float16"),
+    ):
+        status, out, error = run(capsys, "report", model, "--precision", precision, *kept)
+        assert (status, out, error.count("\n")) == (1, "", 1)
+        assert says in error
+    found = compiler.Calibration.from_json(Path("r.json").read_text())
+    with pytest.raises(ModelError, match="not for float16"):
+        compiler.compile(compiler.load("model.onnx"), "lpu", "float16", found)
+    producer = network()
+    producer.producer_name = "another"
+    onnx.save(producer, "exported.onnx")  # another file of the same model
+    assert run(capsys, "report", "exported.onnx", *int8, *kept)[0] == 0
+
+
+def test_errors_of_ranges_that_name_no_model_are_left_out(place, capsys):
+    int8 = ("--precision", "int8")
+    assert run(capsys, "compile", "model.onnx", "-o", "a", *int8, "--write-ranges", "r.json")[0] == 0
+    old = json.loads(Path("r.json").read_text())
+    del old["graph"]
+    Path("old.json").write_text(json.dumps(old))
+    found = accuracy(capsys, "--ranges", "old.json")
+    assert (found["outputs"], found["measured"]) == ({}, 0)
+    assert "no errors were measured on this one" in run(capsys, "report", "model.onnx", *int8, "--ranges", "old.json")[1]
+    assert run(capsys, "report", "model.onnx", "--precision", "float16", "--ranges", "old.json")[0] == 1
+    program = compiler.compile(compiler.load("model.onnx"), "lpu", "int8", compiler.Calibration.from_json(json.dumps(old)))
+    assert program.to_bytes() == Path("a").read_bytes()  # as whoever verifies an old invoice compiles
+
+
 def test_each_size_takes_the_examples_of_its_own(place, capsys):
     np.savez("three.npz", x=np.ones((5, 3, 8), np.float32), k=np.zeros((5, 1), np.int64))
     sizes = ("--dim", "rows=1,3", "--precision", "int8", "--json")
