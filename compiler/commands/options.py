@@ -70,12 +70,10 @@ def described(options: argparse.Namespace) -> str | None:
 
 
 def processor(target: str) -> Target:
-    """The processor that an option names. ``WrongOption`` for an unknown name, ``ModelError`` for a file that is none."""
+    """The processor that an option names. ``WrongOption`` for an unknown name and for a file that describes none."""
     try:
         return targets.resolve(target)
     except ModelError as error:
-        if targets.is_path(target):
-            raise
         raise WrongOption(f"--target: {error.told(spoken)}") from error
 
 
