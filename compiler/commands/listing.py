@@ -8,6 +8,7 @@ import numpy as np
 
 from compiler.isa.element import NUMPY
 from compiler.isa.resources import Counters
+from compiler.precision.error import ENDLESS
 from compiler.program import Program
 from compiler.targets import Target
 
@@ -50,6 +51,9 @@ def accuracy(found: dict[str, Any]) -> list[str]:
     lines = []
     for name, row in found["outputs"].items():
         changed = f", another class first in {row['changed_top1']}" if "changed_top1" in row else ""
+        if row["max"] >= ENDLESS:
+            lines.append(f"  {name}: some elements are no numbers any more; give typical inputs, or compile for float32")
+            continue
         kept = "no difference" if row["max"] == 0 else f"{row['snr_db']:.1f} dB"
         lines.append(
             f"  {name}: {kept}, largest error {row['max']:.3g} ({row['relative']:.2%} of the largest element){changed}"

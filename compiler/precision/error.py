@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.precision.calibrate import Measure
 
 Array = np.ndarray[Any, Any]
+ENDLESS = float(np.finfo(np.float32).max)  # an error without end, in a number that every JSON text can hold
 
 
 def host_feeds(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -34,8 +35,8 @@ def host_feeds(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def measure(graph: Graph, asked: Measure) -> dict[str, dict[str, Any]]:
-    """By output: maximum error, the same relative to the largest element, signal-to-noise ratio in dB over all feeds
-    together, and (where an output is rows of classes) how many rows of all name another class first."""
+    """By output: maximum error (``ENDLESS`` where a number became none), the same relative to the largest element, signal to
+    noise in dB over all feeds, and (where an output is rows of classes) how many rows of all name another class first."""
     state = dict(asked.state)
     results = [run(graph, host_feeds(graph, feed), state) for feed in asked.feeds]
     return {name: errors([o[name] for o in asked.outputs], [r[name] for r in results]) for name in graph.outputs}
@@ -49,20 +50,27 @@ def errors(references: list[Array], results: list[Array]) -> dict[str, Any]:
         s, n = powers(a, b)
         signal, noise = signal + s, noise + n
         if a.size:
-            with np.errstate(all="ignore"):
-                largest = max(largest, float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()))
+            largest = max(largest, _largest(a.astype(np.float64), b.astype(np.float64)))
             peak = max(peak, float(np.abs(a.astype(np.float64)).max()))
         if a.ndim == 2 and a.shape[1] > 1 and a.dtype.kind == "f":
             changed += int((a.argmax(axis=1) != b.argmax(axis=1)).sum())
             rows += len(a)
     found: dict[str, Any] = {
         "max": largest,
-        "relative": largest / peak if peak else 0.0,
+        "relative": largest if largest >= ENDLESS else largest / peak if peak else 0.0,
         "snr_db": decibels(signal, noise),
     }
     if rows:
         found["changed_top1"] = f"{changed}/{rows}"
     return found
+
+
+def _largest(reference: Array, result: Array) -> float:
+    """The largest difference: none between equal numbers, be they infinite, ``ENDLESS`` where only one is a number."""
+    same = (reference == result) | (np.isnan(reference) & np.isnan(result))
+    with np.errstate(all="ignore"):
+        apart = np.where(same, 0.0, np.abs(reference - result))
+    return float(np.where(apart < ENDLESS, apart, ENDLESS).max())
 
 
 def powers(reference: Array, result: Array) -> tuple[float, float]:

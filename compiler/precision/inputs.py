@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.graph import Compute, Graph, Node, Reshape, View, operands_of, readers_of
-from compiler.ir.interpreter import evaluate_node
+from compiler.ir.interpreter import evaluate_node, read
 from compiler.ir.types import DType, TensorType
 
 Array = np.ndarray[Any, Any]
-PLAIN = frozenset(("arg", "const", "add", "sub", "mul", "muladd", "div", "neg", "cast"))
+PLAIN = frozenset(("arg", "const", "add", "sub", "mul", "muladd", "div", "neg", "cast", "max", "min"))
+Line = tuple[Array, Array]  # factor and term
 LARGEST = 1000.0  # of a factor, and of half of a mean: more makes a mask for scores, and is no normalisation
 SMALL = 2.0**-6  # a factor alone that is smaller is no 1 / sqrt(width) of attention
 ELEMENTS = 1 << 22  # of inputs that are looked into
@@ -68,10 +69,10 @@ def normals(graph: Graph) -> dict[str, Normal]:
 
 
 def _tells(normal: Normal) -> bool:
-    """Whether that is a normalisation: something is taken away or much is divided by, and no mask is made of numbers."""
-    factor = np.abs(normal.factor)
-    usual = bool((factor <= LARGEST).all()) and normal.size <= LARGEST
-    return usual and bool((factor < SMALL).all() or normal.term.any())
+    """Whether that is a normalisation: something is taken away or much is divided by, and no mask is made of numbers. Most
+    elements say so: one feature that hardly changes is divided by nearly nothing."""
+    factor = float(np.median(np.abs(normal.factor)))
+    return factor <= LARGEST and normal.size <= LARGEST and (factor < SMALL or bool(normal.term.any()))
 
 
 def _normal(graph: Graph, name: str, readers: dict[str, list[Node]]) -> Normal:
@@ -94,19 +95,15 @@ def _after(graph: Graph, node: Node, value: str, before: Normal) -> Normal | Non
     if not isinstance(node, Reshape | View | Compute) or node.guard is not None:
         return None
     moved: Node = node
-    factor, term = np.ones(1), np.zeros(1)
+    factor: Array = np.ones(1)
+    term: Array = np.zeros(1)
     if isinstance(node, Compute):
-        read = [o for o in node.operands if o.value == value]
-        if len(read) != 1 or not _is_plain(graph, node, value):
+        found = [o for o in node.operands if o.value == value]
+        line = _line(graph, node, value) if len(found) == 1 and _is_plain(graph, node, value) else None
+        if line is None:
             return None
-        moved = View(node.name, node.output, node.source, operand=read[0])
-        kind = graph.types[value]
-        zero, one, two = (_at(graph, node, value, np.full(kind.shape, n, kind.dtype.numpy)) for n in range(3))
-        if not all(np.isfinite(found).all() for found in (zero, one, two)):
-            return None
-        factor, term = one - zero, zero
-        if not factor.all() or (np.abs(two - one - factor) > 1e-3 * np.abs(factor)).any():
-            return None
+        moved = View(node.name, node.output, node.source, operand=found[0])
+        factor, term = line
     elif any(o.fill is not None for o in operands_of(node)):
         return None
     places = evaluate_node(moved, {value: np.arange(before.places.size).reshape(graph.types[value].shape)}, shape)
@@ -134,8 +131,48 @@ def _is_plain(graph: Graph, node: Compute, value: str) -> bool:
     )
 
 
-def _at(graph: Graph, node: Compute, value: str, array: Array) -> Array:
-    """The node's elements for one array, in a row."""
+def _then(op: str, args: list[Line]) -> Line | None:
+    """One step on lines; None where no line comes out. Clamps with zero between their ends are looked through."""
+    (factor, term), *others = args
+    if op == "muladd":
+        product = _then("mul", args[:2])
+        return None if product is None else _then("add", [product, args[2]])
+    if op in ("cast", "neg"):
+        return (-factor, -term) if op == "neg" else (factor, term)
+    other, constant = others[0]
+    if op in ("add", "sub"):
+        return (factor + other, term + constant) if op == "add" else (factor - other, term - constant)
+    if op == "div":
+        return None if np.any(other) else (factor / constant, term / constant)
+    if np.any(factor) and np.any(other):
+        return None
+    if op == "mul":
+        return factor * constant + other * term, term * constant
+    line, end = (args[0], constant) if np.any(factor) else (args[1], term)
+    return line if np.any(line[0]) and bool((end <= 0 if op == "max" else end >= 0).all()) else None
+
+
+def _line(graph: Graph, node: Compute, value: str) -> Line | None:
+    """Factor and term of the node's elements in a row, in float64: a mean may be so large that float32 rounds the rest away.
+    Elements that do not follow the input, or are no numbers, tell nothing and count as the input; None where none does."""
+    lines: list[Line] = []
     with np.errstate(all="ignore"):
-        made = evaluate_node(node, {**graph.constants, value: array}, graph.types[node.output].shape)
-    return made.reshape(-1).astype(np.float64)
+        for step in node.expr.steps:
+            if step.op == "arg":
+                operand = node.operands[int(step.imm or 0)]
+                mine = operand.value == value
+                read_as = 0.0 if mine else read(operand, graph.constants, tuple((0, n) for n in node.loops))
+                line: Line | None = np.asarray(float(mine)), np.asarray(read_as, np.float64)
+            elif step.op == "const":
+                line = np.zeros(()), np.asarray(float(step.imm or 0))
+            else:
+                line = _then(step.op, [lines[i] for i in step.args])
+            if line is None:
+                return None
+            lines.append(line)
+    shape = graph.types[node.output].shape
+    factor, term = (np.broadcast_to(part, shape).reshape(-1) for part in lines[-1])
+    tells = np.isfinite(factor) & np.isfinite(term) & (factor != 0)
+    return (np.where(tells, factor, 1.0), np.where(tells, term, 0.0)) if tells.any() else None
+
+

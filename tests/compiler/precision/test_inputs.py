@@ -27,7 +27,8 @@ def model(nodes, shape, weights, kind=TensorProto.FLOAT, result="n"):
     ]
     arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in weights.items()]
     graph = helper.make_graph([helper.make_node(*n[:3], **n[3]) for n in nodes], "net", ports[:1], ports[1:], arrays)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     return optimise(compiler.load(onnx.ModelProto.FromString(made.SerializeToString())))
 
 
@@ -165,3 +166,64 @@ def test_bytes_span_all_and_places_stay_places():
     table = {"w": RNG.standard_normal((7, 4)).astype(np.float32)}
     nodes = [("Cast", ["x"], ["i"], {"to": 7}), ("Gather", ["w", "i"], ["n"], {})]
     assert max(feed["x"].max() for feed in seeded(model(nodes, (1, 2, 9), table, TensorProto.UINT8))) == 6
+
+
+COLUMNS = np.array([40, 1000, 0.5, -3, 60000, 12, 1990, 3e5]), np.array([12, 400, 0.2, 1, 15000, 5, 8, 9e4])
+SCALER = {"domain": "ai.onnx.ml", "offset": [float(m) for m in COLUMNS[0]], "scale": [float(1 / d) for d in COLUMNS[1]]}
+TABLES = {
+    "divided": ([("Sub", ["x", "m"], ["t"], {}), ("Div", ["t", "d"], ["n"], {})], {"m": COLUMNS[0], "d": COLUMNS[1]}),
+    "multiplied": (
+        [("Mul", ["x", "k"], ["t"], {}), ("Add", ["t", "o"], ["n"], {})],
+        {"k": 1 / COLUMNS[1], "o": -COLUMNS[0] / COLUMNS[1]},
+    ),
+    "statistics": (
+        [("BatchNormalization", ["x", "s", "b", "m", "v"], ["n"], {"epsilon": 1e-9})],
+        {"s": np.ones(8), "b": np.zeros(8), "m": COLUMNS[0], "v": COLUMNS[1] ** 2},
+    ),
+    "scaler": ([("Scaler", ["x"], ["n"], SCALER)], {}),
+    "clamped": (
+        [("Sub", ["x", "m"], ["t"], {}), ("Div", ["t", "d"], ["u"], {}), ("Clip", ["u", "low", "high"], ["n"], {})],
+        {"m": COLUMNS[0], "d": COLUMNS[1], "low": np.float32(-5), "high": np.float32(5)},
+    ),
+}  # fmt: skip
+
+
+def table(name):
+    """A normalisation of columns of very different sizes, and a dense layer."""
+    nodes, constants = TABLES[name]
+    dense = ("Gemm", ["n", "w"], ["y"], {})
+    weights = constants | {"w": np.random.default_rng(3).standard_normal((8, 24)) / 3}
+    return model([*nodes, dense], (1, 8), {n: np.asarray(a, np.float32) for n, a in weights.items()}, result="y")
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+def test_columns_of_any_size_lose_little_more_than_what_is_promised(name, precision):
+    graph, (mean, deviation) = table(name), COLUMNS
+    normal = normals(graph)["x"]
+    np.testing.assert_allclose(normal.factor, 1 / deviation, rtol=1e-4)
+    np.testing.assert_allclose(normal.term, -mean / deviation, rtol=1e-4)
+    calibration, rng = calibrated(graph, None, precision), np.random.default_rng(1)
+    feeds = [{"x": (mean + deviation * rng.standard_normal((1, 8))).astype(np.float32)} for _ in range(16)]
+    made = convert(graph, precision, calibration).graph
+    found = measure(made, Measure(feeds, [run(graph, feed) for feed in feeds], {}))["y"]
+    assert found["snr_db"] >= max(26.0, calibration.errors[precision]["y"]["snr_db"] - 12.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(mean=st.floats(1, 1e6, width=32), odd=st.sampled_from([0.0, 1e-9, 1e9, np.inf]), place=st.integers(0, 7))
+def test_one_odd_feature_does_not_hide_the_others(mean, odd, place):
+    deviation = np.full(8, 50, np.float32)
+    deviation[place] = odd
+    nodes = [("Sub", ["x", "m"], ["t"], {}), ("Div", ["t", "d"], ["n"], {})]
+    graph = model(nodes, (1, 8), {"m": np.full(8, mean, np.float32), "d": deviation})
+    normal, others = normals(graph)["x"], np.arange(8) != place
+    np.testing.assert_allclose(normal.factor[others], 1 / 50, rtol=1e-6)
+    np.testing.assert_allclose(normal.term[others], -mean / 50, rtol=1e-6)
+    assert all(np.isfinite(feed["x"]).all() for feed in seeded(graph))
+
+
+def test_a_divisor_in_float16_is_seen():
+    nodes = [("Div", ["x", "k"], ["t"], {}), ("Cast", ["t"], ["n"], {"to": 1})]
+    graph = model(nodes, (1, 8), {"k": np.float16(255)}, TensorProto.FLOAT16)
+    np.testing.assert_allclose(normals(graph)["x"].factor, 1 / 255)

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
+from compiler.commands import listing
 from compiler.errors import ModelError
 from compiler.ir.interpreter import run
 from compiler.passes import optimise
 from compiler.precision.calibrate import ENOUGH, Measure, observe
 from compiler.precision.convert import convert
-from compiler.precision.error import measure
+from compiler.precision.error import ENDLESS, errors, measure
 from compiler.precision.feeds import seeded, unseen
 from compiler.precision.prepare import calibrated
 
@@ -174,3 +175,24 @@ def test_feeds_that_are_not_numbers_are_refused():
     graph = compiler.load(Dense((3, 2), 1, "Relu", 0).made())
     with pytest.raises(ModelError, match="feed 0: input 'x' holds what is not a number"):
         compiler.calibrate(graph, [{"x": np.full((1, 3), np.nan, np.float32)}])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_any_more_is_an_error_without_end(wrong):
+    ends = np.array([[1.0, np.inf, np.nan]], np.float32)
+    assert errors([ends], [ends])["max"] == 0.0
+    for reference in (np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32)):
+        found = errors([reference], [np.array([[1.0, wrong]], np.float32)])
+        assert (found["max"], found["relative"], found["snr_db"]) == (ENDLESS, ENDLESS, -999.0)
+        report = {"outputs": {"y": found}, "calibration": "", "feeds": 1, "measured": 1, "unseen": True, "inputs": {}}
+        assert "no numbers" in listing.accuracy(report)[0]
+
+
+def test_a_given_feed_that_float16_cannot_hold_shows_in_the_report():
+    graph = compiler.load(Dense((8, 4), 1, "Relu", 0).made())
+    feeds = [{"x": np.full((1, 8), 1e5 if n == 3 else 1.0, np.float32)} for n in range(8)]
+    found = compiler.compile(graph, precision="float16", calibration=feeds).report()["accuracy"]["outputs"]["y"]
+    assert found["max"] == ENDLESS
+    feeds = [{"x": np.full((1, 8), 1e5 if n == 2 else 1.0, np.float32)} for n in range(8)]
+    found = compiler.compile(graph, precision="float16", calibration=feeds).report()["accuracy"]["outputs"]["y"]
+    assert found["relative"] < 1e-2
