@@ -10,6 +10,7 @@ from compiler import targets
 from compiler.errors import DoesNotFit, ModelError
 from compiler.ir.graph import Join, Reshape, Scatter, View, reads_of
 from compiler.passes.bands import in_bands
+from compiler.precision.plan import is_float_contraction
 from compiler.schedule import external
 from compiler.schedule.branches import guarded
 from compiler.schedule.build import Plan, Tiled, build
@@ -134,9 +135,9 @@ def refusal(graph: Graph, tried: list[Attempt]) -> DoesNotFit:
 
 def _levers(first: Attempt, graph: Graph, least: Attempt) -> list[dict[str, Any]]:
     levers: list[dict[str, Any]] = []
-    if first.constants:
-        saved = first.constants // 2
-        levers.append({"lever": "precision", "effect": saved, "text": f"float16 weights would take {saved} bytes less"})
+    if saved := _halved(first, graph):
+        text = f"float16 weights would take {saved} bytes less, int8 ones up to {saved + saved // 2}"
+        levers.append({"lever": "precision", "effect": saved, "text": text})
     if least.total < first.total:
         levers.append(_bands(first, least))
     if first.spare:
@@ -149,6 +150,15 @@ def _levers(first: Attempt, graph: Graph, least: Attempt) -> list[dict[str, Any]
         if lever is not None:
             levers.append(lever)
     return levers
+
+
+def _halved(first: Attempt, graph: Graph) -> int:
+    """Half the bytes of the float32 weights; 0 where these may lie outside, so that fewer of their bytes say nothing of the
+    chip's memory."""
+    if len(external.extents(first.target)) > 1:
+        return 0
+    weights = {v for n in graph.nodes if is_float_contraction(n) for v in reads_of(n)[:2] if v in graph.constants}
+    return sum(graph.types[v].bytes for v in weights) // 2
 
 
 def _bands(first: Attempt, least: Attempt) -> dict[str, Any]:

@@ -25,9 +25,9 @@ GRAPH = compiler.load(images(WIDE, side=48))
 X = np.random.default_rng(3).standard_normal((1, 3, 48, 48)).astype(np.float32)
 
 
-def machine(memory):
+def machine(memory, name="lpu"):
     """The processor with one arena at a time and so much memory."""
-    text = catalogue.text("lpu").replace('name = "lpu"', 'name = "short"')
+    text = catalogue.text(name).replace(f'name = "{name}"', 'name = "short"')
     text = re.sub(r"(?m)^copies = .*$", 'copies = { value = 1, source = "chosen" }', text)
     return parse(re.sub(r"(?m)^bytes = .*$", f'bytes = {{ value = {memory}, source = "chosen" }}', text, count=1))
 
@@ -64,6 +64,20 @@ def test_what_fits_in_no_way_is_refused_with_what_each_lever_really_does():
     assert other["measured"]
     roomy = compiler.compile(GRAPH, machine(320 * 50_000))
     assert f"it fits there, in {roomy.resources.cycles} cycles" in other["text"]
+
+
+@pytest.mark.parametrize(("name", "precision"), [("edge", "float32"), ("edge", "float16"), ("lpu", "float16")])
+def test_fewer_bits_are_not_advised_where_they_are_used_or_weights_lie_outside(name, precision):
+    with pytest.raises(compiler.DoesNotFit) as refused:
+        compiler.compile(GRAPH, machine(320 * 8, name), precision)
+    assert "precision" not in {lever["lever"] for lever in refused.value.levers}
+
+
+def test_fewer_bits_are_advised_by_the_bytes_of_the_weights():
+    with pytest.raises(compiler.DoesNotFit) as refused:
+        compiler.compile(GRAPH, machine(320 * 8))
+    lever = next(lever for lever in refused.value.levers if lever["lever"] == "precision")
+    assert lever["effect"] == sum(a.nbytes for a in GRAPH.constants.values() if a.ndim == 4) // 2
 
 
 def words(count, width, length):
