@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import compiler
+from compiler import targets
 from compiler.bundle import read_programs
 from compiler.commands import examples, files, options, programs
 from compiler.commands.changes import FORMATS, rendered
@@ -55,6 +56,8 @@ def run(chosen: argparse.Namespace, prices: Prices | None = None) -> int:
         _compiled(path, chosen, machine) if data is None else _read(path, data, target)
         for path, data in zip((chosen.old, chosen.new), given, strict=True)
     )
+    if target is not None and machine.digest not in (old.binary.target_digest, new.binary.target_digest):
+        programs.known([old], target)  # which says that it is of neither
     found = difference(old, new, prices(old, new) if prices else (), budget)
     if found.changed or found.over:
         sys.stdout.write(rendered(found, chosen.format))
@@ -81,7 +84,8 @@ def _given(path: str) -> bytes | None:
 
 def _read(path: str, data: bytes, target: str | None) -> Program:
     try:
-        found, *others = programs.known(programs.of(read_programs(data)), target)
+        found, *others = programs.of(read_programs(data))
+        programs.known([found], None if targets.ships(found.binary.target_digest) else target)
     except WrongOption:
         raise
     except ModelError as error:

@@ -4,7 +4,7 @@ Every figure of a file is ``{ value = ..., source = "..." }``; a source says whe
 chosen, or that it is an extension of the published processor. A processor is a file: whoever has one adds it by naming it.
 """
 
-from compiler.targets.catalogue import find, is_path, load, names, read, register, resolve, text
+from compiler.targets.catalogue import find, is_path, load, names, read, register, resolve, ships, text
 from compiler.targets.loader import Target, parse
 
-__all__ = ["Target", "find", "is_path", "load", "names", "parse", "read", "register", "resolve", "text"]
+__all__ = ["Target", "find", "is_path", "load", "names", "parse", "read", "register", "resolve", "ships", "text"]

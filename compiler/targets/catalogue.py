@@ -109,6 +109,11 @@ def resolve(target: str | os.PathLike[str] | Target) -> Target:
     return read(target) if is_path(target) else load(target)
 
 
+def ships(digest: str) -> bool:
+    """Whether the description of this digest is one that the compiler comes with."""
+    return any(_shipped(name).digest == digest for name in names())
+
+
 def is_path(target: str) -> bool:
     """Whether people mean a file by this, and not a name."""
     return target.endswith(".toml") or os.sep in target or "/" in target

@@ -123,6 +123,18 @@ def test_a_program_beside_a_model_that_is_compiled_for_the_same_file(place: Path
     assert run("diff", "chip.bin", "model.onnx", "--target", "chip.toml", "--dim", "batch=2") == (0, "", "")
 
 
+def test_a_program_of_a_shipped_processor_beside_one_of_ones_own(place: Path, run: Run) -> None:
+    """The option says where the one is that does not ship; what ships is found all the same."""
+    assert run("compile", "model.onnx", "--dim", "batch=2", "-o", "shipped.bin")[0] == 0
+    for pair in (("chip.bin", "shipped.bin"), ("shipped.bin", "chip.bin")):
+        status, out, error = run("diff", *pair, "--target", "chip.toml")
+        assert (status, out) == (2, "")
+        assert "the programs differ in target (" in error
+    status, _, error = run("diff", "shipped.bin", "shipped.bin", "--target", "chip.toml")
+    assert status == 2
+    assert "was compiled for another description of lpu" in error
+
+
 def test_a_processor_of_ones_own_is_priced_or_said_to_have_no_price(place: Path, run: Run) -> None:
     status, out, error = run(
         "takt", "report", "model.onnx", "--dim", "batch=2", "--target", "chip.toml", "--book", str(SHIPPED)
