@@ -20,7 +20,7 @@ MODELS = ("digits-small", "digits-large")
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.month")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.month")
     parser.add_argument("items", type=int, nargs="?", default=96, help="executions bought by each contract")
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args(arguments)

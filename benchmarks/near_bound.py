@@ -11,7 +11,6 @@ set itself.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from statistics import median
 from typing import Any
 
 import compiler
+from benchmarks.arguments import one_of, parser
 from compiler import targets
 from compiler.bounds import bounds
 from compiler.codegen.emit import emit
@@ -129,9 +129,9 @@ def _run(plan: Plan, graph: Graph) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", choices=[*CASES, *LARGE, []])
-    parser.add_argument("--precision", default="int8", choices=["float32", "float16", "int8"])
-    parser.add_argument("--run", action="store_true")
-    arguments = parser.parse_args()
-    sys.exit(main(arguments.models, arguments.precision, arguments.run))
+    command = parser("near_bound", __doc__)
+    command.add_argument("models", nargs="*", type=one_of([*CASES, *LARGE]), metavar="MODEL")
+    command.add_argument("--precision", default="int8", choices=["float32", "float16", "int8"])
+    command.add_argument("--run", action="store_true")
+    chosen = command.parse_args()
+    sys.exit(main(chosen.models, chosen.precision, chosen.run))

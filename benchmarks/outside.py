@@ -20,7 +20,6 @@ published one.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import sys
@@ -32,6 +31,7 @@ from typing import Any
 import numpy as np
 
 import compiler
+from benchmarks.arguments import one_of, parser
 from compiler import targets
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder
@@ -264,8 +264,8 @@ def _line(name: str, program: Program, target: Target, batch: int, published: fl
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("parts", nargs="*", choices=["scalesim", "tpu", []], metavar="PART")
+    options = parser("outside", __doc__)
+    options.add_argument("parts", nargs="*", type=one_of(["scalesim", "tpu"]), metavar="PART")
     options.add_argument("--simulate", action="store_true", help="execute every program and compare its counters")
     options.add_argument("--topology", type=Path, default=Path(os.environ.get("TAKT_SCALESIM", TOPOLOGY)))
     chosen = options.parse_args()

@@ -61,11 +61,11 @@ def read_arrays(path: str, option: str = "--inputs", what: str = INPUTS) -> dict
             stored = np.load(file, allow_pickle=False)
             if isinstance(stored, np.ndarray):
                 raise ModelError(
-                    f"{path} holds one array without a name; write inputs with numpy.savez, each by its name"
+                    f"{option} {path}: it holds one array without a name; write inputs with numpy.savez, each by its name"
                 )
             return {name: stored[name] for name in stored.files}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path} is no .npz file of arrays; write it with numpy.savez") from error
+        raise ModelError(f"{option} {path}: it is no .npz file of arrays; write it with numpy.savez") from error
 
 
 def write_arrays(path: str, arrays: dict[str, Array], option: str) -> None:

@@ -32,7 +32,7 @@ def test_a_command_says_what_it_takes_and_refuses_the_rest(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _status(name, ["--help"], monkeypatch) == 0
-    assert capsys.readouterr().out.startswith("usage: ")
+    assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks.{name} ")
     for words in (["--nothing"], ["--nothing=3", "x"], *([["-1x"]] if name != "conformance" else [])):
         assert _status(name, words, monkeypatch) == 2
         said = capsys.readouterr()

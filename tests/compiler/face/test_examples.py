@@ -174,7 +174,7 @@ def test_examples_that_do_not_fit_end_in_one_line(arrays, says, place, capsys):
         (["--examples", "typical.npz"], 2, "float32 takes no ranges: leave --examples away"),
         (["--precision", "int8", "--examples", "typical.npz", "--ranges", "r"], 2, "give --examples or --ranges"),
         (["--precision", "int8", "--examples", "nowhere"], 1, "--examples nowhere: there is no such file"),
-        (["--precision", "int8", "--examples", "model.onnx"], 1, "no .npz file"),
+        (["--precision", "int8", "--examples", "model.onnx"], 1, "--examples model.onnx: it is no .npz file"),
         (["--precision", "int8", "--ranges", "nowhere"], 1, "--ranges nowhere: there is no such file"),
         (["--precision", "int8", "--ranges", "other.json"], 1, "they lack 'x'"),
         (["--precision", "int8", "--ranges", "book.json"], 1, "--ranges book.json: the ranges are not readable"),
