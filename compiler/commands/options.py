@@ -15,6 +15,7 @@ from compiler.commands.guard import WrongOption
 from compiler.commands.words import spoken
 from compiler.errors import ModelError
 from compiler.precision import PRECISIONS
+from compiler.precision.artefact import OtherRanges
 from compiler.program import Program
 from compiler.schedule.repeat import OBJECTIVES
 from compiler.targets import Target
@@ -128,7 +129,10 @@ def compiled(model: str | PathLike[str] | bytes, options: argparse.Namespace) ->
     machine = processor(options.target)
     graph = compiler.load(source, dims=buckets(options.dim), states=states(options.state), bounds=bounds(options.bound))
     feeds: Any = examples.calibration(graph, options)
-    return compiler.compile(graph, machine, options.precision, feeds, objective=options.objective)
+    try:
+        return compiler.compile(graph, machine, options.precision, feeds, objective=options.objective)
+    except OtherRanges as error:
+        raise ModelError(f"--ranges {options.ranges}: {error}") from error
 
 
 def _named(option: str, form: str, pairs: Sequence[str]) -> list[tuple[str, str]]:

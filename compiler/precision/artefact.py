@@ -19,6 +19,10 @@ LARGEST = 2.0**144  # float32 ends at 2^128, and a mask that is added to a mask 
 LOCAL = 30.0  # dB that a contraction of codes must keep of its own result
 
 
+class OtherRanges(ModelError):
+    """Ranges that were taken of another graph, or for another precision."""
+
+
 def identity(graph: Graph) -> str:
     """SHA-256 of what an optimised graph computes, sizes and weights included; not of the file that it came from."""
     return sha256(to_text(replace(graph, metadata={})).encode()).hexdigest()
@@ -41,10 +45,10 @@ class Calibration:
     graph: str = ""
 
     def require(self, precision: str) -> None:
-        """``ModelError`` when the limit and the errors are those of another precision."""
+        """``OtherRanges`` when the limit and the errors are those of another precision."""
         if self.errors and precision not in self.errors:
             found = " and ".join(self.errors)
-            raise ModelError(f"the ranges were taken for {found}, not for {precision}; calibrate for {precision}")
+            raise OtherRanges(f"the ranges were taken for {found}, not for {precision}; calibrate for {precision}")
 
     def to_json(self) -> str:
         """The same text for the same model and feeds, on every machine."""

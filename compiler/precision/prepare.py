@@ -10,7 +10,7 @@ from compiler.errors import ModelError
 from compiler.ir.graph import Graph
 from compiler.ir.types import DType, TensorType
 from compiler.passes import optimise
-from compiler.precision.artefact import Calibration, identity
+from compiler.precision.artefact import Calibration, OtherRanges, identity
 from compiler.precision.calibrate import Measure, observe
 from compiler.precision.convert import choose, convert
 from compiler.precision.error import measure
@@ -109,11 +109,11 @@ def _has_range(kind: TensorType) -> bool:
 
 
 def _require(graph: Graph, precision: str, calibration: Calibration) -> None:
-    """``ModelError`` for ranges that were taken of another graph, or for another precision."""
+    """``OtherRanges`` for ranges that were taken of another graph, or for another precision."""
     if missing := [v for v in graph.inputs if _has_range(graph.types[v]) and v not in calibration.ranges]:
-        raise ModelError(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
+        raise OtherRanges(f"the ranges are of another model: they lack {missing[0]!r}; calibrate this one")
     if calibration.graph and calibration.graph != identity(graph):
-        raise ModelError(
+        raise OtherRanges(
             "the ranges are of another model, of other sizes of it, or were taken by another version of the compiler; "
             "calibrate this one"
         )

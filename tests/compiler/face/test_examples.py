@@ -93,7 +93,7 @@ def test_ranges_of_another_model_or_precision_are_refused(place, capsys):
     int8, kept = ("--precision", "int8"), ("--ranges", "r.json")
     assert run(capsys, "compile", "model.onnx", "-o", "a", *int8, "--write-ranges", "r.json")[0] == 0
     for model, precision, says in (
-        ("other.onnx", "int8", "the ranges are of another model"),
+        ("other.onnx", "int8", "--ranges r.json: the ranges are of another model"),
         ("three.onnx", "int8", "the ranges are of another model, of other sizes"),
         ("model.onnx", "float16", "--ranges r.json: the ranges were taken for int8, not for float16"),
     ):
