@@ -300,10 +300,14 @@ def test_the_demo_people_are_made_once_and_their_sign_ins_stay(db: None, tmp_pat
         assert Client().post("/sign-in", {"username": first[who], "password": first["password"]}).status_code == 302
 
 
-def test_the_command_line_explains_itself() -> None:
+@pytest.mark.parametrize(("asked", "status"), [(["help"], 0), (["--help"], 0), ([], 2)])
+def test_the_command_line_explains_itself(asked: list[str], status: int) -> None:
+    """Where results go when it was asked to, where errors go when it was not told what to do."""
     outcome = subprocess.run(
-        [sys.executable, "bin/dev.py", "help"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "bin/dev.py", *asked], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert outcome.returncode == 0
-    assert "make run" not in outcome.stderr
-    assert "start PostgreSQL, Valkey, web, workers" in outcome.stderr
+    assert outcome.returncode == status
+    said, nothing = (outcome.stderr, outcome.stdout) if status else (outcome.stdout, outcome.stderr)
+    assert "start PostgreSQL, Valkey, web, workers" in said
+    assert "make run" not in said
+    assert not nothing
