@@ -98,11 +98,16 @@ def _models(wanted: list[str], names: list[str], seconds: float) -> None:
 
 def _model(case: str, precision: str, name: str, graph: Graph, seconds: float) -> None:
     from compiler import targets
+    from compiler.errors import ModelError
     from compiler.schedule import external
     from compiler.schedule.build import build
 
     target = targets.load(name)
-    found = build(graph, target, lambda _: None, external.extents(target)[0])
+    try:
+        found = build(graph, target, lambda _: None, external.extents(target)[0])
+    except ModelError as refusal:
+        print(f"{case:12} {precision:8} {name:9} refused: {refusal}", flush=True)
+        return
     period, arena, bound = found.interval * found.map.copies, found.map.arena, found.arena_bound
     none = (
         arena == bound
