@@ -120,13 +120,14 @@ def is_path(target: str) -> bool:
 
 
 def find(name: str, digest: str, given: str | Target | None = None) -> Target:
-    """The target that a program was compiled for: ``given`` outright, else by the digest of its description, else by name.
+    """The target that a program was compiled for: ``given`` outright (for this once), else by the digest of its description, else
+    by name.
 
     ``ModelError`` when there is none, or when it is another than the program was compiled for.
     """
     known = _read.get(digest)
     if given is not None:
-        found = resolve(given)
+        found = given if isinstance(given, Target) else resolve(given)
     elif known is not None and known.name == name:
         found = known
     else:

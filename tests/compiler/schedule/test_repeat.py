@@ -93,5 +93,6 @@ def test_a_program_takes_no_more_arenas_than_the_processor_has():
     few = replace(target, copies=binary.memory.copies - 1)
     with pytest.raises(ModelError, match="arenas"):
         simulate(binary.to_bytes(), feeds_for(graph, 0), few)
+    simulate(binary.to_bytes(), feeds_for(graph, 0))  # what was given for once is not what the next one finds
     with pytest.raises(ModelError, match="equal arenas"):
         Binary.from_bytes(replace(binary, memory=replace(binary.memory, copies=0)).to_bytes())
