@@ -122,8 +122,12 @@ def _dots(a: Array, b: Array) -> Array:
 
 def _compact(factor: Array) -> Array:
     """A factor with its columns next to each other, that repeats what it repeats."""
-    once = tuple(slice(0, 1) if not stride else slice(None) for stride in factor.strides[:-2])
-    return np.broadcast_to(np.ascontiguousarray(factor[once]), factor.shape)
+    return np.broadcast_to(np.ascontiguousarray(_once(factor)), factor.shape)
+
+
+def _once(factor: Array) -> Array:
+    """A factor without what it repeats along its batch."""
+    return factor[tuple(slice(0, 1) if not stride else slice(None) for stride in factor.strides[:-2])]
 
 
 def _widened(array: Array, dtype: np.dtype[Any], batch: tuple[int, ...]) -> Array:
@@ -132,8 +136,7 @@ def _widened(array: Array, dtype: np.dtype[Any], batch: tuple[int, ...]) -> Arra
     array = np.broadcast_to(array, batch + array.shape[-2:])
     if array.dtype == dtype:
         return array
-    first = tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides[:-2])
-    once = array[first]
+    once = _once(array)
     if array.dtype != np.float16 or dtype != np.float32 or once.size < len(_HALVES) >> 3:
         found = once.astype(dtype)
     else:
