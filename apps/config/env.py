@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 TRUE = frozenset({"1", "true", "yes", "on"})
+SECRET_LENGTH, SECRET_VARIETY = 50, 16
+EXAMPLES = ("insecure", "changeme", "change-me", "change_me", "secret_key", "secret-key", "example", "placeholder")
 FALSE = frozenset({"0", "false", "no", "off"})
 
 
@@ -18,6 +20,28 @@ def text(name: str, default: str | None = None) -> str:
     if value is None:
         raise ImproperlyConfigured(f"Set the environment variable {name}.")
     return value
+
+
+def secret(name: str, *, is_public: bool) -> str:
+    """A key that signs sessions. Where others reach the site it must be long, varied and nobody's example."""
+    value = text(name)
+    if not is_public:
+        return value
+    faults = [
+        (len(value) < SECRET_LENGTH, f"has {len(value)} characters, of at least {SECRET_LENGTH}"),
+        (len(set(value)) < SECRET_VARIETY, f"has {len(set(value))} different characters, of at least {SECRET_VARIETY}"),
+        (any(word in value.lower() for word in EXAMPLES), "is somebody's example"),
+    ]
+    for is_faulty, how in faults:
+        if is_faulty:
+            remedy = "python -c 'import secrets; print(secrets.token_urlsafe(50))'"
+            raise ImproperlyConfigured(f"{name} {how}: whoever guesses it signs in as anybody. Make one with {remedy}.")
+    return value
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is this machine's own."""
+    return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 def flag(name: str, default: bool) -> bool:

@@ -1,10 +1,12 @@
 """Django's settings, split by meaning. Everything that differs between machines is an environment variable."""
 
-from apps.config.settings.collection import *  # noqa: F403 - Django wants every name in one module
+from apps.config.settings.buying import *  # noqa: F403 - Django wants every name in one module
+from apps.config.settings.collection import *  # noqa: F403
 from apps.config.settings.core import *  # noqa: F403
 from apps.config.settings.database import *  # noqa: F403
 from apps.config.settings.logs import *  # noqa: F403
 from apps.config.settings.mail import *  # noqa: F403
+from apps.config.settings.people import *  # noqa: F403
 from apps.config.settings.queues import *  # noqa: F403
 from apps.config.settings.security import *  # noqa: F403
 from apps.config.settings.storage import *  # noqa: F403

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 from apps.config import env
+from apps.config.settings.people import PEOPLE_APPS
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent.parent
 
@@ -22,9 +25,15 @@ ROOMS = [
     "reports",
 ]
 
-SECRET_KEY = env.text("SECRET_KEY")
-DEBUG = env.flag("DEBUG", default=False)
 SITE_URL = env.text("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
+# Production is what others reach: behind TLS, or under an address that is not this machine's own.
+IS_PUBLIC = env.flag("HTTPS", default=False) or not env.is_local(SITE_URL)
+SECRET_KEY = env.secret("SECRET_KEY", is_public=IS_PUBLIC)
+DEBUG = env.flag("DEBUG", default=False)
+if DEBUG and IS_PUBLIC:
+    raise ImproperlyConfigured(
+        "DEBUG=1 shows source and settings to everybody; leave it out where others reach the site."
+    )
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -39,7 +48,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "ninja",
     "csp",
-    "axes",
+    *PEOPLE_APPS,
     *[f"apps.{room}" for room in ROOMS],
     "apps.config",
 ]
@@ -47,6 +56,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "apps.config.middleware.request_log",
+    "apps.config.middleware.api_rates",
+    "apps.config.middleware.ApiProblems",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -59,7 +70,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "axes.middleware.AxesMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 
@@ -78,6 +89,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "apps.accounts.context.place",
+                "apps.accounts.context.sign_in",
             ],
         },
     },

@@ -22,4 +22,11 @@ if _IDLE_SECONDS:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 _, REDIS_CLIENT_URL = env.redis_urls("REDIS_URL")
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_CLIENT_URL}}
+# Nothing in the cache is needed for an answer: who asks for it waits for a moment at most.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_CLIENT_URL,
+        "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
+    }
+}

@@ -5,6 +5,7 @@ from typing import Any
 import structlog
 
 from apps.config import env
+from apps.config.redacting import redact
 
 LOG_FORMAT = env.choice("LOG_FORMAT", "json", {"json", "text"})
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", {"DEBUG", "INFO", "WARNING", "ERROR"})
@@ -29,6 +30,7 @@ LOGGING = {
             "processors": [
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
+                redact,
                 _FINAL,
             ],
         }
@@ -37,7 +39,6 @@ LOGGING = {
     "root": {"handlers": ["terminal"], "level": LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["terminal"], "level": "WARNING", "propagate": False},
-        "axes": {"level": "WARNING"},
     },
 }
 

@@ -1,4 +1,4 @@
-"""Mail: through the server that EMAIL_HOST names; without one, messages are written to the log's terminal."""
+"""Mail: through the server that EMAIL_HOST names; without one, into a folder that a local page shows, or to the log."""
 
 from apps.config import env
 
@@ -10,5 +10,10 @@ if EMAIL_HOST_USER == "none":
     EMAIL_HOST_USER = EMAIL_HOST_PASSWORD = ""
 EMAIL_USE_TLS = env.flag("EMAIL_TLS", default=True)
 EMAIL_TIMEOUT = 20
-EMAIL_BACKEND = f"django.core.mail.backends.{'console' if EMAIL_HOST == 'none' else 'smtp'}.EmailBackend"
+# Without a mail server: a folder whose messages the page /mail shows. `make run` sets it; never on a site that others reach,
+# since the links in the messages sign people in.
+MAIL_FOLDER = env.text("MAIL_FOLDER", "none") if EMAIL_HOST == "none" else "none"
+MAIL_FOLDER = EMAIL_FILE_PATH = "" if MAIL_FOLDER == "none" else MAIL_FOLDER
+_KIND = "smtp" if EMAIL_HOST != "none" else "filebased" if MAIL_FOLDER else "console"
+EMAIL_BACKEND = f"django.core.mail.backends.{_KIND}.EmailBackend"
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.text("EMAIL_FROM", "Takt <takt@localhost>")

@@ -2,7 +2,7 @@
 
 A task may be delivered more than once: it is acknowledged late, and one that is not acknowledged within the visibility
 timeout is handed out again. Services therefore claim their row by epoch before they work; see docs/guides/operating.md.
-Queues: `default` (short work), `compile`, and one `pool-<slug>` for each pool.
+Queues: those of bin/queues.py, each for one kind of work, and one `pool-<slug>` for each pool.
 """
 
 from importlib import import_module
@@ -25,7 +25,14 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": env.integer("VISIBILITY_SECONDS", 60, at_least=1)}
+# A worker waits for its broker as long as it takes, and looks again every few seconds (apps/config/consuming.py).
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_WORKER_CONSUMER = "apps.config.consuming:PatientConsumer"
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": env.integer("VISIBILITY_SECONDS", 60, at_least=1),
+    "socket_connect_timeout": 2,
+    "socket_timeout": 10,  # a broker that hangs; beyond the second for which a worker waits for messages
+}
 
 
 def _beat_schedule() -> dict[str, dict[str, Any]]:
@@ -39,3 +46,8 @@ def _beat_schedule() -> dict[str, dict[str, Any]]:
 
 CELERY_BEAT_SCHEDULE = _beat_schedule()
 CELERY_BEAT_SCHEDULE_FILENAME = env.text("BEAT_FILE", "/tmp/takt-beat")  # noqa: S108 - a cache, rebuilt when missing
+
+# How long a receiver of webhooks may take for its answer, and how many messages are on their way at the same time over
+# all workers of the queue `webhooks`; bin/queues.py gives that worker more threads than this.
+WEBHOOK_SECONDS = env.integer("WEBHOOK_SECONDS", 10, at_least=1)
+WEBHOOK_CONCURRENCY = env.integer("WEBHOOK_CONCURRENCY", 16, at_least=2)

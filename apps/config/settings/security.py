@@ -6,26 +6,29 @@ from apps.config import env
 
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
+# How many of our own proxies stand in front: the client's address is the one that the outermost of them saw.
+TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", 0)
+
+# How long the head of a request may take; its body has the grace, and then as long as it keeps to the rate.
+HEAD_SECONDS = env.integer("HEAD_SECONDS", 10, at_least=1)
+BODY_GRACE_SECONDS = env.integer("BODY_GRACE_SECONDS", 20, at_least=1)
+BODY_BYTES_PER_SECOND_MIN = env.integer("BODY_BYTES_PER_SECOND_MIN", 10_000, at_least=1)
+
+# Requests to the API in a minute and files announced in an hour, by account and by client address.
+API_PER_MINUTE = env.integer("API_PER_MINUTE", 600, at_least=1)
+API_PER_MINUTE_ADDRESS = env.integer("API_PER_MINUTE_ADDRESS", 1200, at_least=1)
+UPLOADS_PER_HOUR = env.integer("UPLOADS_PER_HOUR", 120, at_least=1)
+UPLOADS_PER_HOUR_ADDRESS = env.integer("UPLOADS_PER_HOUR_ADDRESS", 240, at_least=1)
 
 AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-LOGIN_URL = "accounts:sign_in"
-LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = "accounts:sign_in"
-
-# Five wrong passwords for one address from one place wait a quarter of an hour.
-AXES_FAILURE_LIMIT = 5
-AXES_COOLOFF_TIME = 0.25
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_TEMPLATE = "accounts/locked_out.html"
-AXES_USERNAME_FORM_FIELD = "username"
-AXES_VERBOSE = False
+# A form that leads to an identity provider is followed there, which a browser counts as the form's own aim.
+_FORMS = env.words("OIDC_FORM_ORIGINS", [])
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -33,7 +36,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF, "data:"],
         "object-src": [NONE],
         "base-uri": [SELF],
-        "form-action": [SELF],
+        "form-action": [SELF, *_FORMS],
         "frame-ancestors": [NONE],
     }
 }
@@ -45,13 +48,17 @@ SECURE_REFERRER_POLICY = "same-origin"
 HTTPS = env.flag("HTTPS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+# Only its operator knows whether every other host of the domain speaks TLS.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS and env.flag("HSTS_SUBDOMAINS", default=False)
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # which ask for just that
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 
-# When set, /metrics asks for it as a bearer token.
+# /metrics asks for it as a bearer token, and is closed without it; METRICS_LOCAL opens it to this machine itself.
 METRICS_TOKEN = env.text("METRICS_TOKEN", "none")
+METRICS_LOCAL = env.flag("METRICS_LOCAL", default=False)
 
 # Webhooks go to public addresses over https alone; a test, or an installation within one network, may allow others.
 WEBHOOK_PRIVATE_ADDRESSES = env.flag("WEBHOOK_PRIVATE_ADDRESSES", default=False)

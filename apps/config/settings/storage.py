@@ -19,10 +19,10 @@ def _artefacts() -> dict[str, Any]:
     """STORAGE_URL is `file` (then MEDIA_ROOT), `file:///a/folder`, or the endpoint of an S3-compatible store."""
     url = env.text("STORAGE_URL", "file")
     if url == "file":
-        return {"BACKEND": "django.core.files.storage.FileSystemStorage"}
+        return {"BACKEND": "apps.accounts.storages.FolderStorage"}
     if url.startswith("file:///"):
         options: dict[str, Any] = {"location": url.removeprefix("file://")}
-        return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": options}
+        return {"BACKEND": "apps.accounts.storages.FolderStorage", "OPTIONS": options}
     if not url.startswith(("http://", "https://")):
         raise ImproperlyConfigured(f"STORAGE_URL must be file, file:///folder, http:// or https://; it is {url!r}.")
     options = {
@@ -35,7 +35,7 @@ def _artefacts() -> dict[str, Any]:
         "file_overwrite": False,
         "querystring_auth": True,
     }
-    return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
+    return {"BACKEND": "apps.accounts.bucket.BucketStorage", "OPTIONS": options}
 
 
 _HASHED = "whitenoise.storage.CompressedManifestStaticFilesStorage"
@@ -46,6 +46,11 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = not env.flag("STATIC_HASHED", default=False)
 WHITENOISE_AUTOREFRESH = DEBUG
+
+# Below this many free bytes no file is kept and /readyz says so: PostgreSQL and Valkey may share the disk.
+FREE_BYTES_MIN = env.integer("FREE_BYTES_MIN", 256 * 1024 * 1024)
+# Other folders whose disks /readyz looks at: the servers' data, say.
+FREE_SPACE_FOLDERS = env.words("FREE_SPACE_FOLDERS", [])
 
 # A chunk of an upload is at most this; larger bodies are refused before they are read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("CHUNK_BYTES_MAX", 8 * 1024 * 1024)

@@ -1,0 +1,25 @@
+"""What an organisation may commit to before the administrator has set anything; the page /buying then decides."""
+
+from decimal import Decimal, InvalidOperation
+
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.config import env
+
+
+def _decimal(name: str, default: str) -> Decimal:
+    text = env.text(name, default)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ImproperlyConfigured(f"{name} must be a number; it is {text!r}.") from None
+    if not value.is_finite() or value < 0:
+        raise ImproperlyConfigured(f"{name} must be at least 0; it is {text!r}.")
+    return value
+
+
+# What an organisation without a payment method or an approval may commit, in the quote's currency. none: no limit.
+NEWCOMER_CREDIT = None if env.text("NEWCOMER_CREDIT", "50") == "none" else _decimal("NEWCOMER_CREDIT", "50")
+# The share of a pool's device time within POOL_SHARE_DAYS that one organisation may have reserved ahead. 1: all that is free.
+POOL_SHARE = _decimal("POOL_SHARE", "0.5")
+POOL_SHARE_DAYS = env.integer("POOL_SHARE_DAYS", 30, at_least=1)
