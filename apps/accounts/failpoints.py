@@ -29,6 +29,7 @@ POINTS = (
     "invoice.posted",  # posted, the audit entry is missing
     "outbox.handed",  # every handler has had its say, the rows are not marked
     # Between us and who collects for us.
+    "stripe.acted",  # Stripe has acted, its answer is not kept
     "stripe.draft",  # Stripe has a draft of which we keep nothing yet
     "stripe.item",  # Stripe has a part of the lines
     "stripe.finalised",  # Stripe collects, our row still says that it waits

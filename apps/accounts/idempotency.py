@@ -25,6 +25,7 @@ from django.utils import timezone
 from ninja.decorators import decorate_view
 
 from apps.accounts.access import principal_get
+from apps.accounts.files import file_transaction
 from apps.accounts.models import IdempotencyRecord
 from apps.accounts.problems import Problem
 
@@ -46,7 +47,12 @@ def idempotent(operation: F) -> F:
         if not key:
             return operation(request, *args, **kwargs)
         if len(key) > KEY_LENGTH_MAX:
-            raise Problem(422, "Key too long", f"{HEADER} may have at most {KEY_LENGTH_MAX} characters.")
+            raise Problem(
+                422,
+                "Key too long",
+                f"{HEADER} may have at most {KEY_LENGTH_MAX} characters.",
+                kind="idempotency-key-too-long",
+            )
         earlier = _claim(request, key)
         return earlier if earlier is not None else operation(request, *args, **kwargs)
 
@@ -102,7 +108,7 @@ def _one_transaction() -> Iterator[None]:
     later: list[Callable[[], object]] = []
     mark = _LATER.set(later)
     try:
-        with transaction.atomic():
+        with file_transaction():
             yield
     finally:
         _LATER.reset(mark)

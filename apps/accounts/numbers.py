@@ -1,8 +1,8 @@
-"""Whole numbers and instants as the API takes them."""
+"""Whole numbers, days and instants as the API takes them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator
@@ -26,4 +26,12 @@ def _within_calendar(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
-Instant = Annotated[AwareDatetime, AfterValidator(_within_calendar)]
+def _written(value: Any) -> Any:
+    """As text with its parts; a bare number would be read as seconds since 1970, which nobody means."""
+    if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
+        raise ValueError("Write days as 2026-11-30 and instants as 2026-11-30T22:00:00Z")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_written)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_within_calendar)]

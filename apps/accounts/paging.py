@@ -1,41 +1,212 @@
-"""Cursor pagination of the API: `@paginate(Cursor, ordering=("-id",))` below the router's decorator.
+"""Pages of long lists by cursor: of the API with `@paginate(Cursor, ordering=("-id",))` below the router's decorator, of a
+page of the site with `page_of`.
 
-Take `paginate` from here rather than from ninja: ours knows the types of the operation's own parameters.
+A cursor names the row that a page begins or ends with by the values that the list is ordered by, so the database goes
+straight there however long the list is, and a row that is added meanwhile moves nothing. Take `paginate` from here rather
+than from ninja: ours knows the types of the operation's own parameters.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast
 
 from django.core.exceptions import ValidationError
 from django.db import DataError, transaction
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
 from ninja.pagination import CursorPagination
 from ninja.pagination import paginate as ninja_paginate
 
 from apps.accounts.problems import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=Model)
+CURSOR = "cursor"  # the parameter of an address
+LIST = "W"  # how a list in JSON begins in base64; ninja's own cursors never do
+_UNKNOWN = (ValidationError, DataError, ValueError, OverflowError, TypeError, KeyError)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Between two rows: after the row with these values of the ordering, or before it where `back` is set."""
+
+    values: tuple[Any, ...]
+    back: bool = False
+
+    def text(self) -> str:
+        """As an address holds it."""
+        return urlsafe_b64encode(json.dumps([int(self.back), *self.values]).encode()).decode()
+
+    @classmethod
+    def read(cls, text: str, *, count: int) -> Place:
+        """The place in a list that is ordered by so many values. Raises ValueError."""
+        told = json.loads(urlsafe_b64decode(text.encode("ascii")))
+        if not isinstance(told, list) or len(told) != count + 1 or told[0] not in {0, 1}:
+            raise ValueError("a cursor of another list")
+        if any(not isinstance(value, (str, int)) for value in told[1:]):
+            raise ValueError("a cursor that was changed")
+        return cls(tuple(told[1:]), back=bool(told[0]))
+
+    @classmethod
+    def of(cls, row: Any, ordering: Sequence[str], *, back: bool = False) -> Place:
+        """Just after a row, or just before it."""
+        values = (attrgetter(name.lstrip("-").replace("__", "."))(row) for name in ordering)
+        return cls(tuple(value if isinstance(value, int) else str(value) for value in values), back=back)
+
+
+@dataclass(frozen=True)
+class Part(Generic[M]):
+    """The rows from one place on, and the places before and after them (None: nothing is there)."""
+
+    rows: list[M]
+    before: Place | None
+    after: Place | None
+
+
+def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Place | None) -> Part[M]:
+    """At most `size` rows from a place on, without counting the others. Raises what the database says of a place that is
+    none."""
+    back = place is not None and place.back
+    chosen = rows.order_by(*(_turned(name) if back else name for name in ordering))
+    if place is not None:
+        chosen = chosen.filter(_beyond(ordering, place))
+    found = list(chosen[: size + 1])
+    more, found = len(found) > size, found[:size]
+    if back and not more:  # the first page, and a full one
+        return part_of(rows, ordering=ordering, size=size, place=None)
+    if back:
+        found.reverse()
+    if not found:
+        return Part([], None if place is None else Place(place.values, back=True), None)
+    first, last = Place.of(found[0], ordering, back=True), Place.of(found[-1], ordering)
+    return Part(found, None if place is None else first, last if back or more else None)
+
+
+def _turned(name: str) -> str:
+    return name[1:] if name.startswith("-") else f"-{name}"
+
+
+def _beyond(ordering: Sequence[str], place: Place) -> Q:
+    """Rows that come after the place: further by the first value, or equal in it and further by those that follow.
+
+    The first comparison stands alone too, so that an index on it is entered at the place.
+    """
+    (name, *others), (value, *rest) = ordering, place.values
+    column, falls = name.lstrip("-"), name.startswith("-") != place.back
+    further = Q(**{f"{column}__{'lt' if falls else 'gt'}": value})
+    if not others:
+        return further
+    nearer = Q(**{f"{column}__{'lte' if falls else 'gte'}": value})
+    return nearer & (further | _beyond(others, Place(tuple(rest), back=place.back)))
 
 
 class Cursor(CursorPagination):
-    """ninja's cursor, which a client may send back changed: what it then cannot mean is a 422, not a defect."""
+    """ninja's form of answers and parameters, with cursors of our own: a client may send one back changed, and what it then
+    cannot mean is a 422, not a defect. ninja's cursors counted rows of one instant, and could not pass a hundred of them;
+    those that are still under way are understood.
 
-    def paginate_queryset(self, *args: Any, **kwargs: Any) -> Any:
+    `attach` gets the rows of a page before they are written, to read for all at once what each of them says.
+    """
+
+    def __init__(self, *, attach: Callable[[list[Any]], None] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.attach = attach
+
+    def paginate_queryset(self, queryset: Any, pagination: Any, request: Any, **params: Any) -> Any:
         try:
             with transaction.atomic():
-                return super().paginate_queryset(*args, **kwargs)
-        except (ValidationError, DataError, ValueError, OverflowError):
-            raise Problem(422, "Unknown cursor", "Use the cursor of an earlier answer, unchanged, or none.") from None
+                answer = self._answer(queryset, pagination, request, **params)
+        except _UNKNOWN:
+            raise Problem(
+                422, "Unknown cursor", "Use the cursor of an earlier answer, unchanged, or none.", kind="cursor-unknown"
+            ) from None
+        if self.attach is not None:
+            self.attach(answer[self.items_attribute])
+        return answer
+
+    def _answer(self, queryset: Any, pagination: Any, request: Any, **params: Any) -> dict[str, Any]:
+        text, place = pagination.cursor, None
+        if text and not text.startswith(LIST):
+            return cast("dict[str, Any]", super().paginate_queryset(queryset, pagination, request, **params))
+        if text:
+            place = Place.read(text, count=len(self.ordering))
+        size = self._get_page_size(pagination.page_size)
+        part: Part[Any] = part_of(queryset, ordering=self.ordering, size=size, place=place)
+        return {
+            "next": self._address(request, part.after), "previous": self._address(request, part.before),
+            self.items_attribute: part.rows,
+        }  # fmt: skip
+
+    def _address(self, request: HttpRequest, place: Place | None) -> str | None:
+        if place is None:
+            return None
+        return request.build_absolute_uri(f"{request.path}?{_query(request, place)}")
 
 
-def paginate(kind: type[Cursor], *, ordering: tuple[str, ...]) -> Callable[[F], F]:
+def paginate(
+    kind: type[Cursor], *, ordering: tuple[str, ...], attach: Callable[[list[Any]], None] | None = None
+) -> Callable[[F], F]:
     """ninja's decorator on an operation whose annotations are text (`from __future__ import annotations`)."""
 
     def decorate(operation: F) -> F:
         # ninja wraps the operation and then looks its annotations up in its own module, where our types are unknown.
         operation.__signature__ = inspect.signature(operation, eval_str=True)  # type: ignore[attr-defined]
-        return cast("F", ninja_paginate(kind, ordering=ordering)(operation))
+        return cast("F", ninja_paginate(kind, ordering=ordering, attach=attach)(operation))
 
     return decorate
+
+
+@dataclass(frozen=True)
+class Page(Generic[M]):
+    """Some rows of a list, as a page of the site shows them; `previous` and `next` are addresses of this page or None."""
+
+    object_list: list[M]
+    previous: str | None
+    next: str | None
+    first: str
+    _rows: QuerySet[M] = field(repr=False)
+
+    def __iter__(self) -> Iterator[M]:
+        return iter(self.object_list)
+
+    def __len__(self) -> int:
+        return len(self.object_list)
+
+    @property
+    def has_other_pages(self) -> bool:
+        """There are more rows than these."""
+        return self.previous is not None or self.next is not None
+
+    @cached_property
+    def count(self) -> int:
+        """All rows of the list, counted when somebody asks."""
+        return len(self.object_list) if not self.has_other_pages else self._rows.count()
+
+
+def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str], size: int) -> Page[M]:
+    """The rows that the address asks for; the first ones where its cursor means nothing."""
+    place, text = None, request.GET.get(CURSOR, "")
+    try:
+        place = Place.read(text, count=len(ordering)) if text else None
+        with transaction.atomic():
+            part = part_of(rows, ordering=ordering, size=size, place=place)
+    except _UNKNOWN:
+        part = part_of(rows, ordering=ordering, size=size, place=None)
+    previous, after = (None if one is None else f"?{_query(request, one)}" for one in (part.before, part.after))
+    return Page(part.rows, previous, after, f"?{_query(request, None)}", rows)
+
+
+def _query(request: HttpRequest, place: Place | None) -> str:
+    """The parameters of the address with this cursor, or none."""
+    query = request.GET.copy()
+    query.pop(CURSOR, None)
+    if place is not None:
+        query[CURSOR] = place.text()
+    return query.urlencode()

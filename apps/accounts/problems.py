@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpResponse, JsonResponse
 from pydantic import BaseModel, ConfigDict
 
@@ -16,16 +17,43 @@ PROBLEM_STATUSES = {
     "404": "No such thing, or not yours to see",
     "409": "The present state does not allow this",
     "422": "The request does not fit its schema or its rules",
+    "429": "Too many requests: wait for as many seconds as the header Retry-After says",
+    "503": "A part of the platform does not answer: nothing was accepted, try again after Retry-After seconds",
     "default": "Any other refusal",
+}
+
+# What an answer says that no operation made: an unknown address, a wrong method, a body that was cut off. (code, title, detail)
+STANDARD = {
+    400: (
+        "request-unreadable",
+        "The request cannot be read",
+        "Check its headers and its body; the guide to the API shows one.",
+    ),
+    403: ("not-allowed", "Not allowed", "Your role, your token's scope or the request's origin does not allow this."),
+    404: ("not-found", "Not found", "There is no such thing here, or it is not yours to see."),
+    405: ("method-not-allowed", "Method not allowed", "This address takes other methods: the header Allow lists them."),
+    413: ("request-too-large", "The request is too large", "Send less at once; a model is uploaded in pieces."),
+    429: (
+        "too-many-requests",
+        "Too many requests",
+        "Wait for as many seconds as the header Retry-After says, then try again.",
+    ),
+    500: (
+        "internal-error",
+        "Something broke",
+        "This is our defect, not yours; the request id in X-Request-ID finds it in our logs.",
+    ),
+    503: ("unavailable", "Not available now", "A part of Takt is away. Nothing was changed: try again in a minute."),
 }
 
 
 class ProblemBody(BaseModel):
-    """The body of every refusal."""
+    """The body of every refusal. `type` is the address of a page about it, `code` its last part: test that in programs."""
 
     model_config = ConfigDict(title="Problem")
 
     type: str
+    code: str
     title: str
     status: int
     detail: str
@@ -35,19 +63,51 @@ class ProblemBody(BaseModel):
 class Problem(Exception):
     """A refusal with its status, a short title, and a sentence that says what to do.
 
-    `kind` is a stable word for programs ("capacity-gone"); `errors` lists every fault when there are several.
+    `kind` is its stable code for programs ("capacity-taken"), which docs/guides/problems.md explains; `errors` lists every
+    fault when there are several; `retry_after` is the seconds after which the same request may succeed.
     """
 
     def __init__(
-        self, status: int, title: str, detail: str, *, kind: str = "about:blank", errors: Sequence[dict[str, Any]] = ()
+        self,
+        status: int,
+        title: str,
+        detail: str,
+        *,
+        kind: str,
+        errors: Sequence[dict[str, Any]] = (),
+        retry_after: int | None = None,
     ) -> None:
         super().__init__(detail)
         self.status, self.title, self.detail, self.kind, self.errors = status, title, detail, kind, list(errors)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the answer carries beside its body."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+
+def problem_standard(status: int) -> Problem:
+    """What is said of a status when nothing more is known."""
+    unknown = ("request-refused", "Refused", "The request was refused; the status says why.")
+    code, title, detail = STANDARD.get(status, STANDARD[500] if status >= 500 else unknown)
+    return Problem(status, title, detail, kind=code)
+
+
+def problem_document(problem: Problem) -> dict[str, Any]:
+    """The body of a refusal."""
+    body = ProblemBody(
+        type=f"{settings.SITE_URL}/problems/{problem.kind}",
+        code=problem.kind,
+        title=problem.title,
+        status=problem.status,
+        detail=problem.detail,
+        errors=problem.errors,
+    )
+    return body.model_dump()
 
 
 def problem_response(problem: Problem) -> HttpResponse:
     """The refusal as `application/problem+json`."""
-    body = ProblemBody(
-        type=problem.kind, title=problem.title, status=problem.status, detail=problem.detail, errors=problem.errors
-    )
-    return JsonResponse(body.model_dump(), status=problem.status, content_type=CONTENT_TYPE)
+    body = problem_document(problem)
+    return JsonResponse(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
@@ -14,6 +16,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_prometheus.exports import ExportToDjangoView
+
+from apps.accounts.outages import Unavailable
+from apps.accounts.storages import FolderStorage, free_bytes
 
 _applied = threading.Event()
 
@@ -26,7 +31,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when database, migrations, Redis and storage serve; 503 with the part that does not."""
+    """200 when database, migrations, Redis, storage and disk serve; 503 with the part that does not."""
     parts = {name: _verdict(check) for name, check in CHECKS.items()}
     is_ready = all(verdict == "ok" for verdict in parts.values())
     return JsonResponse(
@@ -36,13 +41,27 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus text. METRICS_TOKEN, when set, is asked for as a bearer token."""
-    wanted = settings.METRICS_TOKEN
-    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if wanted != "none" and not hmac.compare_digest(given.encode(), wanted.encode()):
-        return HttpResponse("Send METRICS_TOKEN as a bearer token.\n", status=401, content_type="text/plain")
+    """Prometheus text, for whoever sends METRICS_TOKEN as a bearer token; with METRICS_LOCAL also for this machine itself.
+
+    Closed otherwise: counts of requests and sign-ins are nobody else's.
+    """
+    if not _may_read(request):
+        said = "Send METRICS_TOKEN as a bearer token; without that setting the metrics are closed.\n"
+        return HttpResponse(said, status=401, content_type="text/plain")
     response: HttpResponse = ExportToDjangoView(request)
     return response
+
+
+def _may_read(request: HttpRequest) -> bool:
+    wanted = settings.METRICS_TOKEN
+    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if wanted != "none" and hmac.compare_digest(given.encode(), wanted.encode()):
+        return True
+    # A proxy on this machine asks for others, and says so.
+    is_direct = not any(
+        name in request.headers for name in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "Via")
+    )
+    return bool(settings.METRICS_LOCAL) and is_direct and request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"}
 
 
 def _verdict(check: Callable[[], str]) -> str:
@@ -71,12 +90,29 @@ def _migrations() -> str:
 
 
 def _redis() -> str:
-    cache.get("readyz")
+    """Written, not read: a server whose disk is full still answers what it holds."""
+    cache.set("readyz", 1, 60)
     return "ok"
 
 
 def _storage() -> str:
-    default_storage.exists("readyz")
+    try:
+        default_storage.exists("readyz")
+    except Unavailable as outage:
+        return f"failed ({outage.detail})"
+    return "ok"
+
+
+def _disk() -> str:
+    """Free space of every disk that this process knows of; where the storage is a bucket, of the others."""
+    folders = [*settings.FREE_SPACE_FOLDERS, tempfile.gettempdir()]
+    if isinstance(default_storage, FolderStorage):
+        folders.append(str(default_storage.location))
+    for folder in folders:
+        free = free_bytes(Path(folder))
+        if free < settings.FREE_BYTES_MIN:
+            wanted = settings.FREE_BYTES_MIN >> 20
+            return f"full: {free >> 20} MiB are free on the disk of {folder}, at least {wanted} MiB are wanted"
     return "ok"
 
 
@@ -85,4 +121,5 @@ CHECKS: dict[str, Callable[[], str]] = {
     "migrations": _migrations,
     "redis": _redis,
     "storage": _storage,
+    "disk": _disk,
 }

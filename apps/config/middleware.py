@@ -1,4 +1,4 @@
-"""Two things that every request passes: its line in the log, and the closed door."""
+"""What every request passes: its line in the log, the closed door, and one form for refusals."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 
-from apps.accounts.problems import Problem
+from apps.accounts.outages import RETRY_AFTER_SECONDS, unavailable_of
+from apps.accounts.problems import CONTENT_TYPE, Problem, problem_response, problem_standard
+from apps.accounts.rates import Rate, client_key, rate_take
+from apps.config.failures import outage_response
 
 API_PREFIX = "/api/"
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -39,6 +43,20 @@ def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
     return middleware
 
 
+def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Requests to the API by client address, counted before anything else is done for them."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(API_PREFIX):
+            try:
+                rate_take(Rate("api-address", settings.API_PER_MINUTE_ADDRESS, 60), client_key(request))
+            except Problem as refusal:
+                return problem_response(refusal)
+        return get_response(request)
+
+    return middleware
+
+
 class SignInRequired(LoginRequiredMiddleware):
     """Every page needs a sign-in unless its view says `login_not_required`. The API has its own door, closed by default."""
 
@@ -50,6 +68,27 @@ class SignInRequired(LoginRequiredMiddleware):
         return super().process_view(request, view_func, view_args, view_kwargs)
 
 
+class ApiProblems:
+    """Every refusal under /api/ is problem+json, also one that no operation made: an unknown address, a wrong method."""
+
+    KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if not request.path.startswith(API_PREFIX) or response.status_code < 400:
+            return response
+        if response.get("Content-Type", "").startswith(CONTENT_TYPE):
+            return response
+        problem = problem_response(problem_standard(response.status_code))
+        for name in self.KEPT:
+            if name in response:
+                problem[name] = response[name]
+        return problem
+
+
 class ProblemPages:
     """A refusal that a service raised under a page becomes a page with its title and its sentence."""
 
@@ -57,9 +96,19 @@ class ProblemPages:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code == 503:  # also of a form that shows the refusal beside what was entered
+            response.setdefault("Retry-After", str(RETRY_AFTER_SECONDS))
+        return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        outage = unavailable_of(exception)
+        if outage is not None:
+            log.warning("outage", path=request.path, error=f"{type(exception).__name__}: {exception}"[:200])
+            return outage_response(request, outage)
         if not isinstance(exception, Problem):
             return None
-        return render(request, "problem.html", {"problem": exception}, status=exception.status)
+        response = render(request, "problem.html", {"problem": exception}, status=exception.status)
+        for name, value in exception.headers.items():
+            response[name] = value
+        return response

@@ -18,12 +18,21 @@ from apps.accounts.bodies import unknown_names, unknown_said
 from apps.accounts.problems import Problem
 
 NUL = "\0"
+CONTAINERS_MAX = 250_000
 
 
 class WithoutNul(Parser):
-    """ninja's parser; a text with the character NUL in it is a 422, wherever it stands."""
+    """ninja's parser; a text with the character NUL in it is a 422, wherever it stands.
+
+    What a body takes in memory depends on its lists and objects far more than on its bytes, so they are counted first.
+    """
 
     def parse_body(self, request: HttpRequest) -> Any:
+        if request.body.count(b"[") + request.body.count(b"{") > CONTAINERS_MAX:
+            raise Problem(
+                413, "Too many lists", f"A JSON body holds at most {CONTAINERS_MAX:,} lists and objects; send inputs as a .npz "
+                "file, or several requests.", kind="body-too-large",
+            )  # fmt: skip
         body = super().parse_body(request)
         # Only a body that can hold one is searched: written as an escape, or as the byte itself.
         if (b"\\u0000" in request.body or b"\0" in request.body) and _has_nul(body):
@@ -79,7 +88,7 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> No
     faults = [{"field": name, "message": unknown_said(name, known, what=what)} for name in unknown_names(given, known)]
     if faults:
         detail = "; ".join(one["message"] for one in faults[:5])
-        raise Problem(422, "The request does not fit its schema", detail, errors=faults)
+        raise Problem(422, "The request does not fit its schema", detail, kind="request-invalid", errors=faults)
 
 
 def _has_nul(value: Any) -> bool:
@@ -91,4 +100,6 @@ def _has_nul(value: Any) -> bool:
 
 
 def _refusal() -> Problem:
-    return Problem(422, "Unusable character", "A text holds the character NUL (U+0000): leave it out.")
+    return Problem(
+        422, "Unusable character", "A text holds the character NUL (U+0000): leave it out.", kind="nul-character"
+    )

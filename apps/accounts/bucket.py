@@ -1,0 +1,50 @@
+"""An S3-compatible store whose outages are named as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from django.core.files import File
+from storages.backends.s3 import S3Storage
+
+from apps.accounts.outages import storage_unavailable
+
+
+class BucketStorage(S3Storage):
+    """Raises Unavailable when the store cannot be reached or fails; FileNotFoundError for what is not there."""
+
+    def _open(self, name: str, mode: str = "rb") -> File[Any]:
+        with _watched():
+            opened: File[Any] = super()._open(name, mode)
+            return opened
+
+    def _save(self, name: str, content: File[Any]) -> str:
+        with _watched():
+            return str(super()._save(name, content))
+
+    def delete(self, name: str) -> None:
+        """Delete an object; nothing when it is not there."""
+        with _watched():
+            super().delete(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether an object has this name."""
+        with _watched():
+            return bool(super().exists(name))
+
+    def listdir(self, path: str) -> tuple[list[str], list[str]]:
+        """The names of folders and objects below a prefix."""
+        with _watched():
+            folders, files = super().listdir(path)
+            return folders, files
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise storage_unavailable() from error

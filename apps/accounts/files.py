@@ -1,0 +1,120 @@
+"""Files that belong to rows: kept when the transaction that names them commits, gone when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+
+import structlog
+from django.core.files.base import ContentFile, File
+from django.core.files.storage import default_storage
+from django.db import connection, transaction
+
+from apps.accounts.outages import is_database_away
+
+ORPHAN_AFTER = timedelta(days=1)  # also the time to notice that the database was restored to an earlier moment
+SWEPT_AT_ONCE = 500
+HALF = ".part"  # what a writer that was killed leaves (storages.py)
+
+log = structlog.get_logger("files")
+
+_pending: ContextVar[list[str] | None] = ContextVar("pending", default=None)
+
+
+def file_save(name: str, data: bytes | File[bytes]) -> str:
+    """Store bytes, or what an open file holds, under `name`, or beside it when the name is used; returns the key.
+
+    Raises Unavailable. Inside `file_transaction` the file is deleted again unless the transaction commits.
+    """
+    key = default_storage.save(name, ContentFile(data) if isinstance(data, bytes) else data)
+    pending = _pending.get()
+    if pending is not None:
+        pending.append(key)
+    return key
+
+
+def file_drop(key: str) -> None:
+    """Delete a file that no row names any more. An outage is logged and not raised: a sweep finds what is left."""
+    try:
+        default_storage.delete(key)
+    except Exception as error:  # noqa: BLE001 - whatever the storage answers, what was committed stays true
+        log.warning("file not deleted", key=key, error=f"{type(error).__name__}: {error}"[:200])
+
+
+def file_drop_on_commit(key: str) -> None:
+    """Delete a file once the transaction that stopped naming it has committed."""
+    transaction.on_commit(lambda: file_drop(key), robust=True)
+
+
+@contextmanager
+def file_transaction() -> Iterator[None]:
+    """`transaction.atomic` over rows and the files that `file_save` stores meanwhile. May be nested.
+
+    When the connection is lost while committing, nobody knows whether the rows are there: then the files stay, and a
+    sweep deletes those that no row names (`docs/guides/operating.md`).
+    """
+    outer = _pending.get()
+    files: list[str] = []
+    mark = _pending.set(files)
+    is_committing = is_undone = False
+    try:
+        with transaction.atomic():
+            yield
+            is_undone = connection.needs_rollback
+            is_committing = not is_undone
+    except BaseException as error:
+        if not (is_committing and is_database_away(error)):
+            _drop(files)
+        raise
+    finally:
+        _pending.reset(mark)
+    if is_undone:
+        _drop(files)
+    elif outer is not None:
+        outer += files
+
+
+def _drop(files: list[str]) -> None:
+    for key in files:
+        file_drop(key)
+
+
+def files_sweep(prefix: str, named: Callable[[list[str]], Iterable[str]], *, now: datetime) -> int:
+    """Delete files below `prefix` that no row names: a process died between the file and the commit. Returns how many.
+
+    `named` answers which of some keys belong to rows. Files of the last day are left alone.
+    """
+    swept, batch = 0, []
+    for key in _keys(prefix):
+        batch.append(key)
+        if len(batch) == SWEPT_AT_ONCE:
+            swept, batch = swept + _sweep(batch, named, now), []
+    return swept + _sweep(batch, named, now)
+
+
+def _keys(folder: str) -> Iterator[str]:
+    try:
+        folders, files = default_storage.listdir(folder)
+    except FileNotFoundError:
+        return
+    yield from (f"{folder}/{name}" for name in files)
+    for name in folders:
+        yield from _keys(f"{folder}/{name}")
+
+
+def _sweep(keys: list[str], named: Callable[[list[str]], Iterable[str]], now: datetime) -> int:
+    kept = {key for key in named(keys) if not key.endswith(HALF)}
+    lost = [key for key in keys if key not in kept and _is_old(key, now)]
+    for key in lost:
+        log.warning("file of no row", key=key)
+        file_drop(key)
+    return len(lost)
+
+
+def _is_old(key: str, now: datetime) -> bool:
+    try:
+        return default_storage.get_modified_time(key) < now - ORPHAN_AFTER
+    except FileNotFoundError:
+        return False

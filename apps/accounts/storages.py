@@ -1,0 +1,131 @@
+"""Where artefacts are kept: Django's storages, except that an outage is named as one and leaves nothing behind.
+
+A file is whole or not there: it is written beside its place, flushed, and given its name at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.files import File
+from django.core.files.storage import FileSystemStorage
+
+from apps.accounts.outages import BROKEN, FULL, Unavailable, storage_unavailable
+
+AWAY = FULL | BROKEN | {errno.EACCES, errno.EPERM}
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+# The device of each root that this process has seen. One that is gone, or is another device, is not mounted: writing
+# there would hide files from who looks after the mount is back, and reading would call files missing that are not.
+_devices: dict[str, int] = {}
+
+
+class FolderStorage(FileSystemStorage):
+    """A folder. Raises Unavailable when it is away or has less than FREE_BYTES_MIN left."""
+
+    def _open(self, name: str, mode: str = "rb") -> File[Any]:
+        with self._watched():
+            opened: File[Any] = super()._open(name, mode)  # type: ignore[misc]  # the stubs leave it out
+            return opened
+
+    def _save(self, name: str, content: File[Any]) -> str:
+        with self._watched():
+            self._room_check(content.size or 0)
+            path = Path(self.path(name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.parent / f".{uuid.uuid4().hex}.part"
+            try:
+                _write(beside, content)
+                while not _named(beside, path):
+                    name = self.get_available_name(name)
+                    path = Path(self.path(name))
+            finally:
+                with suppress(OSError):
+                    beside.unlink()
+            return str(Path(name).as_posix())
+
+    def delete(self, name: str) -> None:
+        """Delete a file or an empty folder; nothing when it is not there."""
+        with self._watched():
+            super().delete(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether a file has this name."""
+        with self._watched():
+            return super().exists(name)
+
+    def listdir(self, path: str) -> tuple[list[str], list[str]]:
+        """The names of folders and files in a folder."""
+        with self._watched():
+            return super().listdir(path)
+
+    def _room_check(self, wanted: int) -> None:
+        """PostgreSQL may share the disk: the last part of it is not for files."""
+        if free_bytes(Path(self.location)) - wanted < settings.FREE_BYTES_MIN:
+            raise Unavailable("The disk of the file storage is full, so nothing was accepted.")
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """An outage becomes Unavailable; a file that is not there, in a folder that is, stays FileNotFoundError."""
+        self._root_check()
+        try:
+            yield
+        except FileNotFoundError:
+            self._root_check()
+            raise
+        except OSError as error:
+            if error.errno not in AWAY:
+                raise
+            raise storage_unavailable(error) from error
+
+    def _root_check(self) -> None:
+        root = str(self.location)
+        try:
+            device = Path(root).stat().st_dev
+        except FileNotFoundError:
+            if root in _devices:
+                raise storage_unavailable() from None
+            Path(root).mkdir(parents=True, exist_ok=True)
+            device = Path(root).stat().st_dev
+        except OSError as error:
+            raise storage_unavailable(error) from error
+        if _devices.setdefault(root, device) != device:
+            raise storage_unavailable()
+
+
+def free_bytes(place: Path) -> int:
+    """Bytes that are free on the disk of a folder, or of the nearest one above it that is there."""
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _named(beside: Path, path: Path) -> bool:
+    """Give the written file its name; False when another has it. Of two writers at once one gets it."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if path.exists():
+            return False
+        beside.rename(path)  # a file system without links: names are random enough where two write at once
+    return True
+
+
+def _write(path: Path, content: File[Any]) -> None:
+    with path.open("xb") as file:
+        for chunk in content.chunks():
+            file.write(chunk if isinstance(chunk, bytes) else chunk.encode())
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,12 @@
+"""Periodic work of the accounts room."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.accounts import mails
+
+
+@shared_task(name="apps.accounts.tasks.mails_send", queue="mail")
+def mails_send() -> int:
+    """Send the mails that are due."""
+    return mails.mails_send_due(now=timezone.now())

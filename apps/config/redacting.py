@@ -1,0 +1,36 @@
+"""What no log may hold: the secrets of invitations, share links and mails, which stand in addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping
+from typing import Any
+
+SHOWN = "[secret]"
+# The last part of the addresses that have one, and beyond them whatever looks like one: long, and neither a digest nor an id.
+_NAMED = re.compile(r"(/(?:invitations|shared/\w+|share|confirm-email|password/reset/key)/)[^/\s\"'?]+")
+_LONG = re.compile(r"(?<![\w-])(?![0-9a-fA-F-]+(?![\w-]))[\w-]{40,}(?![\w-])")
+_PATHLIKE = re.compile(r"/[^\s\"']*")
+
+
+def redacted(text: str) -> str:
+    """The text with the secrets of its addresses left out."""
+    return _PATHLIKE.sub(lambda found: _LONG.sub(SHOWN, _NAMED.sub(rf"\1{SHOWN}", found[0])), text)
+
+
+def redact(logger: Any, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor, for our own lines and those of every library."""
+    for key, value in event.items():
+        event[key] = _cleaned(value)
+    return event
+
+
+def _cleaned(value: Any) -> Any:
+    """Django hands the request itself over, which is written as it describes itself: with its address."""
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, dict):
+        return {key: _cleaned(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(one) for one in value]
+    return redacted(value if isinstance(value, str) else repr(value))

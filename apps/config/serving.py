@@ -1,0 +1,47 @@
+"""gunicorn's worker for the product: an event loop for clients, threads for requests (see apps/config/buffering.py)."""
+
+from __future__ import annotations
+
+import resource
+from typing import Any
+
+from django.conf import settings
+from gunicorn.asgi.protocol import ASGIProtocol
+from gunicorn.workers import gasgi
+
+from apps.config.buffering import Buffered
+
+
+class GuardedProtocol(ASGIProtocol):
+    """gunicorn's connection, ended when its first request's head does not arrive in time.
+
+    Later requests of a connection are bounded by gunicorn's own keep-alive time, the body by `Buffered`.
+    """
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the head."""
+        super().connection_made(transport)
+        self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
+
+    def _end_without_head(self) -> None:
+        if not self._closed and self.req_count <= 1 and not self._request_ready.is_set() and self._awaiting_request:
+            self.transport.abort()
+
+
+class BufferingWorker(gasgi.ASGIWorker):
+    """Serves a WSGI application; `--threads` says how many requests are worked on at a time."""
+
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Threads are ours, so gunicorn's warning that it ignores them does not apply."""
+
+    def init_process(self) -> None:
+        """Before the loop starts: our connections, and as many of them as the system allows."""
+        gasgi.ASGIProtocol = GuardedProtocol
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        super().init_process()
+
+    def load_wsgi(self) -> None:
+        """The WSGI application behind the buffer."""
+        self.asgi = Buffered(self.app.wsgi(), threads=self.cfg.threads)
