@@ -34,6 +34,7 @@ class MeOut(Schema):
     organisation: OrganisationOut | None
     role: Role | None
     scopes: list[Scope] | None
+    token: UUID | None  # null for a browser's session
 
 
 class MemberOut(Schema):
@@ -70,7 +71,7 @@ class AuditOut(Schema):
         return row.token.prefix if row.token else None
 
 
-@router.get("/me", response=MeOut, auth=requires(None), operation_id="me")
+@router.get("/me", response=MeOut, auth=requires(None), operation_id="me", summary="Whom a token stands for")
 def me(request: HttpRequest) -> dict[str, Any]:
     """Whom the token or the session stands for."""
     principal = principal_get(request)
@@ -82,17 +83,24 @@ def me(request: HttpRequest) -> dict[str, Any]:
         "organisation": organisation,
         "role": principal.memberships.get(principal.current) if principal.current else None,
         "scopes": sorted(principal.scopes) if principal.scopes is not None else None,
+        "token": principal.token.pk if principal.token else None,
     }
 
 
-@router.get("/members", response=list[MemberOut], operation_id="members")
+@router.get("/members", response=list[MemberOut], operation_id="members", summary="Members")
 @paginate(Cursor, ordering=("created_at", "id"))
 def members(request: HttpRequest) -> QuerySet[Membership]:
     """Members of the organisation, in the order they joined."""
     return selectors.members_list(organisation_get(request))
 
 
-@router.get("/audit", response=list[AuditOut], auth=requires(Scope.READ, roles=OWNING), operation_id="audit")
+@router.get(
+    "/audit",
+    response=list[AuditOut],
+    auth=requires(Scope.READ, roles=OWNING),
+    operation_id="audit",
+    summary="Audit log",
+)
 @paginate(Cursor, ordering=("-id",))
 def audit(request: HttpRequest) -> QuerySet[AuditEntry]:
     """Who did what, newest first; for owners."""

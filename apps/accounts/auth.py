@@ -6,6 +6,7 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.utils import timezone
@@ -13,6 +14,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from apps.accounts.access import Principal, principal_get
 from apps.accounts.models import ApiToken, Membership, User
+from apps.accounts.rates import Rate, rate_take
 from apps.accounts.roles import ANY_ROLE, Role, Scope
 
 LAST_USED_EVERY = timedelta(minutes=1)
@@ -68,7 +70,7 @@ class BearerToken(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
         principal = principal_of_token(token, now=timezone.now())
-        return _permit(principal, self.scope, self.roles) if principal else None
+        return _permit(_counted(principal), self.scope, self.roles) if principal else None
 
 
 class BrowserSession(APIKeyCookie):
@@ -88,7 +90,13 @@ class BrowserSession(APIKeyCookie):
         return result
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Principal | None:
-        return _permit(principal_get(request), self.scope, self.roles)
+        return _permit(_counted(principal_get(request)), self.scope, self.roles)
+
+
+def _counted(principal: Principal) -> Principal:
+    """Count a request for the account, whichever of its tokens sends it. Raises Problem(429)."""
+    rate_take(Rate("api-account", settings.API_PER_MINUTE, 60), str(principal.user.pk))
+    return principal
 
 
 def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:

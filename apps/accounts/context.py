@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
+from django.urls import reverse
 
 from apps.accounts.access import principal_get
 from apps.accounts.models import Organisation, User
@@ -21,4 +23,12 @@ def place(request: HttpRequest) -> dict[str, Any]:
         "organisations": organisations,
         "role": principal.memberships.get(principal.current) if principal.current else None,
         "is_platform_admin": principal.is_platform_admin,
+    }
+
+
+def sign_in(request: HttpRequest) -> dict[str, Any]:
+    """`mail_page` and `provider_name` for the pages of sign-in; empty where there is none."""
+    return {
+        "mail_page": reverse("accounts:mailbox") if settings.MAIL_FOLDER else "",
+        "provider_name": settings.OIDC_NAME if settings.OIDC_SERVER != "none" else "",
     }

@@ -60,7 +60,12 @@ def _person(name: str, password: str, now: datetime, *, is_platform_admin: bool 
     user = User.objects.filter(email=email).first()
     if user is None:
         return services.user_create(
-            email=email, name=name, password=password, now=now, is_platform_admin=is_platform_admin
+            email=email,
+            name=name,
+            password=password,
+            now=now,
+            is_confirmed=True,
+            is_platform_admin=is_platform_admin,
         )
     if not user.check_password(password):
         user.set_password(password)

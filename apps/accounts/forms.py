@@ -5,79 +5,156 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import available_timezones
 
+from allauth.account.forms import (
+    AddEmailForm,
+    ChangePasswordForm,
+    LoginForm,
+    ResetPasswordKeyForm,
+    SetPasswordForm,
+    SignupForm,
+)
 from django import forms
 from django.contrib.auth import password_validation
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.hashers import make_password
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
+from apps.accounts import services
 from apps.accounts.models import User
+from apps.accounts.problems import Problem
 from apps.accounts.roles import Role, Scope
 
 
-class SignInForm(AuthenticationForm):
-    """The address counts in lower case, so that a lock-out cannot be escaped by its spelling."""
+def _plain(form: forms.Form, labels: dict[str, str]) -> None:
+    """Our labels, and no placeholder that repeats them."""
+    for name, field in form.fields.items():
+        field.label = labels.get(name, field.label)
+        field.widget.attrs.pop("placeholder", None)
 
-    error_messages = {
-        "invalid_login": "That address and password do not go together.",
-        "inactive": "This account is closed.",
-    }
+
+def _new_password(field: forms.Field, label: str) -> None:
+    field.label, field.help_text = label, "At least 10 characters."
+
+
+class SignInForm(LoginForm):
+    """Address and password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["username"].label = "E-mail address"
-
-    def clean_username(self) -> str:
-        return str(self.cleaned_data["username"]).strip().lower()
+        _plain(self, {"login": "E-mail address"})
+        self.fields["password"].help_text = ""  # the page has the link to a new password
 
 
-class PasswordField(forms.CharField):
-    """A new password, checked by the project's rules."""
+class SignUpForm(SignupForm):
+    """Somebody new with an organisation of their own."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            strip=False,
-            widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-            help_text="At least 10 characters.",
+    name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
+    organisation_name = forms.CharField(
+        max_length=120, label="Organisation", widget=forms.TextInput(attrs={"autocomplete": "organization"})
+    )
+    field_order = ("name", "email", "password1", "organisation_name")
+    account_already_exists: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self, {"email": "E-mail address"})
+        _new_password(self.fields["password1"], "Password")
+
+    def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
+        """A known address is answered like a new one, after as long: the password is hashed for either."""
+        if self.account_already_exists:
+            make_password(self.cleaned_data["password1"])
+        try:
+            return super().try_save(request)  # type: ignore[no-any-return]
+        except Problem:  # signed up by another request in this moment
+            self.account_already_exists = True
+            return super().try_save(request)  # type: ignore[no-any-return]
+
+    def save(self, request: HttpRequest) -> User:
+        return services.person_sign_up(
+            email=self.cleaned_data["email"],
+            name=self.cleaned_data["name"],
+            password=self.cleaned_data["password1"],
+            organisation_name=self.cleaned_data["organisation_name"],
+            now=timezone.now(),
         )
 
 
-class NewPersonForm(forms.Form):
-    """Name, address and password of somebody new."""
+class PasswordChangeForm(ChangePasswordForm):
+    """The present password and a new one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self, {"oldpassword": "Current password", "password2": "New password, again"})
+        self.fields["oldpassword"].help_text = ""
+        _new_password(self.fields["password1"], "New password")
+
+
+class PasswordSetForm(SetPasswordForm):
+    """A first password for somebody who signs in through a provider."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self, {"password2": "Password, again"})
+        _new_password(self.fields["password1"], "Password")
+
+
+class PasswordResetForm(ResetPasswordKeyForm):
+    """A new password, by the link from a mail."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self, {"password2": "New password, again"})
+        _new_password(self.fields["password1"], "New password")
+
+
+class EmailChangeForm(AddEmailForm):
+    """A new address; it counts once the link that is mailed there has been followed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _plain(self, {"email": "New e-mail address"})
+
+
+class InvitedForm(forms.Form):
+    """Somebody new who follows an invitation: the address is the invited one."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
-    email = forms.EmailField(
-        max_length=254, label="E-mail address", widget=forms.EmailInput(attrs={"autocomplete": "email"})
+    password = forms.CharField(
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="At least 10 characters.",
     )
-    password = PasswordField()
-
-    def clean_email(self) -> str:
-        return str(self.cleaned_data["email"]).lower()
 
     def clean(self) -> dict[str, object]:
         password = self.cleaned_data.get("password")
         if password:
-            person = User(email=self.cleaned_data.get("email", ""), name=self.cleaned_data.get("name", ""))
             try:
-                password_validation.validate_password(password, person)
+                password_validation.validate_password(password, User(name=self.cleaned_data.get("name", "")))
             except forms.ValidationError as error:
                 self.add_error("password", error)
         return self.cleaned_data
 
 
-class SignUpForm(NewPersonForm):
-    """Somebody new with an organisation of their own."""
+class NameForm(forms.Form):
+    """What a person is called."""
 
-    organisation_name = forms.CharField(
-        max_length=120, label="Organisation", widget=forms.TextInput(attrs={"autocomplete": "organization"})
-    )
+    name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
 
 
-class InvitedForm(NewPersonForm):
-    """Somebody new who follows an invitation: the address is the invited one."""
+class AccountDeleteForm(forms.Form):
+    """The address once more, so that no single click deletes an account."""
 
-    email = None  # type: ignore[assignment]  # Django's way to leave out an inherited field
+    email = forms.EmailField(label="Your e-mail address", help_text="Type it to confirm.")
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
 
     def clean_email(self) -> str:
-        return ""
+        if self.cleaned_data["email"].lower() != self.user.email:
+            raise forms.ValidationError("This is not the address of your account.")
+        return self.user.email
 
 
 class OrganisationForm(forms.Form):

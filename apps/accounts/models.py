@@ -178,3 +178,18 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.owner} {self.key}"
+
+
+class Mail(models.Model):
+    """A message that waits to be sent; deleted once it is, since what it says is secret."""
+
+    id = models.BigAutoField(primary_key=True)
+    to = models.EmailField(max_length=254)
+    subject = models.CharField(max_length=200)
+    text = models.TextField()
+    created_at = models.DateTimeField()
+    due_at = models.DateTimeField(db_index=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.subject} to {self.to}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from allauth.mfa.models import Authenticator
 from django.db.models import QuerySet
 
 from apps.accounts.auth import token_digest
-from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Organisation
+from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Organisation, User
 
 
 def members_list(organisation: Organisation) -> QuerySet[Membership]:
@@ -32,3 +33,9 @@ def tokens_list(organisation: Organisation) -> QuerySet[ApiToken]:
 def audit_list(organisation: Organisation) -> QuerySet[AuditEntry]:
     """The log of the organisation, newest first."""
     return AuditEntry.objects.filter(organisation=organisation).select_related("actor", "token").order_by("-id")
+
+
+def factors_of(user: User) -> dict[str, int]:
+    """How many second factors of each kind a person has."""
+    kinds = Authenticator.objects.filter(user=user).values_list("type", flat=True)
+    return {kind.value: sum(found == kind for found in kinds) for kind in Authenticator.Type}

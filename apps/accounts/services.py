@@ -7,11 +7,20 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.text import slugify
 
 from apps.accounts.access import Principal
 from apps.accounts.auth import token_digest
+from apps.accounts.guards import mail_allowed
+from apps.accounts.mails import mail_queue
 from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import SCOPES_OF_ROLE, Role, Scope
@@ -49,15 +58,24 @@ def audit_record(
 
 
 @transaction.atomic
-def user_create(*, email: str, name: str, password: str, now: datetime, is_platform_admin: bool = False) -> User:
-    """A person who can sign in. Raises Problem(409) when the address is taken. The password is checked by the form."""
+def user_create(
+    *, email: str, name: str, password: str, now: datetime, is_confirmed: bool = False, is_platform_admin: bool = False
+) -> User:
+    """A person. Raises Problem(409) when the address is taken. The password is checked by the form.
+
+    `is_confirmed`: the address is known to be the person's, because its secret was mailed there or an operator says so;
+    otherwise a link must be followed before the first sign-in.
+    """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)
     try:
         with transaction.atomic():
             user.save(force_insert=True)
     except IntegrityError:
-        raise Problem(409, "Address taken", "Somebody has signed up with this address: sign in instead.") from None
+        raise Problem(
+            409, "Address taken", "Somebody has signed up with this address: sign in instead.", kind="address-taken"
+        ) from None
+    EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=is_confirmed)
     return user
 
 
@@ -113,6 +131,60 @@ def membership_remove(*, membership: Membership, principal: Principal, now: date
     membership.delete()
 
 
+@transaction.atomic
+def membership_leave(*, organisation: Organisation, user: User, now: datetime) -> None:
+    """Leave an organisation; its last owner cannot. Tokens that the person made for it stop working."""
+    _owners_lock(organisation)
+    membership = Membership.objects.select_related("user").get(organisation=organisation, user=user)
+    _last_owner_check(membership)
+    audit_record(action="membership.leave", now=now, actor=user, organisation=organisation, subject=user.email)
+    membership.delete()
+
+
+@transaction.atomic
+def person_delete(*, user: User, now: datetime) -> None:
+    """Close an account: what names the person is removed, what an organisation must keep stays without the name.
+
+    Raises Problem(409) while the person is the last owner of an organisation.
+    """
+    for membership in Membership.objects.filter(user=user).select_related("organisation").order_by("organisation_id"):
+        membership_leave(organisation=membership.organisation, user=user, now=now)
+    ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
+    EmailAddress.objects.filter(user=user).delete()
+    Authenticator.objects.filter(user=user).delete()
+    SocialAccount.objects.filter(user=user).delete()
+    UserSession.objects.filter(user=user).delete()
+    user.email, user.name, user.is_active, user.is_platform_admin = f"{user.pk}@deleted.invalid", "Deleted person", False, False
+    user.set_unusable_password()
+    user.save(update_fields=["email", "name", "is_active", "is_platform_admin", "password"])
+    audit_record(action="person.delete", now=now, actor=user)
+
+
+@transaction.atomic
+def person_rename(*, user: User, name: str) -> None:
+    """Change what a person is called."""
+    user.name = name.strip()
+    user.save(update_fields=["name"])
+
+
+@transaction.atomic
+def session_end(*, session: UserSession, principal: Principal, now: datetime) -> None:
+    """Sign a browser out."""
+    detail = {"address": session.ip}
+    session.end()
+    audit_record(action="session.end", now=now, principal=principal, subject=principal.user.email, detail=detail)
+
+
+def sessions_ended_record(*, principal: Principal, now: datetime) -> None:
+    """Write down that a person has ended every other session."""
+    audit_record(action="session.end-others", now=now, principal=principal, subject=principal.user.email)
+
+
+def email_is_confirmed(user: User) -> bool:
+    """Whether the person has shown that the address of the account is theirs."""
+    return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
+
+
 def _owners_lock(organisation: Organisation) -> None:
     """Two owners who demote each other at the same moment must not both succeed."""
     Organisation.objects.select_for_update().get(pk=organisation.pk)
@@ -121,7 +193,9 @@ def _owners_lock(organisation: Organisation) -> None:
 def _last_owner_check(membership: Membership) -> None:
     owners = Membership.objects.filter(organisation=membership.organisation, role=Role.OWNER)
     if not owners.exclude(pk=membership.pk).exists():
-        raise Problem(409, "Last owner", "An organisation needs an owner: make somebody else owner first.")
+        raise Problem(
+            409, "Last owner", "An organisation needs an owner: make somebody else owner first.", kind="last-owner"
+        )
 
 
 def _membership_audit(action: str, of: Membership, by: Principal, now: datetime, detail: dict[str, Any]) -> None:
@@ -134,10 +208,19 @@ def _membership_audit(action: str, of: Membership, by: Principal, now: datetime,
 def invitation_create(
     *, organisation: Organisation, email: str, role: Role, principal: Principal, now: datetime
 ) -> tuple[Invitation, str]:
-    """An invitation and its secret; the secret is shown once, in a link. Valid for a week."""
+    """An invitation, mailed to the invited address, and its secret. Valid for a week.
+
+    Only the mailbox learns the secret: whoever follows the link has shown that the address is theirs, and whoever invites
+    does not learn whether the address has an account.
+    """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():
-        raise Problem(409, "Already a member", f"{email} is a member already: change the role in the list instead.")
+        raise Problem(
+            409,
+            "Already a member",
+            f"{email} is a member already: change the role in the list instead.",
+            kind="already-a-member",
+        )
     Invitation.objects.filter(
         organisation=organisation, email=email, accepted_at__isnull=True, revoked_at__isnull=True
     ).update(revoked_at=now)
@@ -159,6 +242,14 @@ def invitation_create(
         subject=email,
         detail={"role": str(role)},
     )
+    if mail_allowed("invitation", email):
+        words = {"invitation": invitation, "link": f"{settings.SITE_URL}{reverse('accounts:invitation', args=[secret])}"}
+        mail_queue(
+            to=email,
+            subject=f"Join {organisation.name} on Takt",
+            text=render_to_string("accounts/invitation_mail.txt", words),
+            now=now,
+        )
     return invitation, secret
 
 
@@ -168,9 +259,14 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
     invitation = Invitation.objects.select_for_update().select_related("organisation").get(pk=invitation.pk)
     if user.email != invitation.email:
         detail = f"This invitation is for {invitation.email}; you are signed in as {user.email}."
-        raise Problem(403, "For somebody else", detail)
+        raise Problem(403, "For somebody else", detail, kind="invitation-for-another")
     if not invitation.is_open(now=now):
-        raise Problem(409, "No longer valid", "This invitation was used, withdrawn or has expired: ask for a new one.")
+        raise Problem(
+            409,
+            "No longer valid",
+            "This invitation was used, withdrawn or has expired: ask for a new one.",
+            kind="invitation-invalid",
+        )
     membership, _ = Membership.objects.get_or_create(
         organisation=invitation.organisation, user=user, defaults={"role": invitation.role, "created_at": now}
     )
@@ -215,7 +311,12 @@ def token_create(
     refused = wanted - _scopes_of(user, organisation)
     if refused or not wanted:
         names = ", ".join(sorted(scope.value for scope in refused)) or "none chosen"
-        raise Problem(403, "Scopes not yours to give", f"Choose scopes that your own role has; refused: {names}.")
+        raise Problem(
+            403,
+            "Scopes not yours to give",
+            f"Choose scopes that your own role has; refused: {names}.",
+            kind="scope-not-yours",
+        )
     secret = f"{TOKEN_START}{secrets.token_urlsafe(32)}"
     token = ApiToken.objects.create(
         organisation=organisation,

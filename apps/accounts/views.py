@@ -5,15 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
+from allauth.account.utils import perform_login
 from django.contrib import messages
-from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
-from django.contrib.auth.views import LoginView, PasswordChangeView
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -26,60 +22,14 @@ from apps.accounts.forms import (
     OrganisationForm,
     OrganisationNewForm,
     RoleForm,
-    SignInForm,
-    SignUpForm,
     TokenForm,
 )
 from apps.accounts.models import ApiToken, Invitation, Membership, Organisation, User
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import OWNING, SCOPES_OF_ROLE, Role, Scope
 
-BACKEND = "django.contrib.auth.backends.ModelBackend"
 AUDIT_PAGE = 50
-
-
-class SignIn(LoginView):
-    """Address and password; five failures wait a quarter of an hour."""
-
-    template_name = "accounts/sign_in.html"
-    form_class = SignInForm
-    redirect_authenticated_user = True
-
-    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        response = super().form_valid(form)
-        services.audit_record(action="session.start", now=timezone.now(), principal=principal_get(self.request))
-        return response
-
-
-class PasswordChange(PasswordChangeView):
-    """A new password; every other session of the person ends."""
-
-    template_name = "accounts/password.html"
-    success_url = reverse_lazy("accounts:organisation")
-
-    def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
-        response = super().form_valid(form)
-        services.audit_record(action="password.change", now=timezone.now(), principal=principal_get(self.request))
-        messages.success(self.request, "Your password is changed.")
-        return response
-
-
-@login_not_required
-@require_http_methods(["GET", "POST"])
-def sign_up(request: HttpRequest) -> HttpResponse:
-    """A new person with a new organisation, signed in at once."""
-    if request.user.is_authenticated:
-        return redirect("/")
-    form = SignUpForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            user = services.person_sign_up(**form.cleaned_data, now=timezone.now())
-        except Problem as problem:
-            form.add_error("email", problem.detail)
-        else:
-            login(request, user, backend=BACKEND)
-            return redirect("/")
-    return render(request, "accounts/sign_up.html", {"form": form}, status=422 if form.errors else 200)
 
 
 @login_not_required
@@ -97,9 +47,13 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     if request.method == "POST":
         if person is None and form is not None and form.is_valid():
             person = services.user_create(
-                email=found.email, name=form.cleaned_data["name"], password=form.cleaned_data["password"], now=now
+                email=found.email,
+                name=form.cleaned_data["name"],
+                password=form.cleaned_data["password"],
+                now=now,
+                is_confirmed=True,
             )
-            login(request, person, backend=BACKEND)
+            perform_login(request, person)
         if person is not None:
             membership = services.invitation_accept(invitation=found, user=person, now=now)
             request.session[CURRENT_ORGANISATION] = str(membership.organisation_id)
@@ -140,7 +94,6 @@ def _organisation_page(
     current: Organisation,
     form: OrganisationForm,
     invitation_form: InvitationForm,
-    link: str = "",
 ) -> HttpResponse:
     context = {
         "form": form,
@@ -148,7 +101,6 @@ def _organisation_page(
         "members": selectors.members_list(current),
         "invitations": selectors.invitations_open(current),
         "roles": Role.choices,
-        "link": link,
         "is_owner": principal_get(request).memberships[current.pk] == Role.OWNER,
     }
     status = 422 if form.errors or invitation_form.errors else 200
@@ -157,13 +109,12 @@ def _organisation_page(
 
 @require_POST
 def invite(request: HttpRequest) -> HttpResponse:
-    """Make an invitation and show its link once."""
+    """Mail an invitation."""
     current = organisation_get(request, roles=OWNING)
     form = InvitationForm(request.POST)
-    link = ""
     if form.is_valid():
         try:
-            _, secret = services.invitation_create(
+            services.invitation_create(
                 organisation=current,
                 email=form.cleaned_data["email"],
                 role=Role(form.cleaned_data["role"]),
@@ -173,9 +124,9 @@ def invite(request: HttpRequest) -> HttpResponse:
         except Problem as problem:
             form.add_error("email", problem.detail)
         else:
-            link = request.build_absolute_uri(reverse("accounts:invitation", args=[secret]))
-            form = InvitationForm()
-    return _organisation_page(request, current, _settings_of(current), form, link)
+            messages.success(request, f"The invitation is on its way to {form.cleaned_data['email']}.")
+            return redirect("accounts:organisation")
+    return _organisation_page(request, current, _settings_of(current), form)
 
 
 @require_POST
@@ -192,7 +143,7 @@ def member_role(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = org_object_get(request, Membership, roles=OWNING, pk=pk)
     form = RoleForm(request.POST)
     if not form.is_valid():
-        raise Problem(422, "Unknown role", "Choose one of the roles in the list.")
+        raise Problem(422, "Unknown role", "Choose one of the roles in the list.", kind="role-unknown")
     role = Role(form.cleaned_data["role"])
     services.membership_role_set(membership=found, role=role, principal=principal_get(request), now=timezone.now())
     return redirect("accounts:organisation")
@@ -267,5 +218,5 @@ def token_revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 def audit(request: HttpRequest) -> HttpResponse:
     """Who did what, newest first."""
     current = organisation_get(request, roles=OWNING)
-    page = Paginator(selectors.audit_list(current), AUDIT_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, selectors.audit_list(current), ordering=("-id",), size=AUDIT_PAGE)
     return render(request, "accounts/audit.html", {"page": page})

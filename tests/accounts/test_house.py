@@ -26,7 +26,7 @@ def test_an_audit_entry_cannot_be_changed_or_deleted(cast: Cast) -> None:
 
 def test_a_person_signs_in_with_address_and_password_whatever_the_case(cast: Cast) -> None:
     client = Client()
-    response = client.post("/sign-in", {"username": cast.owner.email.upper(), "password": PASSWORD})
+    response = client.post("/sign-in", {"login": cast.owner.email.upper(), "password": PASSWORD})
     assert response.status_code == 302
     assert client.session["_auth_user_id"] == str(cast.owner.pk)
 
@@ -44,5 +44,5 @@ def test_ready_names_every_part(as_user: Callable[[User], Client], db: None) -> 
     response = Client().get("/readyz")
     assert response.json() == {
         "status": "ready",
-        "parts": {"database": "ok", "migrations": "ok", "redis": "ok", "storage": "ok"},
+        "parts": {"database": "ok", "migrations": "ok", "redis": "ok", "storage": "ok", "disk": "ok"},
     }

@@ -37,7 +37,7 @@ def on_problem(request: HttpRequest, problem: Problem) -> HttpResponse:
 def thing_create(request: HttpRequest, payload: NameIn) -> tuple[int, dict[str, str]]:
     made = Organisation.objects.create(name=payload.name, slug=str(uuid4()))
     if payload.name == "refused":
-        raise Problem(409, "Refused", "Choose another name.")
+        raise Problem(409, "Refused", "Choose another name.", kind="name-taken")
     return 201, {"id": str(made.pk)}
 
 
@@ -63,7 +63,7 @@ def test_the_same_key_with_another_request_is_refused(cast: Cast) -> None:
     post(cast.owner, "k1", {"name": "One"})
     response = post(cast.owner, "k1", {"name": "Two"})
     assert response.status_code == 409
-    assert json.loads(response.content)["type"] == "idempotency-key-reused"
+    assert json.loads(response.content)["code"] == "idempotency-key-reused"
     assert not Organisation.objects.filter(name="Two").exists()
 
 

@@ -1,0 +1,21 @@
+"""Sign-in through a company's identity provider (OpenID Connect); in use only where OIDC_SERVER names one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from django.http import HttpRequest
+
+from apps.accounts.models import User
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):
+    """A person whom the provider knows is called what the provider says."""
+
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:
+        user: User = super().populate_user(request, sociallogin, data)
+        named = data.get("name") or " ".join(filter(None, (data.get("first_name"), data.get("last_name"))))
+        user.email = user.email.lower()
+        user.name = str(named or user.email.partition("@")[0])[:120]
+        return user
