@@ -1,7 +1,7 @@
 # Each target only calls the script, so that everything works without make too.
 PYTHON ?= python3
 
-.PHONY: run test screens setup lint lock
+.PHONY: run test screens setup lint lock audit
 
-run test screens setup lint lock:
+run test screens setup lint lock audit:
 	@$(PYTHON) bin/dev.py $@

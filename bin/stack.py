@@ -19,14 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bin.commands import ROOT, VAR, environment, running_services
+from bin.commands import ROOT, VAR, environment, held_services
+from bin.logs import logs_rotate
+from bin.queues import WORKERS
 from bin.sandbox import Sandbox, sandbox_wanted
-from bin.services import ServiceError
+from bin.services import ServiceError, Services
 
 READY_SECONDS = 80.0
 STOP_SECONDS = 10.0
 QUICK_DEATH_SECONDS = 5.0
 QUICK_DEATHS_MAX = 3
+LONGEST_PAUSE_SECONDS = 8.0  # between two starts of what ends as soon as it starts
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEMO = VAR / "demo.json"
@@ -40,14 +43,19 @@ def _end_with_parent() -> None:
 
 @dataclass
 class Part:
-    """One process: how it is started, and how often it has died right after its start."""
+    """One process: how it is started, how often it has died right after its start, and when it may start again."""
 
     name: str
     command: list[str]
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     quick_deaths: int = 0
-    is_given_up: bool = False
+    not_before: float = 0.0
+
+    @property
+    def is_failing(self) -> bool:
+        """It ends as soon as it starts."""
+        return self.quick_deaths >= QUICK_DEATHS_MAX
 
 
 class Interrupts:
@@ -83,11 +91,13 @@ class Interrupts:
 
 @dataclass
 class Stack:
-    """The processes beside the two servers. Their words go to var/log/<name>.log."""
+    """The two servers, where they are ours, and the processes beside them. Their words go to var/log/<name>.log."""
 
     env: dict[str, str]
     interrupts: Interrupts
     parts: list[Part] = field(default_factory=list)
+    servers: Services | None = None
+    server_trouble: str = ""
 
     def start(self, name: str, *command: str) -> None:
         """Add a part and start it."""
@@ -114,18 +124,49 @@ class Stack:
         return VAR / "log" / f"{part.name}.log"
 
     def tend(self) -> None:
-        """Start again what has died; give up on what dies at once, and say so."""
+        """Start again what has died: the servers first, since the others end without them. What dies at once waits ever
+        longer between two starts, and is said to once."""
+        self._servers_tend()
         for part in self.parts:
-            if part.is_given_up or part.process is None or part.process.poll() is None:
+            if part.process is None or part.process.poll() is None:
                 continue
-            is_quick = time.monotonic() - part.started < QUICK_DEATH_SECONDS
-            part.quick_deaths = part.quick_deaths + 1 if is_quick else 0
-            if part.quick_deaths >= QUICK_DEATHS_MAX:
-                part.is_given_up = True
-                _say(f"{part.name} ends as soon as it starts; its words are in {self.log(part)}.")
-                continue
+            now = time.monotonic()
+            if not part.not_before:
+                self._note_end(part, now)
+            if now >= part.not_before:
+                with contextlib.suppress(ProcessLookupError):  # what it leaves would hold its port or its queue
+                    os.killpg(part.process.pid, signal.SIGKILL)
+                part.not_before = 0.0
+                self._launch(part)
+
+    def _note_end(self, part: Part, now: float) -> None:
+        """Say that a part has ended, and when it starts again."""
+        assert part.process is not None
+        is_quick = now - part.started < QUICK_DEATH_SECONDS
+        part.quick_deaths = part.quick_deaths + 1 if is_quick else 0
+        part.not_before = now
+        if part.is_failing:
+            part.not_before += min(2.0 ** (part.quick_deaths - QUICK_DEATHS_MAX), LONGEST_PAUSE_SECONDS)
+        if part.quick_deaths == QUICK_DEATHS_MAX:
+            _say(f"{part.name} ends as soon as it starts; its words are in {self.log(part)}. It is tried again.")
+        elif not part.is_failing:
             _say(f"{part.name} has ended ({part.process.returncode}) and is started again.")
-            self._launch(part)
+
+    def _servers_tend(self) -> None:
+        """PostgreSQL and Valkey; while one cannot start, say why once and try again at the next turn."""
+        if self.servers is None:
+            return
+        try:
+            with self.interrupts.held():
+                started = self.servers.tend()
+        except (ServiceError, OSError) as error:
+            if str(error) != self.server_trouble:
+                _say(f"A server has ended and does not start: {error} It is tried again.")
+            self.server_trouble = str(error)
+            return
+        self.server_trouble = ""
+        for name in started:
+            _say(f"{name} has ended and is started again.")
 
     def stop(self) -> None:
         """Ask every part to end, and end those that do not."""
@@ -145,12 +186,16 @@ def run() -> int:
     """Servers, migrations, demo data, web, workers, scheduler; returns when interrupted."""
     began = time.monotonic()
     port = _port()
-    url = os.environ.setdefault("SITE_URL", f"http://127.0.0.1:{port}")
+    # By its name: browsers keep passkeys for localhost, and for no IP address. 127.0.0.1 answers too.
+    os.environ.setdefault("SITE_URL", f"http://localhost:{port}")
+    if os.environ.get("EMAIL_HOST", "none") == "none":
+        os.environ.setdefault("MAIL_FOLDER", str(VAR / "mail"))
     (VAR / "log").mkdir(parents=True, exist_ok=True)
     interrupts = Interrupts()
     try:
         sandbox = sandbox_wanted(dict(os.environ), port=port)
-        with _alone(port), running_services() as addresses, _stack(environment(addresses), interrupts) as stack:
+        with _alone(port), held_services() as (addresses, servers), _stack(environment(addresses), interrupts) as stack:
+            stack.servers = servers
             if sandbox is not None:
                 stack.env |= sandbox.settings()
             _start_web(stack, port)  # beside the migrations: it is not ready before they are applied
@@ -158,12 +203,13 @@ def run() -> int:
                 stack.start("stripe-sandbox", *sandbox.command(f"http://127.0.0.1:{port}"))
             _prepare({**stack.env, "DATABASE_URL": addresses.database_url})
             demo = json.loads(DEMO.read_text())
-            _wait_until_ready(stack, url)
+            _wait_until_ready(stack, f"http://127.0.0.1:{port}")
             _start_workers(stack, demo["pools"])
             _greet(demo, time.monotonic() - began, sandbox)
             while True:
                 time.sleep(1.0)
                 stack.tend()
+                logs_rotate(_logs())
     except KeyboardInterrupt:
         _say("stopped")
         return 0
@@ -237,18 +283,24 @@ def _prepare(env: dict[str, str]) -> None:
 
 
 def _start_web(stack: Stack, port: int) -> None:
-    stack.start(
-        "web", sys.executable, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "2",
-        "--threads", "8", "--preload", "--no-control-socket", "--worker-tmp-dir", str(VAR), "--access-logfile", "/dev/null",
-    )  # fmt: skip
+    stack.start("web", *web_command(port, str(VAR)))
+
+
+def web_command(port: int, folder: str) -> list[str]:
+    """The web server; `folder` is for its workers' signs of life."""
+    return [
+        sys.executable, "-m", "gunicorn", "apps.config.wsgi", "-k", "apps.config.serving.BufferingWorker",
+        "--bind", f"127.0.0.1:{port}", "--workers", "2",
+        "--threads", "8", "--preload", "--no-control-socket", "--worker-tmp-dir", folder, "--access-logfile", "/dev/null",
+    ]  # fmt: skip
 
 
 def _start_workers(stack: Stack, pools: list[str]) -> None:
     python = sys.executable
     celery = [python, "-m", "celery", "-A", "apps.config"]
-    quiet = ["-c", "1", "-l", "INFO", "--without-gossip", "--without-mingle"]
-    for queue in ("default", "compile"):
-        stack.start(f"worker-{queue}", *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *quiet)
+    quiet = ["-l", "INFO", "--without-gossip", "--without-mingle"]
+    for queue, how in WORKERS.items():
+        stack.start(f"worker-{queue}", *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *how, *quiet)
     for pool in pools:
         stack.start(f"worker-pool-{pool}", python, "manage.py", "worker", "--pool", pool)
     stack.start("scheduler", *celery, "beat", "-l", "WARNING", "--pidfile=")
@@ -258,7 +310,7 @@ def _wait_until_ready(stack: Stack, url: str) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while not _answers(f"{url}/readyz"):
         stack.tend()
-        if time.monotonic() > deadline or stack.parts[0].is_given_up:
+        if time.monotonic() > deadline or stack.parts[0].is_failing:
             raise ServiceError(f"The web process does not get ready; its words are in {stack.log(stack.parts[0])}.")
         time.sleep(0.1)
 
@@ -277,10 +329,16 @@ def _greet(demo: dict[str, str], seconds: float, sandbox: Sandbox | None) -> Non
         f"Takt is ready at {demo['url']} ({seconds:.1f} s; set-up and downloads before that {setup:.1f} s)\n"
         f"  owner          {demo['email']}  {demo['password']}\n"
         f"  administrator  {demo['admin_email']}  {demo['admin_password']}\n"
-        f"  tokens and the rest in {DEMO}; logs in {VAR / 'log'}; Ctrl-C ends everything"
+        + (f"  mail           {demo['url']}/mail shows what would be sent\n" if os.environ.get("MAIL_FOLDER") else "")
+        + f"  tokens and the rest in {DEMO}; logs in {VAR / 'log'}; Ctrl-C ends everything"
     )
     if sandbox is not None:
         _say(f"  Stripe's side  {sandbox.url}: a sandbox, no money moves; refund and dispute there what was paid here")
+
+
+def _logs() -> list[Path]:
+    """What our processes and the two servers write."""
+    return [*(VAR / "log").glob("*.log"), *VAR.glob("*/server.log")]
 
 
 def _say(text: str) -> None:

@@ -19,6 +19,7 @@ from pytest_django import Settings
 
 from apps.fleet.seed import fleet_seed
 from apps.fleet.selectors import pool_slugs
+from bin.queues import WEBHOOK_THREADS, WORKERS
 from bin.services import APPLICATION_ROLE
 
 DOCKER = Path(settings.BASE_DIR) / "docker"
@@ -52,7 +53,16 @@ def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:
 
 
 def test_the_compose_file_holds_every_part_of_the_product() -> None:
-    assert {"web", "worker-default", "worker-compile", "scheduler", "postgres", "redis", "storage"} <= set(services())
+    assert {"web", "scheduler", "postgres", "redis", "storage"} <= set(services())
+
+
+def test_each_queue_has_a_worker_and_the_webhooks_have_threads_enough() -> None:
+    for queue, how in WORKERS.items():
+        command = services()[f"worker-{queue}"]["command"]
+        assert command[command.index("-Q") + 1] == queue
+        assert ("threads" in command) is ("threads" in how)
+    assert WEBHOOK_THREADS > settings.WEBHOOK_CONCURRENCY
+    assert f"{WEBHOOK_THREADS}" in services()["worker-webhooks"]["command"]
 
 
 def test_each_missing_secret_is_named() -> None:
@@ -84,7 +94,7 @@ def test_only_what_migrates_is_the_owner_of_the_tables() -> None:
             role = services()["postgres"]["environment"]["POSTGRES_USER"] if name == "migrate" else APPLICATION_ROLE
             assert address.startswith(f"postgres://{role}:")
     given = [Path(one["source"]).name for one in services()["postgres"]["volumes"] if one["type"] == "bind"]
-    assert given == ["roles.sql", "application_password.sh"]
+    assert set(given) >= {"roles.sql", "application_password.sh"}
 
 
 def test_the_settings_start_with_what_the_compose_file_sets() -> None:
@@ -99,7 +109,7 @@ def test_the_settings_start_with_what_the_compose_file_sets() -> None:
         text=True,
         check=False,
     )
-    assert outcome.stdout.strip() == "storages.backends.s3.S3Storage", outcome.stderr
+    assert outcome.stdout.strip() == "apps.accounts.bucket.BucketStorage", outcome.stderr
 
 
 def test_every_file_that_the_image_copies_is_in_the_repository() -> None:
@@ -126,3 +136,13 @@ def test_collecting_hashed_static_files_finds_everything_they_refer_to(tmp_path:
     call_command("collectstatic", interactive=False, verbosity=0)
     manifest = json.loads((tmp_path / "staticfiles.json").read_text())["paths"]
     assert "vendor/htmx.min.js" in manifest
+
+
+def test_the_database_archives_its_log_and_every_service_bounds_its_own() -> None:
+    (command,) = services()["postgres"]["command"][2:]
+    assert "archive_mode=on" in command
+    assert "archive_command='archive %p %f'" in command
+    mounted = {one["target"]: Path(one["source"]).name for one in services()["postgres"]["volumes"]}
+    assert mounted["/usr/local/bin/archive"] == "archive.sh"
+    for name, service in services().items():
+        assert service["logging"]["options"] == {"max-file": "5", "max-size": "10m"}, name

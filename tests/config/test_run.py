@@ -19,8 +19,9 @@ import pytest
 from django.conf import settings
 
 from apps.fleet.seed import SIMULATED
+from bin.queues import WORKERS
 
-PARTS = {"web", "scheduler", "worker-default", "worker-compile", *(f"worker-pool-{pool[0]}" for pool in SIMULATED)}
+PARTS = {"web", "scheduler", *(f"worker-{queue}" for queue in WORKERS), *(f"worker-pool-{pool[0]}" for pool in SIMULATED)}
 PATIENCE = 120.0
 
 
@@ -120,6 +121,22 @@ def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(ru
         os.kill(pid, signal.SIGKILL)
     first.wait_until(lambda: len(compile_workers() - killed) > 0)
     assert "worker-compile has ended (-9) and is started again." in first.said()
+
+    def ready() -> bool:
+        try:
+            return bool(first.get("/readyz")["status"] == "ready")
+        except OSError:
+            return False
+
+    for name, pid_file in (("PostgreSQL", "postgres/postmaster.pid"), ("Valkey", "valkey/valkey.pid")):
+        os.kill(int((first.folder / pid_file).read_text().split()[0]), signal.SIGKILL)
+        first.wait_until(lambda said=f"{name} has ended and is started again.": said in first.said())
+    first.wait_until(ready)
+    web = next(pid for pid, command in first.processes().items() if "gunicorn" in command and os.getsid(pid) == pid)
+    os.kill(web, signal.SIGKILL)
+    first.wait_until(lambda: "web has ended (-9) and is started again." in first.said())
+    first.wait_until(ready)
+    assert first.get("/api/v1/me")["role"] == "owner"
 
     before = first.demo()
     first.interrupt()

@@ -1,0 +1,21 @@
+"""The Celery queues beside those of the pools, and the worker that serves each: `make run` and the browser tests start
+these, and a test holds docker/compose.yaml to them.
+
+One queue for each kind of work that may wait on somebody else, so that a receiver, a mail server or a model that takes
+its time holds up only its own kind. A worker of threads is one process; work that computes has processes of its own.
+"""
+
+from __future__ import annotations
+
+# More than WEBHOOK_CONCURRENCY (16), so that receivers that hang never keep the dispatcher waiting.
+WEBHOOK_THREADS = 20
+
+WORKERS: dict[str, tuple[str, ...]] = {
+    "default": ("-c", "1"),  # short periodic work and invoicing
+    "dispatch": ("-c", "1"),  # offers leases and moves jobs on
+    "compile": ("-c", "1"),
+    "check": ("-P", "threads", "-c", "2"),  # each check is a child process; one organisation has one at a time
+    "webhooks": ("-P", "threads", "-c", str(WEBHOOK_THREADS)),  # deliveries to customers' own addresses
+    "mail": ("-P", "threads", "-c", "1"),
+    "stripe": ("-P", "threads", "-c", "1"),
+}

@@ -1,0 +1,138 @@
+"""`bin/dev.py restore FOLDER`: the data of a backup (bin/backups.py) as they were at a moment, on a machine that has none."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tarfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bin.backups import KEPT_FILES, SEGMENT, Base, Place, Source, storage_copy
+from bin.services import ServiceError, Services
+
+RECOVERY_SECONDS = 3600.0
+SETTINGS = ("restore_command", "recovery_target_time", "recovery_target_action", "recovery_target_timeline")
+
+
+def restore(services: Services, folder: Path, *, var: Path, media: Path, to: str | None, replace: bool) -> str:
+    """Bring the data back as they were at `to` (ISO 8601; the last moment of the backup without it) and leave the servers
+    running; returns a sentence. Raises ServiceError: there are data already, or the moment is not in the backup."""
+    place = Place(folder)
+    if not place.bases():
+        raise ServiceError(f"There is no backup in {folder}.")
+    with place.alone():
+        base, at = base_for(place, to)
+        _put_aside(services, media, replace=replace)
+        data, log = services.folder / "postgres", services.folder / "restore-wal"
+        _data_unpack(place.base / base.name, data)
+        _log_unpack(place, log)
+        _recovery_ask(data, log, at)
+        _own(services, data, log)
+        storage_copy(place.storage, media)
+        _kept_restore(place, var)
+    services.acquire()
+    source = Source(services)
+    recovered(source)
+    for name in SETTINGS:
+        source.ask(f"ALTER SYSTEM RESET {name}")
+    shutil.rmtree(log)
+    return f"Restored {place.folder} as it was at {at.isoformat()}."
+
+
+def base_for(place: Place, to: str | None) -> tuple[Base, datetime]:
+    """The base backup from which a moment is reached, and the moment. Raises ServiceError: it cannot be reached."""
+    bases, marks = place.bases(), place.marks()
+    if not marks:
+        raise ServiceError(f"No backup in {place.folder} was ever completed.")
+    at = _instant(to) if to else datetime.fromisoformat(marks[-1].at)
+    known = [number for number, one in enumerate(bases) if datetime.fromisoformat(one.at) <= at]
+    mark = next((one for one in marks if datetime.fromisoformat(one.at) >= at), None)
+    if known and mark is not None:
+        between = [one for one in bases[known[-1] + 1 :] if one.at <= mark.at]
+        if all(one.continues for one in between):
+            return bases[known[-1]], at
+    raise ServiceError(
+        f"{at.isoformat()} cannot be restored: the backup reaches from {bases[0].at} to {marks[-1].at}"
+        + (", with a gap there." if known and mark else ".")
+    )
+
+
+def _instant(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ServiceError(f"--to takes a moment such as 2026-11-22T14:30:00+00:00; it is {text!r}.") from None
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _put_aside(services: Services, media: Path, *, replace: bool) -> None:
+    """What is there is never deleted: with `replace` it is renamed."""
+    there = [path for path in (services.folder / "postgres", services.folder / "valkey", media) if _is_filled(path)]
+    if there and not replace:
+        names = ", ".join(map(str, there))
+        raise ServiceError(f"There are data already: {names}. Stop Takt and add --replace; they are then renamed.")
+    if services.is_running():
+        raise ServiceError(
+            "PostgreSQL is running on these data: end `make run` and everything else that uses it first."
+        )
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    for path in there:
+        path.rename(path.with_name(f"{path.name}.before-restore-{stamp}"))
+
+
+def _is_filled(path: Path) -> bool:
+    return path.is_dir() and any(path.iterdir())
+
+
+def _data_unpack(base: Path, data: Path) -> None:
+    data.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(base / "base.tar.gz") as archive:
+        archive.extractall(data, filter="data")
+    data.chmod(0o700)
+
+
+def _log_unpack(place: Place, log: Path) -> None:
+    """Every segment, the last one too, which was still being written."""
+    shutil.rmtree(log, ignore_errors=True)
+    log.mkdir(parents=True)
+    for path in sorted(place.wal.iterdir()):
+        if path.suffix == ".gz":
+            with (log / path.stem).open("wb") as file, gzip.open(path) as packed:
+                shutil.copyfileobj(packed, file)
+        elif SEGMENT.match(path.name) or path.suffix == ".history":
+            shutil.copy(path, log / path.name.removesuffix(".partial"))
+
+
+def _recovery_ask(data: Path, log: Path, at: datetime) -> None:
+    values = (f'cp "{log}/%f" "%p"', at.isoformat(), "promote", "current")
+    with (data / "postgresql.auto.conf").open("a") as file:
+        for name, value in zip(SETTINGS, values, strict=True):
+            file.write(f"{name} = '{value}'\n")
+    (data / "recovery.signal").touch()
+
+
+def _own(services: Services, *folders: Path) -> None:
+    """As root the server runs as another account, whose the files must be."""
+    if services.account is None:
+        return
+    for folder in folders:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, services.account.pw_uid, services.account.pw_gid, follow_symlinks=False)
+
+
+def _kept_restore(place: Place, var: Path) -> None:
+    for name in KEPT_FILES:
+        if (place.kept / name).exists() and not (var / name).exists():
+            shutil.copy2(place.kept / name, var / name)
+
+
+def recovered(source: Source) -> None:
+    """Wait until the server has read its log and takes writes. Raises ServiceError."""
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while source.ask("SELECT pg_is_in_recovery()") != "f":
+        if time.monotonic() > deadline:
+            raise ServiceError("PostgreSQL has not finished reading its log; its server.log says how far it is.")
+        time.sleep(0.1)
