@@ -20,10 +20,11 @@ from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
-from apps.accounts.problems import Problem
+from apps.accounts.problems import Problem, problem_document
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.registry import selectors, services
 from apps.registry.models import Evaluation, ModelVersion, Upload, UploadState, VersionState
+from apps.registry.rates import uploads_take
 
 router = Router(tags=["models"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
@@ -46,6 +47,24 @@ class UploadOut(Schema):
     state: UploadState
     expires_at: datetime
     chunk_bytes_max: int
+    position: int | None = Field(
+        description="Its place in the line before the check, from 1; null when it does not wait."
+    )
+    checking_since: datetime | None
+    version_id: UUID | None = Field(description="The version that it became.")
+    problem: dict[str, Any] | None = Field(description="Why it was refused, as a problem document.")
+
+    @staticmethod
+    def resolve_position(row: Upload) -> int | None:
+        return selectors.upload_place(row)
+
+    @staticmethod
+    def resolve_checking_since(row: Upload) -> datetime | None:
+        return row.checking_since if row.state == UploadState.CHECKING else None
+
+    @staticmethod
+    def resolve_problem(row: Upload) -> dict[str, Any] | None:
+        return problem_document(services.refusal_of(row)) if row.refusal else None
 
     @staticmethod
     def resolve_chunk_bytes_max(_row: Upload) -> int:
@@ -122,6 +141,7 @@ def _version(request: HttpRequest, pk: UUID, **access: Any) -> ModelVersion:
 def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
     """Then PUT its pieces in order and complete it. A digest that the organisation already has is refused with 409."""
     organisation = organisation_get(request, roles=ENGINEERING)
+    uploads_take(request)
     if payload.sha256:
         known = selectors.version_of_digest(organisation=organisation, sha256=payload.sha256)
         if known is not None:
@@ -142,7 +162,7 @@ def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
     return 201, upload
 
 
-@router.get("/uploads/{uuid:pk}", auth=BUILD, response=UploadOut, summary="How much has arrived")
+@router.get("/uploads/{uuid:pk}", auth=BUILD, response=UploadOut, summary="How far an upload is")
 def upload_get(request: HttpRequest, pk: UUID) -> Upload:
     return _upload(request, pk)
 
@@ -154,7 +174,12 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
     limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     stated = request.headers.get("Content-Length", "")
     if not stated.isdigit() or int(stated) > limit:
-        raise Problem(413, "The piece is too large", f"Send pieces of at most {limit:,} bytes, with a Content-Length.")
+        raise Problem(
+            413,
+            "The piece is too large",
+            f"Send pieces of at most {limit:,} bytes, with a Content-Length.",
+            kind="piece-too-large",
+        )
     return services.upload_chunk_put(
         organisation=upload.organisation,
         upload_id=upload.pk,
@@ -168,20 +193,29 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
 @router.post(
     "/uploads/{uuid:pk}/complete",
     auth=BUILD,
-    response={200: VersionOut, 201: VersionOut},
-    summary="Check and keep the file",
+    response={200: VersionOut, 201: VersionOut, 202: UploadOut},
+    summary="Have the file checked and kept",
 )
-def upload_complete(request: HttpRequest, pk: UUID, payload: CompleteIn) -> tuple[int, ModelVersion]:
-    """201 with the new version, 200 with the one that has these bytes already, 422 with every problem of the file."""
-    upload = _upload(request, pk)
-    version, new = services.upload_complete(
-        organisation=upload.organisation,
-        actor=principal_get(request).user,
-        upload_id=upload.pk,
+def upload_complete(
+    request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn
+) -> tuple[int, ModelVersion | Upload]:
+    """202 while the file waits for its check or is checked: ask for the upload again after the seconds in Retry-After.
+
+    Once it is checked the same call answers 201 with the new version, 200 with the one that has these bytes already, or
+    422 with every problem of the file.
+    """
+    upload = services.upload_complete(
+        organisation=_upload(request, pk).organisation,
+        upload_id=pk,
         sha256=payload.sha256,
         now=timezone.now(),
     )
-    return (201 if new else 200), version
+    if upload.refusal:
+        raise services.refusal_of(upload)
+    if upload.version is None:
+        response["Retry-After"] = "1"
+        return 202, upload
+    return (201 if upload.is_new else 200), upload.version
 
 
 @router.delete("/uploads/{uuid:pk}", auth=BUILD, response={204: None}, summary="Forget an upload")
@@ -200,6 +234,7 @@ def sample_list(request: HttpRequest) -> list[selectors.Sample]:
 @idempotent
 def sample_add(request: HttpRequest, payload: SampleIn) -> tuple[int, ModelVersion]:
     organisation = organisation_get(request, roles=ENGINEERING)
+    uploads_take(request)
     actor = principal_get(request).user
     return 201, services.sample_add(organisation=organisation, actor=actor, slug=payload.slug, now=timezone.now())
 

@@ -42,11 +42,14 @@ class Limits:
 
 
 class ChildFailed(Exception):
-    """The child gave no answer. `reason`: "memory", "time", "killed" or "defect"; `stderr` is for our log alone."""
+    """The child gave no answer. `reason`: "memory", "time", "killed" or "defect"; `stderr` is for our log alone.
 
-    def __init__(self, reason: str, stderr: str = "") -> None:
+    `is_wall`: it was its wall time that was over, which on a busy machine says little of the work.
+    """
+
+    def __init__(self, reason: str, stderr: str = "", *, is_wall: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.stderr = reason, stderr
+        self.reason, self.stderr, self.is_wall = reason, stderr, is_wall
 
 
 def limit_self(limits: Limits) -> None:
@@ -87,7 +90,7 @@ class Child:
         if self.process.poll() is not None:
             return True
         if time.monotonic() > self.deadline:
-            raise ChildFailed("time")
+            raise ChildFailed("time", is_wall=True)
         return False
 
     def wait(self) -> dict[str, Any]:
@@ -95,11 +98,11 @@ class Child:
         try:
             self.process.wait(timeout=max(0.0, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise ChildFailed("time") from None
+            raise ChildFailed("time", is_wall=True) from None
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The answer of a child that has ended; raises ChildFailed with what ended it."""
+        """The answer of a child that has ended; raises ChildFailed with what ended it, or Unavailable on a full disk."""
         path, status = self.folder / "answer.json", self.process.returncode
         if status == 0 and path.exists() and path.stat().st_size <= ANSWER_BYTES_MAX:
             answer: dict[str, Any] = json.loads(path.read_text())
@@ -109,6 +112,7 @@ class Child:
             raise ChildFailed("memory", stderr)
         if status == -signal.SIGXCPU:
             raise ChildFailed("time", stderr)
+        _disk_check(self.folder)
         raise ChildFailed("killed" if status < 0 else "defect", stderr)
 
 
@@ -151,6 +155,17 @@ def folders_sweep() -> int:
     for path in found:
         shutil.rmtree(path, ignore_errors=True)
     return len(found)
+
+
+def _disk_check(folder: Path) -> None:
+    """Raises Unavailable when the disk of the folder is full: then the file is not to blame, nor is the child."""
+    from django.conf import settings  # here, since the child itself imports this module and knows no Django
+
+    from apps.accounts.outages import Unavailable
+    from apps.accounts.storages import free_bytes
+
+    if free_bytes(folder) < settings.FREE_BYTES_MIN:
+        raise Unavailable("The disk for work in progress is full.")
 
 
 def _environment() -> dict[str, str]:

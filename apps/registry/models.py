@@ -29,11 +29,19 @@ class Project(models.Model):
 
 class UploadState(models.TextChoices):
     OPEN = "open", "Receiving"
+    QUEUED = "queued", "Waiting for its check"
     CHECKING = "checking", "Being checked"
+    READY = "ready", "Kept as a version"
+    REFUSED = "refused", "Refused"
+
+
+FINISHED = (UploadState.READY, UploadState.REFUSED)
 
 
 class Upload(models.Model):
-    """A file that arrives in pieces. The row and its pieces are gone once it has become a version or was refused."""
+    """A file that arrives in pieces and is then checked by a worker. Its pieces are gone once it was kept or refused; the
+    row tells the result until it expires. `attempts`: how often its check was begun; `refusal`: a problem document.
+    """
 
     State = UploadState
 
@@ -47,7 +55,13 @@ class Upload(models.Model):
     sha256 = models.CharField(max_length=64, blank=True)
     received = models.BigIntegerField(default=0)
     state = models.CharField(max_length=10, choices=State, default=State.OPEN)
+    queued_at = models.DateTimeField(null=True, blank=True)
     checking_since = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    version = models.ForeignKey("ModelVersion", on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    is_new = models.BooleanField(default=False)
+    refusal = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(db_index=True)
 
@@ -56,9 +70,21 @@ class Upload(models.Model):
             models.CheckConstraint(condition=Q(size__gt=0), name="upload_not_empty"),
             models.CheckConstraint(condition=Q(received__gte=0, received__lte=F("size")), name="upload_within_size"),
         ]
+        indexes = [
+            models.Index(
+                fields=["state"],
+                name="upload_in_line",
+                condition=Q(state__in=[UploadState.QUEUED, UploadState.CHECKING]),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.filename} {self.received}/{self.size}"
+
+    @property
+    def is_finished(self) -> bool:
+        """Kept or refused."""
+        return self.state in FINISHED
 
 
 class UploadPart(models.Model):

@@ -10,10 +10,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.files.storage import default_storage
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Max, Prefetch, QuerySet
 
 from apps.accounts.models import Organisation
-from apps.registry.models import Evaluation, Model, ModelFamily, ModelVersion, Project
+from apps.registry.line import Waiting, line_of
+from apps.registry.models import Evaluation, Model, ModelFamily, ModelVersion, Project, Upload, UploadState
 
 SAMPLES_FOLDER = Path(settings.BASE_DIR) / "samples"
 
@@ -37,9 +38,17 @@ class Sample:
 
 
 SAMPLES = (
-    Sample("digits-small", "Digits, small", "Softmax regression on 8 x 8 handwritten digits. Cheap, a little less accurate."),
+    Sample(
+        "digits-small",
+        "Digits, small",
+        "Softmax regression on 8 x 8 handwritten digits. Cheap, a little less accurate.",
+    ),
     Sample("digits-large", "Digits, large", "Two convolutions on the same digits. The most accurate of the three."),
-    Sample("digits-batch", "Digits, any batch", "One hidden layer and an open batch length: asks which lengths to compile for."),
+    Sample(
+        "digits-batch",
+        "Digits, any batch",
+        "One hidden layer and an open batch length: asks which lengths to compile for.",
+    ),
 )
 
 
@@ -50,7 +59,9 @@ def versions_present() -> QuerySet[ModelVersion]:
 
 def models_list(*, organisation: Organisation, project: str = "", text: str = "") -> QuerySet[Model]:
     """Models that have a file, by name, each with its present versions (newest first) as `present`."""
-    found = Model.objects.filter(organisation=organisation, versions__deleted_at__isnull=True).distinct().order_by("name")
+    found = (
+        Model.objects.filter(organisation=organisation, versions__deleted_at__isnull=True).distinct().order_by("name")
+    )
     if project:
         found = found.filter(project__name=project)
     if text:
@@ -67,6 +78,33 @@ def projects_list(*, organisation: Organisation) -> QuerySet[Project]:
 def version_of_digest(*, organisation: Organisation, sha256: str) -> ModelVersion | None:
     """The version with exactly these bytes, if the organisation has it."""
     return versions_present().filter(organisation=organisation, sha256=sha256).first()
+
+
+def line_now() -> list[tuple[UUID, UUID]]:
+    """(upload, organisation) of all that wait, in the order in which they are checked."""
+    rows = Upload.objects.filter(state=UploadState.QUEUED)
+    columns = ("id", "organisation_id", "queued_at", "created_at")
+    waiting = [Waiting(pk, owner, queued or created) for pk, owner, queued, created in rows.values_list(*columns)]
+    owners = {one.upload_id: one.organisation_id for one in waiting}
+    known = Upload.objects.filter(organisation_id__in=set(owners.values()), checking_since__isnull=False)
+    turns = known.order_by().values_list("organisation_id").annotate(last=Max("checking_since"))
+    return [(pk, owners[pk]) for pk in line_of(waiting, dict(turns))]
+
+
+def upload_place(upload: Upload) -> int | None:
+    """Its place in the line before the check, from 1; None when it does not wait."""
+    if upload.state != UploadState.QUEUED:
+        return None
+    return next((place for place, (pk, _) in enumerate(line_now(), start=1) if pk == upload.pk), None)
+
+
+REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs", "symbolic_dims", "operators")
+
+
+def report_of_digest(sha256: str) -> dict[str, Any] | None:
+    """What the check said of these bytes, whoever has them; None when nobody does. For samples alone, which all may see."""
+    found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
+    return {**found, "name": found["model__name"]} if found else None
 
 
 def modelversion_bytes(version: ModelVersion) -> bytes:

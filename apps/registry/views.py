@@ -21,7 +21,8 @@ from apps.registry import selectors, services
 from apps.registry.api import file_response
 from apps.registry.forms import UploadForm
 from apps.registry.inspection.compilable import supported_operators
-from apps.registry.models import Model, ModelVersion
+from apps.registry.models import Model, ModelVersion, Upload
+from apps.registry.rates import uploads_take
 
 VERSION_PAGE = "compilation:version_detail"
 EVALUATION_BYTES_MAX = 4 * 2**20
@@ -59,11 +60,36 @@ def model_upload(request: HttpRequest) -> HttpResponse:
             return _whole_file_take(request, organisation, form)
         except Problem as problem:
             refusal = problem
+    return _upload_page(request, form, refusal)
+
+
+@require_GET
+def upload_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Where an upload stands, for a browser without JavaScript: the page loads itself again until the check is over."""
+    upload = org_object_get(request, Upload, roles=ENGINEERING, pk=pk)
+    if upload.version_id:
+        if not upload.is_new:
+            messages.info(request, "You already have this one: the bytes are the same.")
+        return redirect(VERSION_PAGE, pk=upload.version_id)
+    if upload.refusal:
+        return _upload_page(request, UploadForm(), services.refusal_of(upload))
+    context = {
+        "upload": upload,
+        "place": selectors.upload_place(upload),
+        "now": timezone.now(),
+        "api_path": f"/api/v1/uploads/{pk}",
+    }
+    return render(request, "registry/upload_wait.html", context)
+
+
+def _upload_page(request: HttpRequest, form: UploadForm, refusal: Problem | None) -> HttpResponse:
     operators = {domain: sorted(names) for domain, names in (supported_operators() or {}).items()}
     context = {
         "form": form,
         "refusal": refusal,
-        "refusal_lines": [f"{error['message']} {error.get('remedy', '')}".strip() for error in refusal.errors] if refusal else [],
+        "refusal_lines": [f"{error['message']} {error.get('remedy', '')}".strip() for error in refusal.errors]
+        if refusal
+        else [],
         "list_url": reverse("registry:model_list"),
         "api_body": {"filename": "net.onnx", "size": 341373},
         "samples": selectors.SAMPLES,
@@ -79,6 +105,7 @@ def model_upload(request: HttpRequest) -> HttpResponse:
 
 def _whole_file_take(request: HttpRequest, organisation: Organisation, form: UploadForm) -> HttpResponse:
     """One form with one file: the same steps as in pieces, and the same refusals."""
+    uploads_take(request)
     actor, now = principal_get(request).user, timezone.now()
     file = form.cleaned_data["file"]
     upload = services.upload_open(
@@ -94,15 +121,14 @@ def _whole_file_take(request: HttpRequest, organisation: Organisation, form: Upl
     for piece in file.chunks(4 * 2**20):
         services.upload_chunk_put(organisation=organisation, upload_id=upload.pk, offset=offset, data=piece, now=now)
         offset += len(piece)
-    version, new = services.upload_complete(organisation=organisation, actor=actor, upload_id=upload.pk, now=now)
-    if not new:
-        messages.info(request, "You already have this one: the bytes are the same.")
-    return redirect(VERSION_PAGE, pk=version.pk)
+    services.upload_complete(organisation=organisation, upload_id=upload.pk, now=now)
+    return redirect("registry:upload_detail", pk=upload.pk)
 
 
 @require_POST
 def sample_add(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request, roles=ENGINEERING)
+    uploads_take(request)
     actor, slug = principal_get(request).user, request.POST.get("slug", "")
     version = services.sample_add(organisation=organisation, actor=actor, slug=slug, now=timezone.now())
     return redirect(VERSION_PAGE, pk=version.pk)
@@ -126,13 +152,15 @@ def evaluation_add(request: HttpRequest, pk: UUID) -> HttpResponse:
     version: ModelVersion = org_object_get(request, selectors.versions_present(), roles=ENGINEERING, pk=pk)
     file = request.FILES.get("file")
     if file is None or (file.size or 0) > EVALUATION_BYTES_MAX:
-        raise Problem(422, "No evaluation", "Choose a JSON file of at most 4 MiB.")
+        raise Problem(422, "No evaluation", "Choose a JSON file of at most 4 MiB.", kind="evaluation-missing")
     try:
         document = json.loads(file.read())
     except ValueError:
-        raise Problem(422, "No evaluation", "The file is not JSON.") from None
+        raise Problem(422, "No evaluation", "The file is not JSON.", kind="evaluation-missing") from None
     if not isinstance(document, dict):
-        raise Problem(422, "No evaluation", "The file must hold one JSON object.")
-    services.evaluation_record(version=version, document=document, actor=principal_get(request).user, now=timezone.now())
+        raise Problem(422, "No evaluation", "The file must hold one JSON object.", kind="evaluation-missing")
+    services.evaluation_record(
+        version=version, document=document, actor=principal_get(request).user, now=timezone.now()
+    )
     messages.success(request, "The evaluation was stored.")
     return redirect(VERSION_PAGE, pk=version.pk)

@@ -70,7 +70,7 @@
 
   function showRefusal(error) {
     const data = error.problem || { title: "The upload stopped", errors: [] };
-    if (data.type === "already-here" && data.errors[0]) {
+    if (data.code === "already-here" && data.errors[0]) {
       window.location.assign("/versions/" + data.errors[0].version_id);
       return;
     }
@@ -146,7 +146,7 @@
   }
 
   function show(done, total) {
-    bar.value = total ? (100 * done) / total : 0;
+    bar.value = total ? (100 * done) / total : 0; // sets the attribute that a check without a measure takes away
     status.textContent = size(done) + " of " + size(total);
   }
 
@@ -168,12 +168,42 @@
         failures += 1;
         if (failures > RETRIES) throw error;
         status.textContent = "Connection lost; trying again from " + size(offset) + ".";
-        await new Promise(function (resolve) {
-          window.setTimeout(resolve, 500 * 2 ** failures);
-        });
+        await pause(500 * 2 ** failures);
       }
     }
     show(file.size, file.size);
+  }
+
+  function pause(milliseconds) {
+    return new Promise(function (resolve) {
+      window.setTimeout(resolve, milliseconds);
+    });
+  }
+
+  // A worker checks the file: say where it stands until there is a version or a refusal.
+  async function checked(id) {
+    bar.removeAttribute("value");
+    status.textContent = "Waiting for the check.";
+    const started = await call("POST", "/uploads/" + id + "/complete", {});
+    if (started.model_id) return started.id;
+    let failures = 0;
+    for (let wait = 250; ; wait = Math.min(wait * 1.4, 2000)) {
+      await pause(wait);
+      let now;
+      try {
+        now = await call("GET", "/uploads/" + id);
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        if (error.name === "AbortError" || error.status === 404 || failures > RETRIES) throw error;
+        wait = 2000;
+        continue;
+      }
+      if (now.version_id) return now.version_id;
+      if (now.problem) throw Object.assign(new Error(now.problem.detail), { problem: now.problem, status: now.problem.status });
+      if (now.state === "checking") status.textContent = "Checking the model.";
+      else if (now.position) status.textContent = "Waiting for the check: number " + now.position + " in line.";
+    }
   }
 
   async function send(file) {
@@ -193,10 +223,9 @@
       const upload = await open(file);
       current.id = upload.id;
       await pieces(file, upload);
-      status.textContent = "Checking the model.";
-      const version = await call("POST", "/uploads/" + upload.id + "/complete", {});
+      const version = await checked(upload.id);
       window.localStorage.removeItem(memoryKey(file));
-      window.location.assign("/versions/" + version.id);
+      window.location.assign("/versions/" + version);
     } catch (error) {
       if (error.problem) window.localStorage.removeItem(memoryKey(file));
       if (error.name !== "AbortError") showRefusal(error);

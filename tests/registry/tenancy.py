@@ -55,6 +55,7 @@ ROUTES = [
     page("/models"),
     page("/models/upload", "GET", "POST", roles=ENGINEERING),
     page("/models/samples", "POST", roles=ENGINEERING, body={"slug": "digits-small"}),
+    page("/uploads/<uuid:pk>", roles=ENGINEERING, make=_upload),
     page("/models/<uuid:pk>", make=_model),
     page("/versions/<uuid:pk>/delete", "POST", roles=ENGINEERING, make=_version),
     page("/versions/<uuid:pk>/file", make=_version),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from apps.registry.child import child_main
+
+NICE = 10  # pages and small work come before a check
 
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
@@ -13,6 +16,7 @@ def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     from apps.registry.inspection.compilable import compile_findings, supported_operators
     from apps.registry.inspection.report import inspect
 
+    os.nice(NICE)
     data = (folder / "model.onnx").read_bytes()
     report = inspect(data, supported_operators())
     if not report["problems"] and not report["symbolic_dims"]:

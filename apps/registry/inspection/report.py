@@ -53,11 +53,14 @@ def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dic
 
 
 def parameters_of(model: ModelProto) -> int:
-    """Elements of the stored weights: initializers, and constants of real numbers as some exporters write them."""
-    stored = list(model.graph.initializer)
-    for node in model.graph.node:
-        if node.op_type == "Constant":
-            stored += [one.t for one in node.attribute if one.name == "value" and one.t.data_type in REAL]
+    """Elements of the stored weights, of branches and loop bodies too: initializers, and constants of real numbers as some
+    exporters write them."""
+    stored = []
+    for graph in structure.graphs_of(model.graph):
+        stored += graph.initializer
+        for node in graph.node:
+            if node.op_type == "Constant":
+                stored += [one.t for one in node.attribute if one.name == "value" and one.t.data_type in REAL]
     return sum(prod(tensor.dims) for tensor in stored if all(d >= 0 for d in tensor.dims))
 
 

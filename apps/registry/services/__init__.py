@@ -1,6 +1,8 @@
 """What changes the registry. One public function per use case; callers import them from here."""
 
+from apps.registry.services.checks import checks_sweep, refusal_of, upload_check_next
 from apps.registry.services.evaluations import evaluation_record
+from apps.registry.services.files import model_files_sweep
 from apps.registry.services.uploads import upload_cancel, upload_chunk_put, upload_complete, upload_open, uploads_sweep
 from apps.registry.services.versions import (
     KEEPERS,
@@ -12,11 +14,15 @@ from apps.registry.services.versions import (
 
 __all__ = [
     "KEEPERS",
+    "checks_sweep",
     "evaluation_record",
     "model_file_add",
+    "model_files_sweep",
     "project_ensure",
+    "refusal_of",
     "sample_add",
     "upload_cancel",
+    "upload_check_next",
     "upload_chunk_put",
     "upload_complete",
     "upload_open",

@@ -9,7 +9,7 @@ import structlog
 from apps.accounts.problems import Problem
 from apps.registry.child import ChildFailed, Limits, child_run
 
-LIMITS = Limits(memory=4 * 2**30, cpu=25, wall=28, file=2**26)
+LIMITS = Limits(memory=4 * 2**30, cpu=25, wall=60, file=2**26)
 REFUSED = "model-refused"
 
 log = structlog.get_logger("registry")
@@ -17,6 +17,7 @@ log = structlog.get_logger("registry")
 _ENDINGS = {
     "memory": "Checking the model took more than {memory:,} bytes of memory; state smaller shapes or make the model smaller.",
     "time": "Checking the model took longer than {cpu} seconds; simplify it (onnxsim removes constant work) and try again.",
+    "late": "Checking the model took longer than {wall} seconds on a busy machine; try again later, or simplify it.",
     "killed": "The check of this file was ended by the system. Try again; if it happens twice, the file is damaged.",
     "defect": "The check of this file failed in a way that we did not expect; it is in our log. Nothing was kept.",
 }
@@ -28,11 +29,18 @@ def model_check(data: bytes) -> dict[str, Any]:
         report = child_run("apps.registry.inspection.child", request={}, files={"model.onnx": data}, limits=LIMITS)
     except ChildFailed as error:
         log.warning("model_check_failed", reason=error.reason, stderr=error.stderr)
-        message = _ENDINGS[error.reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu)
-        raise refusal([{"kind": error.reason, "message": message, "remedy": "", "count": 1}]) from error
+        if error.is_wall:
+            raise CheckLate from error
+        raise ended(error.reason) from error
     if report["problems"]:
         raise refusal(report["problems"])
     return report
+
+
+def ended(reason: str) -> Problem:
+    """The refusal of a file whose check did not come to its end, by the reasons of `ChildFailed`."""
+    message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
+    return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 
 
 def refusal(problems: list[dict[str, Any]]) -> Problem:
@@ -40,4 +48,12 @@ def refusal(problems: list[dict[str, Any]]) -> Problem:
     first = problems[0]
     more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
     detail = f"{first['message']} {first.get('remedy', '')}".strip() + more
-    return Problem(422, "This model cannot be taken", detail, kind=REFUSED, errors=problems)
+    return Problem(422, "We can't compile this model", detail, kind=REFUSED, errors=problems)
+
+
+class CheckLate(Problem):
+    """The check did not get enough of a busy machine's time: it may be tried again."""
+
+    def __init__(self) -> None:
+        again = ended("late")
+        super().__init__(again.status, again.title, again.detail, kind=REFUSED, errors=again.errors)

@@ -84,9 +84,16 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
     """
     parsed = _parse(document)
     if parsed.model_sha256 != version.sha256:
-        raise Problem(422, "Another model's evaluation", "The document's model_sha256 is not this file's digest.")
+        raise Problem(
+            422,
+            "Another model's evaluation",
+            "The document's model_sha256 is not this file's digest.",
+            kind="evaluation-model",
+        )
     if parsed.confidence_output and parsed.confidence_output not in {value["name"] for value in version.outputs}:
-        raise Problem(422, "No such output", f"The model has no output named {parsed.confidence_output!r}.")
+        raise Problem(
+            422, "No such output", f"The model has no output named {parsed.confidence_output!r}.", kind="output-unknown"
+        )
     final = parsed.splits.evaluate
     family, _ = ModelFamily.objects.get_or_create(
         organisation=version.organisation,
@@ -125,7 +132,7 @@ def _parse(document: dict[str, Any]) -> Document:
             for item in error.errors()[:20]
         ]
         detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults[:3])
-        raise Problem(422, "The evaluation cannot be used", detail, errors=faults) from error
+        raise Problem(422, "The evaluation cannot be used", detail, kind="evaluation-invalid", errors=faults) from error
 
 
 def _said(kind: str, place: tuple[int | str, ...], message: str) -> str:

@@ -1,4 +1,4 @@
-"""Uploads in pieces: open, put, complete or cancel. Whatever the ending, no piece and no row of the upload stays."""
+"""Uploads in pieces: open, put, complete or cancel. Whatever the ending, no piece stays, and no row beyond its time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from uuid import UUID
 
+import structlog
 from django.conf import settings
-from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 from django.db import transaction
 from django.db.models import Sum
 
+from apps.accounts.broker import task_send_on_commit
+from apps.accounts.files import file_save, file_transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.registry.child import folders_sweep
 from apps.registry.inspection import findings
-from apps.registry.models import ModelVersion, Upload, UploadPart
+from apps.registry.models import FINISHED, Upload, UploadPart
 from apps.registry.services.checking import refusal
-from apps.registry.services.versions import model_file_add
+from apps.registry.services.checks import parts_remove
+
+log = structlog.get_logger("registry")
 
 LASTS = timedelta(hours=24)
-CHECK_LASTS = timedelta(seconds=60)
 OPEN_MAX = 20
+RETRY_SECONDS = 10
+CHECK = "apps.registry.tasks.upload_check"
 SHA256 = re.compile(r"^[0-9a-f]{64}$")
 
 
@@ -52,14 +56,21 @@ def upload_open(
         )
         raise Problem(413, "The file is too large", detail, kind="too-large", errors=[_error("too-large", detail)])
     if sha256 and not SHA256.match(sha256):
-        raise Problem(422, "Malformed digest", "sha256 must be 64 lower-case hexadecimal digits, or be left out.")
+        raise _malformed()
     clean = PurePosixPath(filename.replace("\\", "/")).name[:200] or "model.onnx"
     with transaction.atomic():
         Organisation.objects.select_for_update().get(pk=organisation.pk)
-        waiting = Upload.objects.filter(organisation=organisation, expires_at__gt=now)
+        waiting = Upload.objects.filter(organisation=organisation, expires_at__gt=now).exclude(state__in=FINISHED)
         held = waiting.aggregate(total=Sum("size"))["total"] or 0
         if waiting.count() >= OPEN_MAX or held + size > 2 * settings.UPLOAD_BYTES_MAX:
-            raise Problem(429, "Too many uploads at once", "Finish or cancel an open upload first; they end after a day.")
+            raise Problem(
+                429,
+                "Too many uploads at once",
+                f"At most {OPEN_MAX} files may arrive or wait for their check at a time. Finish or cancel an open upload, "
+                "or wait until some are checked.",
+                kind="too-many-uploads",
+                retry_after=RETRY_SECONDS,
+            )
         return Upload.objects.create(
             organisation=organisation,
             created_by=actor,
@@ -73,11 +84,16 @@ def upload_open(
         )
 
 
+def _malformed() -> Problem:
+    detail = "sha256 must be 64 lower-case hexadecimal digits, or be left out."
+    return Problem(422, "Malformed digest", detail, kind="digest-invalid")
+
+
 def _error(kind: str, message: str) -> dict[str, object]:
     return {"kind": kind, "message": message, "remedy": "", "count": 1}
 
 
-@transaction.atomic
+@file_transaction()
 def upload_chunk_put(
     *, organisation: Organisation, upload_id: UUID, offset: int, data: bytes, now: datetime, sha256: str = ""
 ) -> Upload:
@@ -88,64 +104,54 @@ def upload_chunk_put(
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
-        raise Problem(409, "Already complete", "The file is being checked; no further pieces can be added.")
+        raise Problem(
+            409,
+            "Already complete",
+            "The file is being checked; no further pieces can be added.",
+            kind="upload-complete",
+        )
     if sha256 and hashlib.sha256(data).hexdigest() != sha256:
-        raise Problem(422, "A piece was damaged", "Its SHA-256 is not the one stated; send the piece again.")
+        raise Problem(
+            422, "A piece was damaged", "Its SHA-256 is not the one stated; send the piece again.", kind="piece-damaged"
+        )
     if UploadPart.objects.filter(upload=upload, offset=offset, size=len(data)).exists():
         return upload
     if offset != upload.received:
         detail = f"The next piece begins at byte {upload.received}; this one begins at {offset}."
         raise Problem(409, "Not the next piece", detail, kind="wrong-offset", errors=[{"offset": upload.received}])
     if not data or offset + len(data) > upload.size:
-        detail = f"The file was announced with {upload.size:,} bytes; this piece of {len(data):,} bytes does not fit in."
-        raise Problem(422, "The piece does not fit", detail)
-    key = default_storage.save(f"uploads/{upload.pk}/{offset:012d}", ContentFile(data))
-    try:
-        UploadPart.objects.create(upload=upload, offset=offset, size=len(data), storage_key=key)
-        upload.received = offset + len(data)
-        upload.save(update_fields=["received"])
-    except BaseException:
-        default_storage.delete(key)
-        raise
+        detail = (
+            f"The file was announced with {upload.size:,} bytes; this piece of {len(data):,} bytes does not fit in."
+        )
+        raise Problem(422, "The piece does not fit", detail, kind="piece-does-not-fit")
+    key = file_save(f"uploads/{upload.pk}/{offset:012d}", data)
+    UploadPart.objects.create(upload=upload, offset=offset, size=len(data), storage_key=key)
+    upload.received = offset + len(data)
+    upload.save(update_fields=["received"])
     return upload
 
 
+@transaction.atomic
 def upload_complete(
-    *, organisation: Organisation, actor: User, upload_id: UUID, now: datetime, sha256: str = ""
-) -> tuple[ModelVersion, bool]:
-    """Put the pieces together, check them, and keep the file as a version. Returns (version, whether it is new).
+    *, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = ""
+) -> Upload:
+    """All pieces are here: put the file in line for its check, and ask a worker for it after the commit.
 
-    Raises Problem: 404, 409 while bytes are missing or another request is checking, 422 with every problem of the file;
-    after a 422 the upload is gone.
+    Safe to repeat: an upload that waits, is checked or is finished is returned as it is. Raises Problem: 404, 409 while
+    bytes are missing.
     """
-    with transaction.atomic():
-        upload = _locked(organisation, upload_id, now)
-        if upload.received != upload.size:
-            detail = f"{upload.size - upload.received:,} bytes are still missing; the next begins at {upload.received}."
-            raise Problem(409, "Not complete yet", detail, kind="wrong-offset", errors=[{"offset": upload.received}])
-        busy = upload.checking_since is not None and now < upload.checking_since + CHECK_LASTS
-        if busy:
-            raise Problem(409, "Being checked", "Another request is checking this file; ask again in a moment.")
-        upload.state, upload.checking_since = Upload.State.CHECKING, now
-        upload.save(update_fields=["state", "checking_since"])
-        keys = list(upload.parts.order_by("offset").values_list("storage_key", flat=True))
-    try:
-        data = b"".join(_part(key) for key in keys)
-        wanted = sha256 or upload.sha256
-        if wanted and hashlib.sha256(data).hexdigest() != wanted:
-            detail = "The bytes that arrived do not have the SHA-256 that was stated. Upload the file again."
-            raise refusal([_error("digest", detail)])
-        return model_file_add(
-            organisation=organisation,
-            actor=actor,
-            name=upload.name,
-            filename=upload.filename,
-            project_name=upload.project_name,
-            data=data,
-            now=now,
-        )
-    finally:
-        _remove(upload)
+    upload = _locked(organisation, upload_id, now)
+    if upload.state != Upload.State.OPEN:
+        return upload
+    if upload.received != upload.size:
+        detail = f"{upload.size - upload.received:,} bytes are still missing; the next begins at {upload.received}."
+        raise Problem(409, "Not complete yet", detail, kind="wrong-offset", errors=[{"offset": upload.received}])
+    if sha256 and not SHA256.match(sha256):
+        raise _malformed()
+    upload.state, upload.queued_at, upload.sha256 = Upload.State.QUEUED, now, sha256 or upload.sha256
+    upload.save(update_fields=["state", "queued_at", "sha256"])
+    task_send_on_commit(CHECK, queue="check")
+    return upload
 
 
 def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime) -> None:
@@ -156,7 +162,8 @@ def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime)
 
 
 def uploads_sweep(*, now: datetime) -> int:
-    """Remove uploads that nobody finished within a day, and folders of killed children; returns how many uploads."""
+    """Remove uploads that nobody finished within a day, results that were kept long enough, and folders of killed
+    children; returns how many uploads."""
     expired = list(Upload.objects.filter(expires_at__lte=now))
     for upload in expired:
         _remove(upload)
@@ -165,21 +172,20 @@ def uploads_sweep(*, now: datetime) -> int:
 
 
 def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Upload:
-    found = Upload.objects.select_for_update().filter(pk=upload_id, organisation=organisation, expires_at__gt=now).first()
+    found = (
+        Upload.objects.select_for_update().filter(pk=upload_id, organisation=organisation, expires_at__gt=now).first()
+    )
     if found is None:
-        raise Problem(404, "No such upload", "It was finished, cancelled, or a day has passed; upload the file again.")
+        raise Problem(
+            404,
+            "No such upload",
+            "It was finished, cancelled, or a day has passed; upload the file again.",
+            kind="upload-unknown",
+        )
     return found
-
-
-def _part(key: str) -> bytes:
-    with default_storage.open(key, "rb") as stored:
-        data: bytes = stored.read()
-    return data
 
 
 def _remove(upload: Upload) -> None:
     """Pieces first, then the row: a row without pieces can be swept again, a piece without a row could not."""
-    for key in upload.parts.values_list("storage_key", flat=True):
-        default_storage.delete(key)
-    default_storage.delete(f"uploads/{upload.pk}")
+    parts_remove(upload)
     Upload.objects.filter(pk=upload.pk).delete()

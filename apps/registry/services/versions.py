@@ -7,11 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError
 
+from apps.accounts.files import file_drop_on_commit, file_save, file_transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -31,9 +30,17 @@ def project_ensure(*, organisation: Organisation, name: str, now: datetime) -> P
 
 
 def model_file_add(
-    *, organisation: Organisation, actor: User, name: str, filename: str, project_name: str, data: bytes, now: datetime
+    *,
+    organisation: Organisation,
+    actor: User,
+    name: str,
+    filename: str,
+    project_name: str,
+    data: bytes,
+    now: datetime,
+    report: dict[str, Any] | None = None,
 ) -> tuple[ModelVersion, bool]:
-    """Check a file in a limited child and keep it as the next version of the model `name`.
+    """Check a file in a limited child and keep it as the next version of the model `name`; a `report` saves the check.
 
     Returns (version, True), or (the version that has these very bytes already, False). Raises Problem(422) with every
     problem of the file; then nothing is kept.
@@ -42,33 +49,29 @@ def model_file_add(
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
     if known is not None:
         return known, False
-    report = model_check(data)
+    report = report or model_check(data)
     key = f"models/{organisation.pk}/{digest}.onnx"
-    stored = default_storage.save(key, ContentFile(data))
     try:
-        version = _version_create(
-            organisation=organisation,
-            actor=actor,
-            name=name.strip() or report["name"] or "model",
-            project_name=project_name,
-            facts={"sha256": digest, "size": len(data), "filename": filename[:200], "storage_key": stored},
-            report=report,
-            now=now,
-        )
+        with file_transaction():
+            stored = file_save(key, data)
+            version = _version_create(
+                organisation=organisation,
+                actor=actor,
+                name=name.strip() or report["name"] or "model",
+                project_name=project_name,
+                facts={"sha256": digest, "size": len(data), "filename": filename[:200], "storage_key": stored},
+                report=report,
+                now=now,
+            )
     except IntegrityError:
         # Two uploads of the same bytes at the same moment: the first has won, and its file is the one that stays.
-        default_storage.delete(stored)
         known = selectors.version_of_digest(organisation=organisation, sha256=digest)
         if known is None:
             raise
         return known, False
-    except BaseException:
-        default_storage.delete(stored)
-        raise
     return version, True
 
 
-@transaction.atomic
 def _version_create(
     *,
     organisation: Organisation,
@@ -117,15 +120,17 @@ def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datet
     sample = next((sample for sample in selectors.SAMPLES if sample.slug == slug), None)
     if sample is None:
         names = ", ".join(known.slug for known in selectors.SAMPLES)
-        raise Problem(404, "No such sample", f"The samples are {names}.")
+        raise Problem(404, "No such sample", f"The samples are {names}.", kind="sample-unknown")
+    data = sample.model_path.read_bytes()
     version, _ = model_file_add(
         organisation=organisation,
         actor=actor,
         name=sample.slug,
         filename=sample.model_path.name,
         project_name="Default",
-        data=sample.model_path.read_bytes(),
+        data=data,
         now=now,
+        report=selectors.report_of_digest(hashlib.sha256(data).hexdigest()),
     )
     if not version.evaluations.exists():
         evaluation_record(version=version, document=sample.evaluation(), actor=actor, now=now)
@@ -159,4 +164,4 @@ def version_delete(*, version: ModelVersion, actor: User, now: datetime) -> None
         audit_record(
             action="model.delete", now=now, actor=actor, organisation=version.organisation, subject=str(version)[:120]
         )
-        transaction.on_commit(lambda: default_storage.delete(key))
+        file_drop_on_commit(key)

@@ -1,0 +1,17 @@
+"""How many files may be announced: by account and by client address."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from apps.accounts.access import principal_get
+from apps.accounts.rates import Rate, client_key, rate_take
+
+HOUR = 3600
+
+
+def uploads_take(request: HttpRequest) -> None:
+    """Count one file for the account and the address of a request. Raises Problem(429) beyond the limits."""
+    rate_take(Rate("uploads-address", settings.UPLOADS_PER_HOUR_ADDRESS, HOUR), client_key(request))
+    rate_take(Rate("uploads-account", settings.UPLOADS_PER_HOUR, HOUR), str(principal_get(request).user.pk))

@@ -1,0 +1,168 @@
+"""The check of uploads, by workers of the queue `check`: claimed in turns, done in a limited child, noted on the row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.core.files.storage import default_storage
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
+
+from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
+from apps.accounts.problems import Problem
+from apps.registry.models import ModelVersion, Upload
+from apps.registry.selectors import line_now
+from apps.registry.services.checking import CheckLate, ended, refusal
+from apps.registry.services.versions import model_file_add
+
+CHECK_LASTS = timedelta(seconds=90)  # beyond the child's own limits; then its worker is taken for dead
+ATTEMPTS_MAX = 3
+KEPT = timedelta(hours=1)  # the result stays that long for whoever asks
+LOCK = 0x7A6B0065  # an advisory lock: one worker claims at a time, so that turns are kept
+Clock = Callable[[], datetime]
+
+log = structlog.get_logger("registry")
+
+
+def upload_check_next(*, clock: Clock) -> bool:
+    """Check the upload whose turn it is; False when none may be checked now. Any number of workers may do this."""
+    upload = _claim(clock())
+    if upload is None:
+        return False
+    if upload.attempts > ATTEMPTS_MAX:
+        _finish(upload, refusal=ended("killed"), now=clock())
+        return True
+    try:
+        version, is_new = _version_of(upload, now=clock())
+    except CheckLate as late:
+        if upload.attempts < ATTEMPTS_MAX:
+            _put_back(upload, counted=True)
+        else:
+            _finish(upload, refusal=late, now=clock())
+    except FileNotFoundError:
+        _finish(upload, refusal=lost(), now=clock())
+    except (Unavailable, DatabaseError, OSError) as error:  # the file waits until storage and database are back
+        outage = unavailable_of(error)
+        if outage is None:
+            raise
+        log.warning("upload check postponed", upload=str(upload.pk), reason=outage.detail)
+        told_when_back(lambda: _put_back(upload))
+        return False
+    except Problem as problem:
+        _finish(upload, refusal=problem, now=clock())
+    else:
+        _finish(upload, version=version, is_new=is_new, now=clock())
+    return True
+
+
+def _version_of(upload: Upload, *, now: datetime) -> tuple[ModelVersion, bool]:
+    """The version that the upload's bytes become, and whether it is new. Raises Problem with every fault of the file."""
+    data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
+    if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
+        raise damaged()
+    return model_file_add(
+        organisation=upload.organisation, actor=upload.created_by, name=upload.name, filename=upload.filename,
+        project_name=upload.project_name, data=data, now=now,
+    )  # fmt: skip
+
+
+def damaged() -> Problem:
+    """The refusal of bytes that are not those that were stated."""
+    detail = "The bytes that arrived do not have the SHA-256 that was stated. Upload the file again."
+    return refusal([{"kind": "digest", "message": detail, "remedy": "", "count": 1}])
+
+
+def lost() -> Problem:
+    """The refusal of a file whose pieces somebody has removed from the storage."""
+    detail = "Pieces of this file are no longer in the storage. Upload the file again."
+    return refusal([{"kind": "lost", "message": detail, "remedy": "", "count": 1}])
+
+
+@transaction.atomic
+def _claim(now: datetime) -> Upload | None:
+    """The first in line whose organisation has no check under way; an abandoned check is taken up again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    Upload.objects.filter(state=Upload.State.CHECKING, checking_since__lte=now - CHECK_LASTS).update(
+        state=Upload.State.QUEUED
+    )
+    busy = set(Upload.objects.filter(state=Upload.State.CHECKING).values_list("organisation_id", flat=True))
+    line = [pk for pk, organisation_id in line_now() if organisation_id not in busy]
+    if not line:
+        return None
+    upload = Upload.objects.select_for_update(of=("self",)).select_related("organisation", "created_by").get(pk=line[0])
+    upload.state, upload.checking_since, upload.attempts = Upload.State.CHECKING, now, upload.attempts + 1
+    upload.save(update_fields=["state", "checking_since", "attempts"])
+    return upload
+
+
+def _put_back(upload: Upload, *, counted: bool = False) -> None:
+    """Into the line again; an attempt that the file is not to blame for is not counted."""
+    Upload.objects.filter(_mine(upload)).update(
+        state=Upload.State.QUEUED, attempts=upload.attempts if counted else upload.attempts - 1
+    )
+
+
+def _mine(upload: Upload) -> Q:
+    return Q(pk=upload.pk, state=Upload.State.CHECKING, checking_since=upload.checking_since)
+
+
+def _finish(
+    upload: Upload, *, now: datetime, version: ModelVersion | None = None, is_new: bool = False,
+    refusal: Problem | None = None,
+) -> None:  # fmt: skip
+    """Note the result and forget the pieces. Of two workers with the same upload the one that claimed last notes it."""
+    result: dict[str, Any] = {"state": Upload.State.READY, "version": version, "is_new": is_new}
+    if refusal is not None:
+        result = {"state": Upload.State.REFUSED, "refusal": refusal_stored(refusal)}
+    if Upload.objects.filter(_mine(upload)).update(finished_at=now, expires_at=now + KEPT, **result):
+        try:
+            parts_remove(upload)
+        except Unavailable as outage:  # the result is kept and true; the sweep removes the pieces
+            log.warning("pieces not removed", upload=str(upload.pk), reason=outage.detail)
+
+
+def refusal_stored(problem: Problem) -> dict[str, Any]:
+    """What the row keeps of a refusal."""
+    return {
+        "status": problem.status, "title": problem.title, "detail": problem.detail, "code": problem.kind,
+        "errors": problem.errors,
+    }  # fmt: skip
+
+
+def refusal_of(upload: Upload) -> Problem:
+    """The refusal that the row keeps, to be raised again."""
+    kept = upload.refusal or {}
+    return Problem(kept["status"], kept["title"], kept["detail"], kind=kept["code"], errors=kept["errors"])
+
+
+def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
+    """Ask for a check when something waits or was abandoned, in case a message was lost; returns how many wait."""
+    waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
+    waiting += Upload.objects.filter(state=Upload.State.CHECKING, checking_since__lte=now - CHECK_LASTS).count()
+    if waiting:
+        send()
+    return waiting
+
+
+def parts_remove(upload: Upload) -> None:
+    """Delete the pieces: first the files, then the rows, so that what is left can be swept. Raises Unavailable."""
+    folder = f"uploads/{upload.pk}"
+    for key in upload.parts.values_list("storage_key", flat=True):
+        default_storage.delete(key)
+    with suppress(FileNotFoundError):
+        for name in default_storage.listdir(folder)[1]:  # pieces whose row was lost with the connection
+            default_storage.delete(f"{folder}/{name}")
+    default_storage.delete(folder)
+    upload.parts.all().delete()
+
+
+def _part(key: str) -> bytes:
+    with default_storage.open(key, "rb") as stored:
+        data: bytes = stored.read()
+    return data

@@ -1,0 +1,25 @@
+"""Files of models and uploads that no row names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from apps.accounts.files import files_sweep
+from apps.registry.models import ModelVersion, Upload
+
+
+def model_files_sweep(*, now: datetime) -> int:
+    """Delete files of versions and pieces of uploads that are not there; returns how many."""
+    return files_sweep("models", _models, now=now) + files_sweep("uploads", _uploads, now=now)
+
+
+def _models(keys: list[str]) -> list[str]:
+    rows = ModelVersion.objects.filter(storage_key__in=keys, deleted_at=None)
+    return list(rows.values_list("storage_key", flat=True))
+
+
+def _uploads(keys: list[str]) -> list[str]:
+    owners = {key: UUID(key.split("/")[1]) for key in keys}
+    there = set(Upload.objects.filter(pk__in=owners.values()).values_list("pk", flat=True))
+    return [key for key, owner in owners.items() if owner in there]
