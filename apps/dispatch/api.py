@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO, cast
 from uuid import UUID
 
 from django.core.files.storage import default_storage
@@ -14,14 +13,13 @@ from django.http import FileResponse, Http404, HttpRequest
 from django.utils import timezone
 from ninja import File, Form, Router, Schema
 from ninja.files import UploadedFile
-from ninja.pagination import paginate
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.downloads import download_described
 from apps.accounts.idempotency import idempotent
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.dispatch import selectors, services
@@ -141,14 +139,16 @@ def _contract(request: HttpRequest, pk: UUID) -> Contract:
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:
-        raise Problem(404, "Not found", f"There is no contract {pk} here, or it is not yours to see.") from None
+        raise Problem(
+            404, "Not found", f"There is no contract {pk} here, or it is not yours to see.", kind="not-found"
+        ) from None
 
 
 def _uuid(text: str) -> str:
     try:
         return str(UUID(text)) if text else ""
     except ValueError:
-        raise Problem(422, "Not an id", f"'{text[:60]}' is not the id of a contract.") from None
+        raise Problem(422, "Not an id", f"'{text[:60]}' is not the id of a contract.", kind="id-invalid") from None
 
 
 def _job(request: HttpRequest, pk: UUID, **access: Any) -> Job:
@@ -195,7 +195,7 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
         detail = f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are taken. Send several jobs."
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     try:
-        return arrays_read(BytesIO(file.read()), selectors.offer_of(contract, wanted).inputs[0][1], LIMITS)
+        return arrays_read(cast("BinaryIO", file.file), selectors.offer_of(contract, wanted).inputs[0][1], LIMITS)
     except InputError as error:
         raise inputs_problem(error) from error
 
@@ -205,8 +205,10 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
 def job_list(request: HttpRequest, state: str = "", contract: str = "") -> QuerySet[Job]:
     """Newest first; `state` and `contract` narrow the list."""
     if state and state not in JobState.values:
-        raise Problem(422, "Unknown state", f"A job's state is one of {', '.join(JobState.values)}.")
-    return selectors.jobs_of(organisation_get(request), state=state, contract=_uuid(contract))
+        raise Problem(
+            422, "Unknown state", f"A job's state is one of {', '.join(JobState.values)}.", kind="state-unknown"
+        )
+    return selectors.jobs_shown(organisation_get(request), state=state, contract=_uuid(contract))
 
 
 @router.get("/jobs/{uuid:pk}", auth=requires(Scope.READ), response=JobOut, summary="A job's state")

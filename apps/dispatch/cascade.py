@@ -25,14 +25,3 @@ def unsure_items(output: Array, threshold: Decimal) -> Array:
     order = np.argsort(sure, kind="stable")
     unsure: Array = order[sure[order] < float(threshold)]
     return unsure
-
-
-def overrule(outputs: dict[str, Array], decided: Array, items: Array, second: dict[str, Array], chosen: Array) -> None:
-    """Writes the second program's rows over the first's, in place, output by output where name and shape agree."""
-    rows = np.searchsorted(items, chosen)
-    for name, values in second.items():
-        if name in outputs and outputs[name].shape[1:] == values.shape[1:]:
-            outputs[name][rows] = values
-        else:
-            outputs[f"second_{name}"] = values
-    decided[rows] = 1

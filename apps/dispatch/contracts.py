@@ -82,7 +82,8 @@ def lines_of(contract: Contract) -> list[Line]:
     if contract.form == FormName.QUOTA:
         drawing = quota_programs(contract)
         return [Line(program, left, left) for program, left in drawing]
-    rows = contract.lines.select_related("program__model_version__model").order_by("number")
+    known = "lines" in getattr(contract, "_prefetched_objects_cache", {})
+    rows = contract.lines.all() if known else contract.lines.select_related("program__model_version__model")
     return [Line(row.program, row.executions or row.taken, row.left) for row in rows]
 
 

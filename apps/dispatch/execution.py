@@ -10,18 +10,20 @@ from uuid import UUID
 
 import numpy as np
 import structlog
-from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import DatabaseError, connection
 
 from apps.accounts.failpoints import failpoint
+from apps.accounts.files import file_save
+from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.accounts.problems import Problem
 from apps.dispatch import services
-from apps.dispatch.feeds import arrays_pack, arrays_unpack
+from apps.dispatch.contracts import inputs_of
+from apps.dispatch.feeds import arrays_pack, arrays_unpack, seeded_items
 from apps.dispatch.models import JobStage, Lease
 from apps.dispatch.runners import host as host_runner
 from apps.dispatch.runners import simulator
-from apps.dispatch.runners.block import Outcome, Progress, feeds_of
+from apps.dispatch.runners.block import Feeds, Outcome, Progress, feeds_of
 from apps.dispatch.services.leases import CountersDiffer, LeaseLost
 from compiler.errors import ModelError
 
@@ -34,8 +36,9 @@ Clock = Callable[[], datetime]
 def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> bool:
     """Runs one lease from taking to billing. False when it was not ours to run, or was lost on the way.
 
-    What a repetition would not mend (a model that fails, counters that differ) fails the job; anything else is raised,
-    and the lease is offered anew once its heartbeat has been silent.
+    What a repetition would not mend (a model that fails, counters that differ) fails the job. While the storage is away
+    or full the lease is given back, and taken again a moment later. Anything else is raised, and the lease is offered anew
+    once its heartbeat has been silent.
     """
     try:
         services.lease_take(lease_id=lease_id, epoch=epoch, host=host, now=clock())
@@ -62,6 +65,8 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
     except LeaseLost as lost:
         log.warning("lease lost", reason=str(lost))
         return False
+    except (Unavailable, OSError, DatabaseError) as error:
+        return _given_back(lease_id, epoch, error, clock)
     except (ModelError, CountersDiffer, simulator.WrongBinary, Problem, ValueError, KeyError) as error:
         services.lease_fail(
             lease_id=lease_id, epoch=epoch, reason=_sentence(error), now=clock(), is_ours=_is_ours(error)
@@ -70,12 +75,39 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
     return True
 
 
+def _given_back(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
+    """Storage or database were away. A file that is missing for good fails the job; an outage is waited for.
+
+    Raises what is no outage, and the outage itself when the database stays away: then the lease falls silent.
+    """
+    if isinstance(error, FileNotFoundError):
+        reason = "A file of this job is no longer in the storage, so that it cannot run."
+        log.error("file missing", lease=str(lease_id), error=str(error))
+        services.lease_fail(lease_id=lease_id, epoch=epoch, reason=reason, now=clock())
+        return False
+    outage = unavailable_of(error)
+    if outage is None:
+        raise error
+    reason = outage.detail
+    told_when_back(lambda: services.lease_give_back(lease_id=lease_id, epoch=epoch, reason=reason, now=clock()))
+    return False
+
+
 def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
-    feeds = feeds_of(_inputs(lease), _items(lease.stage)[lease.from_item : lease.from_item + lease.count])
+    feeds = _feeds(lease, _items(lease.stage)[lease.from_item : lease.from_item + lease.count])
     program = lease.stage.program
     if lease.device.pool.is_host:
         return host_runner.run(program, feeds, progress, clock)
     return simulator.run(program, feeds, progress)
+
+
+def _feeds(lease: Lease, items: np.ndarray) -> list[Feeds]:
+    """The inputs of these items of the job."""
+    seed = lease.stage.job.seed
+    if seed is None:
+        return feeds_of(_inputs(lease), items)
+    made = seeded_items(inputs_of(lease.stage.program), items, seed=seed)
+    return feeds_of(made, np.arange(len(items)))
 
 
 def _inputs(lease: Lease) -> dict[str, np.ndarray]:
@@ -94,7 +126,7 @@ def _items(stage: JobStage) -> np.ndarray:
 def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
     """Stores the block's outputs under the epoch, so that a worker that was given up cannot write over another's."""
     name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
-    return default_storage.save(name, ContentFile(arrays_pack(outcome.outputs)))
+    return file_save(name, arrays_pack(outcome.outputs))
 
 
 def _is_ours(error: Exception) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from celery import current_app
 from django.core.cache import cache
 
+from apps.accounts.broker import task_send
 from apps.compilation.models import Precision, Program
 from apps.dispatch.runners import host
 from apps.fleet.models import HostMeasurement, PoolKind
@@ -31,9 +31,8 @@ def measurements_request_due(*, now: datetime) -> int:
         due = runs_here.exclude(digest__in=fresh.values("program_digest")).order_by("-created_at")
         for program_id in due.values_list("pk", flat=True)[:AT_ONCE]:
             if cache.add(f"measure:{pool.slug}:{program_id}", 1, ASKED_FOR_SECONDS):
-                message = {"program_id": str(program_id), "pool_slug": pool.slug}
-                current_app.send_task("apps.dispatch.tasks.measure_host", kwargs=message, queue=pool.queue)
-                asked += 1
+                name = "apps.dispatch.tasks.measure_host"
+                asked += task_send(name, queue=pool.queue, program_id=str(program_id), pool_slug=pool.slug)
     return asked
 
 

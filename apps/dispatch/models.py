@@ -44,7 +44,9 @@ class Job(models.Model):
     state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
     threshold = models.DecimalField(max_digits=12, decimal_places=10, null=True)
     confidence_output = models.CharField(max_length=200, blank=True)
-    inputs_key = models.CharField(max_length=200)
+    inputs_key = models.CharField(max_length=200, blank=True)
+    # Where nobody sent inputs: each block's are made from it when the block runs, and there is no file.
+    seed = models.PositiveBigIntegerField(null=True, blank=True)
     outputs_key = models.CharField(max_length=200, blank=True)
     problem = models.TextField(blank=True)
     submitted_at = models.DateTimeField()
@@ -131,6 +133,9 @@ class LeaseState(models.TextChoices):
 LIVE = (LeaseState.PLANNED, LeaseState.OFFERED, LeaseState.RUNNING)
 HOLDING = (*LIVE, LeaseState.DONE)
 
+# Leases of which something that was planned or run is not charged for.
+NOT_BILLED = models.Q(state__in=["revoked", "failed"]) | models.Q(epoch__gt=1)
+
 
 class Lease(models.Model):
     """Items [from_item, from_item + count) of a stage, issuing from `first_cycle` of a window on.
@@ -203,6 +208,9 @@ class Lease(models.Model):
                 condition=models.Q(state__in=[state.value for state in LIVE]),
             ),
             models.Index(fields=["device", "device_from"], name="lease_of_device"),
+            models.Index(fields=["device", "device_to"], name="lease_ended_on_device"),
+            models.Index(fields=["taken_at"], name="lease_by_taking"),
+            models.Index(fields=["finished_at"], name="lease_not_billed", condition=NOT_BILLED),
         ]
 
     def __str__(self) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
@@ -17,11 +19,12 @@ from apps.dispatch.feeds import TensorType
 from apps.dispatch.models import FINAL, LIVE, Job, JobStage, JobState, Lease, LeaseState
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
-from apps.sales.models import Contract, FormName
+from apps.sales.models import Contract, ContractLine, FormName
 from apps.sales.selectors import contracts_open
 from apps.sales.services import contract_lease_rate
 
 BLOCKS_SHOWN = 50
+OFFERS_SHOWN = 20
 
 
 class Segment(NamedTuple):
@@ -30,7 +33,7 @@ class Segment(NamedTuple):
     name: str
     start: datetime | None
     end: datetime | None
-    length: timedelta | None
+    length: timedelta | Fraction | None  # a fraction is of seconds
     note: str
 
 
@@ -130,23 +133,33 @@ class JobView:
 
 
 def jobs_of(organisation: Organisation, *, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """The organisation's jobs, newest first, with their counts of blocks."""
+    """The organisation's jobs, newest first."""
     rows = Job.objects.filter(organisation=organisation)
     if state in JobState.values:
         rows = rows.filter(state=state)
     if contract:
         rows = rows.filter(contract_id=contract)
-    holding = Q(stages__leases__state__in=[*LIVE, LeaseState.DONE])
+    return rows.select_related("contract__pool", "submitted_by").order_by("-submitted_at", "-id")
+
+
+def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "") -> QuerySet[Job]:
+    """The same with their models and counts of blocks, which are looked up for the rows of a page alone."""
+    leases = Lease.objects.filter(stage__job=OuterRef("pk")).order_by()
+    holding = leases.filter(state__in=[*LIVE, LeaseState.DONE])
     return (
-        rows.select_related("contract__pool", "submitted_by")
+        jobs_of(organisation, state=state, contract=contract)
         .prefetch_related("stages__program__model_version__model")
         .annotate(
-            blocks_total=Count("stages__leases", filter=holding),
-            blocks_done=Count("stages__leases", filter=Q(stages__leases__state=LeaseState.DONE)),
-            starts_at=Min("stages__leases__device_from", filter=holding),
+            blocks_total=_counted(holding),
+            blocks_done=_counted(leases.filter(state=LeaseState.DONE)),
+            starts_at=Subquery(holding.order_by("device_from").values("device_from")[:1]),
         )
-        .order_by("-submitted_at", "-id")
     )
+
+
+def _counted(leases: QuerySet[Lease]) -> Coalesce:
+    """How many there are, as a column of another query."""
+    return Coalesce(Subquery(leases.values("stage__job").annotate(n=Count("pk")).values("n")), 0)
 
 
 class Offer(NamedTuple):
@@ -185,10 +198,20 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
     return Offer(contract, lines, inputs, plan is not None, wanted)
 
 
-def offers_open(organisation: Organisation, *, now: datetime) -> list[Offer]:
-    """Contracts with something left to run, newest first."""
+def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:
+    """Contracts under which a job may be submitted now and of which something is left, newest first."""
+    lines = ContractLine.objects.filter(contract=OuterRef("pk"), taken__lt=F("executions"))
+    return contracts_open(organisation, now=now).filter(Q(form=FormName.QUOTA) | Exists(lines))
+
+
+def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") -> list[Offer]:
+    """Contracts with something left to run, newest first: the newest ones, and the `wanted` one, however old it is."""
+    rows = contracts_left(organisation, now=now).prefetch_related("lines__program__model_version__model")
+    newest = list(rows.order_by("-accepted_at", "-id")[:OFFERS_SHOWN])
+    if wanted and wanted not in {str(contract.pk) for contract in newest}:
+        newest += rows.filter(pk=wanted)
     offers: list[Offer] = []
-    for contract in contracts_open(organisation, now=now):
+    for contract in newest:
         if contract.form == FormName.QUOTA:
             offers += [offer_of(contract, line.program.pk) for line in contracts.lines_of(contract)]
         else:
@@ -199,7 +222,7 @@ def offers_open(organisation: Organisation, *, now: datetime) -> list[Offer]:
 def job_view(job: Job, *, now: datetime) -> JobView:
     """The job with its progress, position, times and money."""
     stages = list(job.stages.select_related("program__model_version__model").order_by("position"))
-    leases = list(Lease.objects.filter(stage__job=job).select_related("stage", "device", "window"))
+    leases = list(Lease.objects.filter(stage__job=job).select_related("stage", "device__pool", "window"))
     holding = [lease for lease in leases if lease.state in {*LIVE, LeaseState.DONE}]
     amounts = _amounts(leases)
     done = [lease for lease in leases if lease.state == LeaseState.DONE]
@@ -285,6 +308,14 @@ def _ahead(job: Job, holding: list[Lease]) -> int:
     return others.exclude(stage__job=job).count()
 
 
+def lease_device_time(lease: Lease) -> Fraction:
+    """Seconds for which a lease kept its device to itself: its executions times the cycles between two of them, as revenue
+    and utilisation count it; on a host the wall clock, measured."""
+    if lease.device.pool.is_host:
+        return Fraction((lease.device_to - lease.device_from) // timedelta(microseconds=1), 10**6)
+    return Fraction(lease.next_cycle - lease.first_cycle, lease.stage.clock_hz)
+
+
 def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -> list[Segment]:
     """Queued, running, billed: the first two by the wall clock, the last in device time."""
     first_taken = min((lease.taken_at for lease in leases if lease.taken_at), default=None)
@@ -299,9 +330,8 @@ def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -
         segments.append(Segment("Running", first_taken, job.finished_at, length, "wall clock, not billed"))
     if done:
         start, end = min(lease.device_from for lease in done), max(lease.device_to for lease in done)
-        busy = sum((lease.device_to - lease.device_from for lease in done), timedelta())
         note = "wall clock of the host, measured" if job.contract.pool.is_host else "device time, proven"
-        segments.append(Segment("Billed", start, end, busy, note))
+        segments.append(Segment("Billed", start, end, sum(map(lease_device_time, done), Fraction(0)), note))
     return segments
 
 

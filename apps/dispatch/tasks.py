@@ -19,26 +19,26 @@ def run_lease(self: Task[..., None], *, lease_id: str, epoch: int) -> None:
     execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=host, clock=timezone.now)
 
 
-@shared_task(name="apps.dispatch.tasks.advance_job", ignore_result=True)
+@shared_task(name="apps.dispatch.tasks.advance_job", queue="dispatch", ignore_result=True)
 def advance_job(*, job_id: str) -> None:
     """Move a job on whose leases are all done."""
     services.job_advance(job_id=UUID(job_id), now=timezone.now())
 
 
-@shared_task(name="apps.dispatch.tasks.offer_due", ignore_result=True)
+@shared_task(name="apps.dispatch.tasks.offer_due", queue="dispatch", ignore_result=True)
 def offer_due() -> None:
     """Offer the leases whose device time has come."""
     services.leases_offer_due(now=timezone.now())
 
 
-@shared_task(name="apps.dispatch.tasks.sweep", ignore_result=True)
+@shared_task(name="apps.dispatch.tasks.sweep", queue="dispatch", ignore_result=True)
 def sweep() -> None:
     """Find what was forgotten: silent workers, lost messages, stages that wait for room."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
 
 
-@shared_task(name="apps.dispatch.tasks.measure_due", ignore_result=True)
+@shared_task(name="apps.dispatch.tasks.measure_due", queue="dispatch", ignore_result=True)
 def measure_due() -> None:
     """Ask the host pools to measure what they have not run yet."""
     measurement.measurements_request_due(now=timezone.now())
@@ -48,3 +48,9 @@ def measure_due() -> None:
 def measure_host(*, program_id: str, pool_slug: str) -> None:
     """Measure one program on this host."""
     measurement.host_measure(program_id=UUID(program_id), pool_slug=pool_slug, now=timezone.now())
+
+
+@shared_task(name="apps.dispatch.tasks.files_sweep", ignore_result=True)
+def files_sweep() -> None:
+    """Delete files that no row names."""
+    services.job_files_sweep(now=timezone.now())

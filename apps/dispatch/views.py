@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -15,13 +14,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.idempotency import form_once
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.dispatch import selectors, services
 from apps.dispatch.api import arrays_of, outputs_response
-from apps.dispatch.feeds import seeded_items
 from apps.dispatch.forms import JobForm
 from apps.dispatch.models import Job, JobState
+from apps.dispatch.services.jobs import Inputs, Seeded
 from apps.sales.models import Contract
 
 PAGE = 25
@@ -31,13 +31,13 @@ PAGE = 25
 def job_list(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request)
     state, contract = request.GET.get("state", ""), _uuid_text(request.GET.get("contract", ""))
-    rows = selectors.jobs_of(organisation, state=state, contract=contract)
+    rows = selectors.jobs_shown(organisation, state=state, contract=contract)
     context = {
-        "page_obj": Paginator(rows, PAGE).get_page(request.GET.get("page")),
+        "page_obj": page_of(request, rows, ordering=("-submitted_at", "-id"), size=PAGE),
         "state": state,
         "contract": contract,
         "states": JobState.choices,
-        "has_contracts": bool(selectors.offers_open(organisation, now=timezone.now())),
+        "has_contracts": selectors.contracts_left(organisation, now=timezone.now()).exists(),
     }
     return render(request, "dispatch/job_list.html", context)
 
@@ -45,7 +45,8 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request, roles=ENGINEERING)
-    offers = selectors.offers_open(organisation, now=timezone.now())
+    now, asked = timezone.now(), (request.POST or request.GET).get("contract", "")
+    offers = selectors.offers_open(organisation, now=now, wanted=_uuid_text(asked.partition(":")[0]))
     choices = [(one.key, f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
     wanted = {"contract": request.GET.get("contract", "")}
     form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial=wanted)
@@ -59,6 +60,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "offers": offers,
+        "more": selectors.contracts_left(organisation, now=now).count() - len({one.contract.pk for one in offers}),
         "refusal": refusal,
         "refusal_list": faults,
         "refusal_text": "" if faults or refusal is None else refusal.detail,
@@ -87,11 +89,11 @@ def _submit(request: HttpRequest, form: JobForm) -> Job:
     contract = org_object_get(request, contracts, roles=ENGINEERING, pk=key)
     wanted = UUID(program) if program else None
     if form.cleaned_data["inputs"]:
-        arrays = arrays_of(form.cleaned_data["inputs"], contract, wanted)
+        inputs: Inputs | Seeded = arrays_of(form.cleaned_data["inputs"], contract, wanted)
     else:
-        arrays = seeded_items(selectors.offer_of(contract, wanted).inputs[0][1], form.cleaned_data["sample_items"])
+        inputs = Seeded(form.cleaned_data["sample_items"])
     return services.job_create(
-        contract=contract, arrays=arrays, actor=principal_get(request).user, now=timezone.now(), wanted=wanted
+        contract=contract, arrays=inputs, actor=principal_get(request).user, now=timezone.now(), wanted=wanted
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from io import BytesIO
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from apps.dispatch.cascade import confidences, overrule, unsure_items
+from apps.dispatch.cascade import confidences, unsure_items
+from apps.dispatch.feeds import Joined, arrays_pack, arrays_unpack
 
 outputs = hnp.arrays("float32", st.tuples(st.integers(1, 20), st.integers(1, 4)), elements=st.floats(0, 1, width=32))
 
@@ -28,11 +30,29 @@ def test_an_item_without_a_number_is_handed_on_first() -> None:
 
 
 def test_the_second_answer_replaces_the_first_for_the_items_handed_on() -> None:
-    first = {"p": np.zeros((4, 2), "float32"), "other": np.zeros((4, 3), "float32")}
-    decided = np.zeros(4, np.uint8)
+    """Block by block, and the same bytes as the arrays packed at once."""
+    first = {"p": np.arange(8, dtype="float32").reshape(4, 2), "other": np.zeros((4, 3), "float32")}
     second = {"p": np.ones((2, 2), "float32"), "other": np.ones((2, 5), "float32")}
-    overrule(first, decided, np.array([0, 2, 5, 7]), second, np.array([2, 7]))
-    assert first["p"].tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
-    assert decided.tolist() == [0, 1, 0, 1]
-    assert first["other"].sum() == 0
-    assert first["second_other"].shape == (2, 5)
+    file = BytesIO()
+    with Joined(4) as joined:
+        for start, end in ((0, 3), (3, 4)):
+            joined.append({name: array[start:end] for name, array in first.items()})
+        for row, at in ((1, 0), (3, 1)):
+            block = {name: array[at : at + 1] for name, array in second.items()}
+            for name, array in joined.overwrite(np.array([row]), block).items():
+                joined.add(f"second_{name}", array, rows=2)
+        joined.pack(file)
+    whole = {"p": first["p"].copy(), "other": first["other"], "second_other": second["other"]}
+    whole["p"][[1, 3]] = 1
+    assert file.getvalue() == arrays_pack(whole)
+    assert arrays_unpack(file.getvalue())["p"].tolist() == [[0, 1], [1, 1], [4, 5], [1, 1]]
+
+
+@given(outputs, st.integers(1, 7))
+def test_blocks_joined_on_disk_are_the_arrays_packed_at_once(output: np.ndarray, size: int) -> None:
+    file = BytesIO()
+    with Joined(len(output)) as joined:
+        for start in range(0, len(output), size):
+            joined.append({"y": output[start : start + size]})
+        joined.pack(file)
+    assert file.getvalue() == arrays_pack({"y": output})

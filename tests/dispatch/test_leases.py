@@ -111,7 +111,7 @@ def host_seen(scene: Scene, now: datetime) -> None:
 
 def test_an_offer_whose_message_was_lost_is_made_again(scene: Scene, lease: Lease) -> None:
     services.leases_offer_due(now=scene.now)
-    soon, later = scene.now + timedelta(seconds=30), scene.now + timedelta(seconds=90)
+    soon, later = scene.now + timedelta(seconds=5), scene.now + timedelta(seconds=90)
     host_seen(scene, soon)
     assert services.leases_offer_due(now=soon) == 0
     assert services.leases_offer_due(now=later) == 0  # nobody is there to have lost it
@@ -130,9 +130,12 @@ def test_an_offer_in_the_queue_of_a_busy_pool_is_not_made_twice(scene: Scene) ->
     small = scene.contract((scene.program(operations=1_000_000), 10))
     third = Lease.objects.get(stage__job=scene.job(small, 2))
     services.leases_offer_due(now=third.device_from)
-    Lease.objects.filter(pk=third.pk).update(offered_at=scene.now - timedelta(minutes=5))
+    Lease.objects.filter(pk=third.pk).update(offered_at=scene.now - timedelta(seconds=60))
     host_seen(scene, scene.now)
     assert services.leases_offer_due(now=scene.now) == 0
+    # What was sent minutes later has been taken: queues keep their order, so the message is lost.
+    Lease.objects.filter(pk=third.pk).update(offered_at=scene.now - timedelta(minutes=5))
+    assert services.leases_offer_due(now=scene.now) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,24 @@
 Pure: NumPy and bytes, no Django.
 """
 
-from apps.dispatch.feeds.check import InputError, TensorType, items_check, items_match, seeded_items
+from apps.dispatch.feeds.check import (
+    BYTES_MAX,
+    ITEMS_MAX,
+    InputError,
+    TensorType,
+    items_check,
+    items_count_check,
+    items_match,
+    seeded_items,
+)
+from apps.dispatch.feeds.joined import Joined
 from apps.dispatch.feeds.pack import Limits, arrays_pack, arrays_read, arrays_read_json, arrays_unpack
 
 __all__ = [
+    "BYTES_MAX",
+    "ITEMS_MAX",
     "InputError",
+    "Joined",
     "Limits",
     "TensorType",
     "arrays_pack",
@@ -15,6 +28,7 @@ __all__ = [
     "arrays_read_json",
     "arrays_unpack",
     "items_check",
+    "items_count_check",
     "items_match",
     "seeded_items",
 ]

@@ -10,6 +10,8 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ITEMS_MAX = 1_000_000
+BYTES_MAX = 64 * 1024 * 1024  # of a job's arrays, as they are sent and in the program's own types
+_CHUNK = 1 << 20  # elements that are converted at once
 
 
 class InputError(Exception):
@@ -40,6 +42,9 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
     converted only where no value changes beyond float rounding. Raises InputError with every fault.
     """
     problems = _names_problems(arrays, types)
+    sizes = _size_problems(arrays, types)  # before anything is converted
+    if sizes:
+        raise InputError(problems + sizes)
     checked: dict[str, Array] = {}
     for wanted in types:
         if wanted.name not in arrays:
@@ -58,6 +63,12 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
     if problems:
         raise InputError(problems)
     return checked
+
+
+def items_count_check(items: int) -> None:
+    """Raises InputError when a job cannot have so many."""
+    if items > ITEMS_MAX:
+        raise InputError([f"A job takes at most {ITEMS_MAX:,} items; split yours into several jobs."])
 
 
 def items_match(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> bool:
@@ -81,6 +92,15 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
     ]
 
 
+def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
+    """Before anything is converted: what the arrays will take in the program's own types."""
+    sizes = {one.name: np.dtype(one.dtype).itemsize for one in types}
+    taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
+    if taken <= BYTES_MAX:
+        return []
+    return [f"The inputs take {taken:,} bytes; a job takes at most {BYTES_MAX:,}. Send several jobs."]
+
+
 def _shaped(array: Array, wanted: TensorType) -> Array:
     """The array as [items, *shape]."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
@@ -99,12 +119,18 @@ def _typed(array: Array, wanted: TensorType) -> Array:
         return np.ascontiguousarray(array)
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind != "f"):
         raise InputError([f"Input {wanted} needs numbers of type {dtype.name}; yours are {array.dtype.name}."])
+    source, converted = array.reshape(-1), np.empty(array.shape, dtype)
+    target = converted.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        converted = array.astype(dtype)
-        lost = _lost(array, converted)
-    if np.any(lost):
-        raise InputError([f"Input {wanted} holds values that {dtype.name} cannot; the first is {array[lost].flat[0]}."])
-    return np.ascontiguousarray(converted)
+        for at in range(0, len(source), _CHUNK):
+            part = source[at : at + _CHUNK]
+            target[at : at + _CHUNK] = part.astype(dtype)
+            lost = _lost(part, target[at : at + _CHUNK])
+            if np.any(lost):
+                raise InputError(
+                    [f"Input {wanted} holds values that {dtype.name} cannot; the first is {part[lost][0]}."]
+                )
+    return converted
 
 
 def _lost(array: Array, converted: Array) -> Array:
@@ -121,12 +147,13 @@ def _lost(array: Array, converted: Array) -> Array:
     return lost
 
 
-def seeded_items(types: Sequence[TensorType], items: int, *, seed: int = 0) -> dict[str, Array]:
-    """Inputs of the given types to try a program with: small numbers, the same for the same seed."""
-    random = np.random.default_rng(seed)
-    arrays: dict[str, Array] = {}
-    for one in types:
-        shape, dtype = (items, *one.shape), np.dtype(one.dtype)
-        values = random.random(shape) if dtype.kind == "f" else random.integers(0, 2, shape)
-        arrays[one.name] = values.astype(dtype)
+def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, seed: int) -> dict[str, Array]:
+    """Inputs of the given types to try a program with: small numbers. An item depends on the seed and its own number
+    alone, so that a worker makes those of its block and no others."""
+    arrays = {one.name: np.empty((len(items), *one.shape), one.dtype) for one in types}
+    for row, item in enumerate(items):
+        random = np.random.default_rng([seed, int(item)])
+        for one in types:
+            is_real = np.dtype(one.dtype).kind == "f"
+            arrays[one.name][row] = random.random(one.shape) if is_real else random.integers(0, 2, one.shape)
     return arrays

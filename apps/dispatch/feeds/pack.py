@@ -8,11 +8,11 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from apps.dispatch.feeds.check import Array, InputError, TensorType
+from apps.dispatch.feeds.check import BYTES_MAX, Array, InputError, TensorType
 
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK"
@@ -31,10 +31,10 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """Most bytes of the file and of its arrays once unpacked."""
+    """Most bytes of the file and of its arrays once unpacked: a request holds them about three times, so 256 MiB in all."""
 
     file_bytes: int = 64 * 1024 * 1024
-    array_bytes: int = 256 * 1024 * 1024
+    array_bytes: int = BYTES_MAX
 
 
 def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> dict[str, Array]:
@@ -71,15 +71,14 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
                 )
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                with archive.open(member) as stream:
-                    data = stream.read(limits.array_bytes + 1)
-                arrays[name] = _array_of(io.BytesIO(data), name, limits.array_bytes)
+                with archive.open(member) as stream:  # gives no more bytes than the directory says
+                    arrays[name] = _array_of(stream, name, limits.array_bytes)
     except UNREADABLE as error:
         raise InputError([f"The .npz file is damaged ({error}); save it again with numpy.savez."]) from error
     return arrays
 
 
-def _array_of(file: BinaryIO, name: str, bytes_max: int) -> Array:
+def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
     """One .npy array; objects are refused, and so is a shape that claims more than `bytes_max`."""
     try:
         version = np.lib.format.read_magic(file)
@@ -131,11 +130,14 @@ def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(arrays):
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            part = io.BytesIO()
-            np.lib.format.write_array(part, np.asanyarray(arrays[name]), allow_pickle=False)
-            archive.writestr(member, part.getvalue())
+            with archive.open(member_of(name), "w") as part:
+                np.lib.format.write_array(part, np.asanyarray(arrays[name]), allow_pickle=False)
     return buffer.getvalue()
+
+
+def member_of(name: str) -> zipfile.ZipInfo:
+    """An array's place in the file; no time, so that the same arrays are the same bytes."""
+    return zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def arrays_unpack(data: bytes) -> dict[str, Array]:

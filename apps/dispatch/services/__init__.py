@@ -4,11 +4,13 @@
 (offer, lease, renew, complete, revoke) behind which Celery stays replaceable.
 """
 
+from apps.dispatch.services.files import job_files_sweep
 from apps.dispatch.services.jobs import job_cancel, job_create, job_fail
 from apps.dispatch.services.leases import (
     LeaseLost,
     lease_complete,
     lease_fail,
+    lease_give_back,
     lease_offer,
     lease_renew,
     lease_revoke,
@@ -24,9 +26,11 @@ __all__ = [
     "job_cancel",
     "job_create",
     "job_fail",
+    "job_files_sweep",
     "jobs_advance_due",
     "lease_complete",
     "lease_fail",
+    "lease_give_back",
     "lease_offer",
     "lease_renew",
     "lease_revoke",

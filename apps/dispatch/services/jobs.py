@@ -5,29 +5,37 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
-from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
-from django.db import transaction
 
+from apps.accounts.files import file_save, file_transaction
 from apps.accounts.idempotency import keep
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Program
 from apps.dispatch import contracts
-from apps.dispatch.feeds import InputError, arrays_pack, items_check, items_match
+from apps.dispatch.feeds import InputError, arrays_pack, items_check, items_count_check, items_match
 from apps.dispatch.feeds.check import Array, TensorType
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import lease_revoke
-from apps.dispatch.services.stages import outputs_assemble, stage_create, stage_place
+from apps.dispatch.services.stages import lease_block, outputs_assemble, stage_create, stage_place
 from apps.sales.models import Contract
 from apps.sales.services import contract_executions_return, contract_executions_take
 from apps.timetable.services import CapacityTaken, refusal_record
 
 log = structlog.get_logger("dispatch")
+
+BLOCKS_MAX = 10_000
+Inputs = dict[str, Array]
+
+
+class Seeded(NamedTuple):
+    """So many made-up items; they are generated where they run, block by block."""
+
+    items: int
 
 
 def inputs_problem(error: InputError) -> Problem:
@@ -37,10 +45,10 @@ def inputs_problem(error: InputError) -> Problem:
 
 
 def program_choose(
-    contract: Contract, arrays: dict[str, Array], wanted: UUID | None = None
+    contract: Contract, arrays: Inputs | Seeded, wanted: UUID | None = None
 ) -> tuple[Program, list[TensorType]]:
     """The contract's program whose input shapes these arrays have: the bucket that fits, or a cascade's first; of a
-    quota the `wanted` one.
+    quota the `wanted` one. Made-up items are the first program's.
 
     Raises Problem with what each program takes.
     """
@@ -50,6 +58,8 @@ def program_choose(
     if not programs:
         raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
     candidates = [(program, contracts.inputs_of(program)) for program in programs]
+    if isinstance(arrays, Seeded):
+        return candidates[0]
     for program, types in candidates:
         if items_match(arrays, types):
             return program, types
@@ -64,7 +74,7 @@ def program_choose(
 def job_create(
     *,
     contract: Contract,
-    arrays: dict[str, Array],
+    arrays: Inputs | Seeded,
     actor: User | None,
     now: datetime,
     wanted: UUID | None = None,
@@ -72,33 +82,51 @@ def job_create(
 ) -> Job:
     """Takes a job: its items against the contract's volume, its leases into the timetable.
 
-    `arrays` are the inputs by name, items along the leading axis; `wanted` is the program that they are for, where the
-    contract holds several that take the same; `token_id` is the API token that asks, which the job's usage names. Raises
-    Problem: inputs that do not fit (422), volume used up, contract ended, processor described anew or capacity taken
-    (409).
+    `arrays` are the inputs by name, items along the leading axis, or how many items to make up; `wanted` is the program
+    that they are for, where the contract holds several that take the same; `token_id` is the API token that asks, which
+    the job's usage names. Raises Problem: inputs that do not fit or are too many (422), volume used up, contract ended,
+    processor described anew or capacity taken (409).
     """
     program, types = program_choose(contract, arrays, wanted)
     plan = contracts.cascade_of(contract)
     for one in (plan.first, plan.second) if plan else (program,):
         contracts.description_check(contract, one)
+    checked, items = _checked(arrays, types)
+    _blocks_check(program, items)
+    job = Job(
+        id=uuid.uuid4(), organisation_id=contract.organisation_id, contract=contract, submitted_by=actor,
+        token_id=token_id, items=items, threshold=plan.threshold if plan else None,
+        confidence_output=plan.output if plan else "", submitted_at=now, seed=None if checked else 0,
+    )  # fmt: skip
     try:
+        with file_transaction():
+            if checked:
+                job.inputs_key = file_save(f"jobs/{job.pk}/inputs.npz", arrays_pack(checked))
+            _job_store(job, program)
+    except CapacityTaken as refused:
+        _refusal_record(contract, program, job.items, refused, now)
+        raise
+    return job
+
+
+def _checked(arrays: Inputs | Seeded, types: list[TensorType]) -> tuple[Inputs, int]:
+    """The inputs in the program's own types, none where they are made up, and how many items there are."""
+    try:
+        if isinstance(arrays, Seeded):
+            items_count_check(arrays.items)
+            return {}, arrays.items
         checked = items_check(arrays, types)
     except InputError as error:
         raise inputs_problem(error) from error
-    job = Job(
-        id=uuid.uuid4(), organisation_id=contract.organisation_id, contract=contract, submitted_by=actor,
-        token_id=token_id, items=len(next(iter(checked.values()))), threshold=plan.threshold if plan else None,
-        confidence_output=plan.output if plan else "", submitted_at=now,
-    )  # fmt: skip
-    job.inputs_key = default_storage.save(f"jobs/{job.pk}/inputs.npz", ContentFile(arrays_pack(checked)))
-    try:
-        _job_store(job, program)
-    except BaseException as refused:
-        default_storage.delete(job.inputs_key)
-        if isinstance(refused, CapacityTaken):
-            _refusal_record(contract, program, job.items, refused, now)
-        raise
-    return job
+    return checked, len(next(iter(checked.values())))
+
+
+def _blocks_check(program: Program, items: int) -> None:
+    """Every block is a row that the request writes; a program of many operations has blocks of few items."""
+    most = BLOCKS_MAX * lease_block(program)
+    if items > most:
+        detail = f"A job of this program takes at most {most:,} items; split yours of {items:,} into several jobs."
+        raise Problem(422, "Too many items", detail, kind="inputs-do-not-fit")
 
 
 def _refusal_record(contract: Contract, program: Program, items: int, refused: CapacityTaken, now: datetime) -> None:
@@ -114,7 +142,6 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
     keep(note)
 
 
-@transaction.atomic
 def _job_store(job: Job, program: Program) -> None:
     contract, now = job.contract, job.submitted_at
     contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=job.items, now=now)
@@ -126,18 +153,23 @@ def _job_store(job: Job, program: Program) -> None:
     )  # fmt: skip
 
 
-@transaction.atomic
+@file_transaction()
 def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
     """Stops a job: what has not been done is taken back and given back to the contract, what has is kept and billed."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final:
-        raise Problem(409, "Nothing to cancel", f"This job is {job.get_state_display().lower()} already.")
+        raise Problem(
+            409,
+            "Nothing to cancel",
+            f"This job is {job.get_state_display().lower()} already.",
+            kind="nothing-to-cancel",
+        )
     job_end(job=job, state=JobState.CANCELLED, problem="", now=now)
     audit_record(action="job.cancel", subject=f"job {job.pk}", actor=actor, organisation=job.organisation, now=now)
     return job
 
 
-@transaction.atomic
+@file_transaction()
 def job_fail(*, job_id: UUID, problem: str, now: datetime) -> Job:
     """Ends an open job with a sentence that says why."""
     job = Job.objects.select_for_update().get(pk=job_id)

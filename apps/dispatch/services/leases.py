@@ -7,16 +7,19 @@ longer its own and does nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import structlog
-from celery import current_app
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 
+from apps.accounts.broker import task_send_on_commit
 from apps.accounts.failpoints import failpoint
+from apps.accounts.files import file_transaction
+from apps.accounts.outages import Unavailable
 from apps.accounts.problems import Problem
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
 from apps.dispatch.services.metering import usage_of
@@ -25,7 +28,7 @@ from apps.ledger.services import usage_post
 from compiler.isa.resources import Resources
 
 SILENT_AFTER = timedelta(seconds=15)
-OFFER_AGAIN_AFTER = timedelta(seconds=60)
+OFFER_AGAIN_AFTER = timedelta(seconds=10)
 EPOCHS_MAX = 5
 OFFERS_AT_ONCE = 200
 
@@ -39,15 +42,15 @@ class LeaseLost(Exception):
 def leases_offer_due(*, now: datetime) -> int:
     """Offers every planned lease whose device time has come, and again those whose message was lost. Returns how many.
 
-    A message counts as lost when a live host of its pool has taken nothing for a while: a busy pool works through its
-    queue, and one without hosts keeps it.
+    A message counts as lost when a host of its pool with nothing to do has taken nothing for a while, or when the pool
+    has taken one that was sent later: a busy pool works through its queue, and one without hosts keeps it.
     """
     due = Q(state=LeaseState.PLANNED, device_from__lte=now)
-    lost = Q(
-        state=LeaseState.OFFERED,
-        offered_at__lt=now - OFFER_AGAIN_AFTER,
-        device__pool__in=_pools_idle(since=now - OFFER_AGAIN_AFTER, now=now),
-    )
+    before = now - OFFER_AGAIN_AFTER
+    lost = Q(device__pool__in=_pools_idle(since=before, now=now))
+    for pool, overtaken in _overtaken(since=before):
+        lost |= Q(device__pool=pool, offered_at__lt=overtaken - OFFER_AGAIN_AFTER)
+    lost &= Q(state=LeaseState.OFFERED, offered_at__lt=before)
     with transaction.atomic():
         rows = list(
             Lease.objects.select_for_update(skip_locked=True, of=("self",))
@@ -61,19 +64,27 @@ def leases_offer_due(*, now: datetime) -> int:
 
 
 def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
-    """Pools that a live host serves and none has taken a lease of since then."""
-    alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER).values_list("pool_id", flat=True)
-    busy = Lease.objects.filter(taken_at__gt=since).values_list("device__pool_id", flat=True)
-    return list(set(alive) - set(busy))
+    """Pools of which a live host has a process without work, and of which no lease has been taken since then."""
+    running = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__gt=now - SILENT_AFTER)
+    held = Counter(running.values_list("host", flat=True))
+    alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER)
+    free = {host.pool_id for host in alive if held[host.name] < host.concurrency}
+    busy = Lease.objects.filter(taken_at__gt=since, device__pool__in=free).values_list("device__pool_id", flat=True)
+    return list(free - set(busy))
+
+
+def _overtaken(*, since: datetime) -> list[tuple[UUID, datetime]]:
+    """Pools that have taken leases since then, each with when the newest of those was offered; queues keep their order."""
+    taken = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
+    return list(taken.values_list("device__pool").annotate(newest=Max("offered_at")))
 
 
 def lease_offer(*, lease: Lease, now: datetime) -> None:
     """Puts the lease's present epoch on its pool's queue once the transaction has committed."""
     lease.state, lease.offered_at = LeaseState.OFFERED, now
     lease.save(update_fields=["state", "offered_at"])
-    message = {"lease_id": str(lease.pk), "epoch": lease.epoch}
     queue = lease.device.pool.queue
-    transaction.on_commit(lambda: current_app.send_task("apps.dispatch.tasks.run_lease", kwargs=message, queue=queue))
+    task_send_on_commit("apps.dispatch.tasks.run_lease", queue=queue, lease_id=str(lease.pk), epoch=lease.epoch)
 
 
 @transaction.atomic
@@ -133,7 +144,7 @@ def lease_complete(
     is_last = not Lease.objects.filter(stage__job=job, state__in=LIVE).exists()
     transaction.on_commit(lambda: failpoint("lease.committed"))
     if is_last:
-        transaction.on_commit(lambda: advance_send(job.pk))
+        task_send_on_commit("apps.dispatch.tasks.advance_job", queue="dispatch", job_id=str(job.pk))
     return lease
 
 
@@ -165,7 +176,7 @@ def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> lis
     return found
 
 
-@transaction.atomic
+@file_transaction()
 def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_ours: bool = True) -> None:
     """The holder gives up for good: the lease and its job fail with `reason`, nothing is billed for it.
 
@@ -183,6 +194,21 @@ def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_our
     job_end(job=job, state=JobState.FAILED, problem=reason, now=now)
 
 
+@transaction.atomic
+def lease_give_back(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
+    """The holder cannot work because a part of the platform is away: the lease is planned anew, and counts as no attempt.
+
+    Nothing happens when it is no longer the holder's.
+    """
+    _job_lock(lease_id)
+    lease = Lease.objects.select_for_update().get(pk=lease_id)
+    if lease.state != LeaseState.RUNNING or lease.epoch != epoch:
+        return
+    lease.state, lease.host, lease.taken_at, lease.heartbeat_at = LeaseState.PLANNED, "", None, None
+    lease.save(update_fields=["state", "host", "taken_at", "heartbeat_at"])
+    log.warning("lease given back", lease=str(lease_id), reason=reason)
+
+
 def lease_revoke(*, lease: Lease, now: datetime) -> None:
     """Takes the lease back for good; its holder learns of it at its next sign of life. Called under the job's lock."""
     lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
@@ -197,10 +223,16 @@ def leases_reoffer_silent(*, now: datetime) -> int:
     """
     silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
     found = list(silent.values_list("pk", "stage__job_id"))
-    return sum(_reoffer(lease_id, job_id, now=now) for lease_id, job_id in found)
+    offered = 0
+    for lease_id, job_id in found:
+        try:
+            offered += _reoffer(lease_id, job_id, now=now)
+        except Unavailable as outage:  # a job that ends here stores what it has; the other leases need no storage
+            log.warning("lease not offered anew", lease=str(lease_id), reason=outage.detail)
+    return offered
 
 
-@transaction.atomic
+@file_transaction()
 def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
     """Takes the lease from its silent holder; False when it is locked or the holder was heard of after all."""
     if not Job.objects.select_for_update(skip_locked=True).filter(pk=job_id).exists():
@@ -224,15 +256,12 @@ def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: dateti
     """Rates the lease and posts it, once."""
     _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
-        raise Problem(409, "Already billed", f"Lease {lease.pk} was billed before it was completed.")
+        raise Problem(
+            409, "Already billed", f"Lease {lease.pk} was billed before it was completed.", kind="already-billed"
+        )
 
 
 def _job_lock(lease_id: UUID) -> Job:
     """The lease's job, locked: always before the lease itself."""
     job_id = Lease.objects.values_list("stage__job_id", flat=True).get(pk=lease_id)
     return Job.objects.select_for_update().get(pk=job_id)
-
-
-def advance_send(job_id: UUID) -> None:
-    """Asks a worker of the default queue to move the job on."""
-    current_app.send_task("apps.dispatch.tasks.advance_job", kwargs={"job_id": str(job_id)}, queue="default")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
 import numpy as np
 import structlog
-from django.core.files.base import ContentFile
+from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
 from apps.accounts.failpoints import failpoint
+from apps.accounts.files import file_save, file_transaction
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import cascade, contracts
 from apps.dispatch.devicetime import Cut, Pace, Room, cursor_after, cursor_at, cut_leases, cycles_between, instant_at
-from apps.dispatch.feeds import arrays_pack, arrays_unpack
+from apps.dispatch.feeds import Joined, arrays_pack, arrays_unpack
 from apps.dispatch.models import HOLDING, LIVE, Job, JobStage, JobState, Lease, LeaseState, StageState
 from apps.dispatch.services.leases import lease_offer
 from apps.fleet.models import Pool
@@ -163,7 +166,7 @@ def jobs_advance_due(*, now: datetime) -> int:
     return len(jobs)
 
 
-@transaction.atomic
+@file_transaction()
 def job_advance(*, job_id: UUID, now: datetime) -> None:
     """Places a stage that waits, starts the next one, or finishes the job with its outputs. Safe to repeat."""
     job = Job.objects.select_for_update().get(pk=job_id)
@@ -210,17 +213,21 @@ def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
     if not len(chosen):
         return None
     contract_executions_take(contract_id=job.contract_id, program_digest=plan.second.digest, count=len(chosen), now=now)
-    key = default_storage.save(f"jobs/{job.pk}/unsure.npz", ContentFile(arrays_pack({"items": chosen})))
+    key = file_save(f"jobs/{job.pk}/unsure.npz", arrays_pack({"items": chosen}))
     return stage_create(job=job, position=1, program=plan.second, count=len(chosen), selection_key=key)
 
 
 def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
     """The outputs of the stage's finished leases, joined in the order of the items."""
-    parts = []
+    parts = list(_blocks(stage))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
+    """The outputs of each finished lease, in the order of the items; one is in memory at a time."""
     for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
         with default_storage.open(key) as file:
-            parts.append(arrays_unpack(file.read()))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+            yield arrays_unpack(file.read())
 
 
 def stage_items(stage: JobStage) -> np.ndarray:
@@ -242,14 +249,31 @@ def outputs_assemble(job: Job) -> str:
     second program decided.
     """
     first, *others = list(job.stages.order_by("position"))
-    outputs, items = stage_outputs(first), stage_items(first)
+    items = stage_items(first)
     if not len(items):
         return ""
     decided = np.zeros(len(items), np.uint8)
-    for stage in others:
-        cascade.overrule(outputs, decided, items, stage_outputs(stage), stage_items(stage))
-    if others or job.threshold is not None:
-        outputs["takt_stage"] = decided
-    if len(items) < job.items:
-        outputs["takt_items"] = items
-    return default_storage.save(f"jobs/{job.pk}/outputs.npz", ContentFile(arrays_pack(outputs)))
+    with Joined(len(items)) as joined, tempfile.TemporaryFile() as file:
+        for block in _blocks(first):
+            joined.append(block)
+        for stage in others:
+            _overrule(joined, stage, items, decided)
+        if others or job.threshold is not None:
+            joined.add("takt_stage", decided)
+        if len(items) < job.items:
+            joined.add("takt_items", items)
+        joined.pack(file)
+        file.seek(0)
+        return file_save(f"jobs/{job.pk}/outputs.npz", File(file))
+
+
+def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray) -> None:
+    """The stage's rows replace the first's where name and shape agree; other outputs stand beside, as `second_<name>`."""
+    chosen = stage_items(stage)
+    rows, at = np.searchsorted(items, chosen), 0
+    for block in _blocks(stage):
+        count = len(next(iter(block.values())))
+        for name, array in joined.overwrite(rows[at : at + count], block).items():
+            joined.add(f"second_{name}", array, rows=len(chosen))
+        at += count
+    decided[rows] = 1
