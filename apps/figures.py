@@ -6,7 +6,7 @@ appears in two forms. Nothing is computed in floating point: amounts are `Decima
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from fractions import Fraction
@@ -31,6 +31,9 @@ _TIME: Sequence[tuple[Fraction, str]] = (
     (Fraction(1, 10**6), "µs"),
     (Fraction(1, 10**9), "ns"),
 )
+SIGNIFICANT = 4  # digits of a unit price
+READABLE = Decimal("0.01")
+_SCALES = {1: "", 1000: "thousand", 10**6: "million"}
 _SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£"}
 _CONTEXT = Context(prec=120)
 
@@ -177,12 +180,39 @@ def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """A price of one thing: the currency's places, and as many more as three significant digits need (€ 0.0142)."""
+    """A price of something: the currency's places, and as many more as four significant digits need (€ 0.01423). Noughts
+    at the end are left out beyond the currency's places."""
     number = decimal(amount)
     if number is None:
         return "not priced"
     code, places = _unit(currency)
-    return _with_currency(f"{_rounded(number, max(places, 2 - number.adjusted()) if number else places):,f}", code)
+    rounded = _rounded(number, max(places, SIGNIFICANT - 1 - number.adjusted()) if number else places)
+    whole, _, part = f"{rounded:,f}".partition(".")
+    part = part.rstrip("0").ljust(places, "0")
+    return _with_currency(f"{whole}.{part}" if part else whole, code)
+
+
+def unit_price_scale(prices: Iterable[Decimal | None]) -> int:
+    """For how many of a thing its price reads well, one, a thousand or a million: the fewest whose cheapest price is a
+    hundredth of the currency's unit or more. `prices` are of one each."""
+    known = [one for one in prices if one]
+    return next((scale for scale in _SCALES if all(one * scale >= READABLE for one in known)), max(_SCALES))
+
+
+def unit_price_format(
+    amount: Decimal | int | str | None, currency: Currency, *, thing: str = "execution", of: int = 1, scale: int | None = None
+) -> tuple[str, str]:
+    """The price of one thing as (price, "per million executions"), in the scale that reads well unless one is given.
+
+    `amount` is the price of `of` things, a power of ten. Four significant digits, everywhere.
+    """
+    number = decimal(amount)
+    if number is None:
+        return "not priced", ""
+    one = number.scaleb(1 - len(str(of)), context=_CONTEXT)
+    scale = scale or unit_price_scale([one])
+    name = _SCALES[scale]
+    return price_format(_CONTEXT.multiply(one, Decimal(scale)), currency), f"per {name} {thing}s" if name else f"per {thing}"
 
 
 def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -> str:

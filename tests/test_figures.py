@@ -65,16 +65,19 @@ def test_an_amount_is_rounded_for_reading_but_never_to_nought(amount: Decimal | 
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [("0.014237", "€ 0.0142"), ("12.345", "€ 12.34"), ("0", "€ 0.00"), ("0.5", "€ 0.500"), (None, "not priced")],
-)
-def test_a_price_keeps_three_significant_digits(amount: str | None, text: str) -> None:
+    [
+        ("0.014237", "€ 0.01424"), ("12.345", "€ 12.34"), ("0", "€ 0.00"), ("0.5", "€ 0.50"), ("0.0000014823", "€ 0.000001482"),
+        ("5.632", "€ 5.632"), ("1234.5678", "€ 1,234.57"), (None, "not priced"),
+    ],
+)  # fmt: skip
+def test_a_price_has_four_significant_digits(amount: str | None, text: str) -> None:
     assert figures.price_format(amount, "EUR").replace(SPACE, " ") == text
 
 
 @pytest.mark.parametrize(
     ("amount", "currency", "rounded", "exact", "price"),
     [
-        ("1", "JPY", "JPY 1", "JPY 1", "JPY 1.00"),
+        ("1", "JPY", "JPY 1", "JPY 1", "JPY 1"),
         ("150", "JPY", "JPY 150", "JPY 150", "JPY 150"),
         ("1234.5", "JPY", "JPY 1,234", "JPY 1,234.5", "JPY 1,234"),
         ("0.152", "JPY", "JPY 0.152", "JPY 0.152", "JPY 0.152"),
@@ -161,3 +164,27 @@ def test_energy_is_written_in_the_unit_that_fits() -> None:
     ]
     assert texts == ["0.00 fJ", "812 fJ", "46.0 pJ", "1.60 mJ"]
     assert figures.energy_format(None) == figures.NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("amount", "of", "thing", "text"),
+    [
+        ("5.632", 1_000_000, "execution", "€ 5.632 per million executions"),
+        ("0.0000000121882710", 1, "execution", "€ 0.01219 per million executions"),
+        ("0.0163", 1000, "execution", "€ 0.0163 per thousand executions"),
+        ("21.5", 1000, "execution", "€ 0.0215 per execution"),
+        ("0.000001482", 1, "tera-operation", "€ 1.482 per million tera-operations"),
+        ("0.008", 1, "tera-operation", "€ 8.00 per thousand tera-operations"),
+        ("0", 1, "execution", "€ 0.00 per execution"),
+        ("0.000000000000000001", 1, "execution", "€ 0.000000000001 per million executions"),
+    ],
+)
+def test_a_unit_price_is_told_for_as_many_as_reads_well(amount: str, of: int, thing: str, text: str) -> None:
+    told = " ".join(figures.unit_price_format(amount, "EUR", of=of, thing=thing)).replace(SPACE, " ")
+    assert told == text
+    assert figures.unit_price_format(None, "EUR") == ("not priced", "")
+
+
+def test_prices_beside_each_other_have_one_scale() -> None:
+    assert figures.unit_price_scale([Decimal("1"), Decimal("0.00002"), None]) == 1000
+    assert " ".join(figures.unit_price_format("1", "EUR", scale=1000)).replace(SPACE, " ") == "€ 1,000.00 per thousand executions"

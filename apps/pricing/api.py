@@ -9,14 +9,13 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
-from ninja.pagination import paginate
 
 from apps.accounts.access import principal_get
 from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import Scope
 from apps.pricing import selectors, services
 from apps.pricing.models import PriceBook

@@ -1,20 +1,42 @@
-"""The first price book."""
+"""The price book that the product ships with: published where none is, announced where the shipped one before it is the last."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from apps.accounts.models import Organisation, User
+from apps.pricing.derivation import Derivation, derive
 from apps.pricing.models import PriceBook
+from apps.pricing.rating import book_from_json
 from apps.pricing.services import pricebook_publish
 
-FIRST_BOOK = Path(__file__).parent / "books" / "book-1.json"
+BOOKS = Path(__file__).parent / "books"
+SHIPPED = (1, 2)  # a published book is immutable; what was sold under an older one is rated by it for ever
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Publish the first book unless some book is published."""
-    if not PriceBook.objects.exists():
-        pricebook_publish(document=json.loads(FIRST_BOOK.read_text()), effective_from=min(FIRST_DAY, now), now=now)
+    """Publish the newest shipped book unless some book is published. Where the last one is an older shipped book, unchanged,
+    announce the next with the notice that it promised."""
+    last = PriceBook.objects.order_by("-version").first()
+    if last is None:
+        pricebook_publish(document=shipped(SHIPPED[-1]), effective_from=min(FIRST_DAY, now), now=now)
+    elif last.version in SHIPPED[:-1] and last.digest == book_from_json(shipped(last.version)).digest:
+        notice = timedelta(days=int(last.document["notice_days"]))
+        begins = max(now, last.effective_from + timedelta(seconds=1)) + notice
+        pricebook_publish(document=shipped(last.version + 1), effective_from=begins, now=now)
+
+
+def shipped(version: int) -> dict[str, Any]:
+    """A shipped book's document."""
+    found: dict[str, Any] = json.loads((BOOKS / f"book-{version}.json").read_text())
+    return found
+
+
+def derivation() -> Derivation:
+    """How the newest shipped book follows from its targets."""
+    targets = json.loads((BOOKS / f"targets-{SHIPPED[-1]}.json").read_text())
+    return derive(targets, json.loads((BOOKS / targets["base"]).read_text()))

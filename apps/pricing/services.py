@@ -73,10 +73,18 @@ def _row(book: PriceBookDocument, effective_from: datetime, now: datetime) -> Pr
 
 def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: datetime) -> None:
     if version != last.version + 1:
-        raise Problem(409, "Wrong version", f"The next price book is version {last.version + 1}, this says {version}.")
+        raise Problem(
+            409,
+            "Wrong version",
+            f"The next price book is version {last.version + 1}, this says {version}.",
+            kind="price-book-version",
+        )
     if effective_from <= last.effective_from:
         raise Problem(
-            409, "Too early", f"A new book begins after {last.effective_from:%Y-%m-%d %H:%M} UTC, where the last began."
+            409,
+            "Too early",
+            f"A new book begins after {last.effective_from:%Y-%m-%d %H:%M} UTC, where the last began.",
+            kind="price-book-too-early",
         )
     notice = timedelta(days=int(last.document["notice_days"]))
     if effective_from < now + notice:
@@ -84,4 +92,5 @@ def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: dat
             409,
             "Too short a notice",
             f"Prices change with {notice.days} days' notice: begin on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
+            kind="price-book-notice",
         )

@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,7 +16,8 @@ from apps.accounts.access import principal_get
 from apps.accounts.models import Organisation
 from apps.pricing.grid import tariff_grid
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import PriceBookDocument
+from apps.pricing.rating import PriceBookDocument, book_from_json
+from apps.pricing.seed import derivation as derived
 from apps.pricing.selectors import book_differences, book_in_force, book_next, classes_ordered, document_of
 
 
@@ -38,9 +40,22 @@ def book(request: HttpRequest) -> HttpResponse:
         "grid": tariff_grid(book=document, zone=zone, now=now),
         "next": following,
         "differences": book_differences(current, following) if following else [],
+        "is_derived": current.digest == book_from_json(derived().document).digest,
         "older": PriceBook.objects.exclude(pk=current.pk).order_by("-version"),
     }
     return render(request, "pricing/book.html", context)
+
+
+@require_GET
+@login_not_required
+def derivation(request: HttpRequest) -> HttpResponse:
+    """How the newest shipped book follows from what a device-hour must fetch: for everybody."""
+    found = derived()
+    document = book_from_json(found.document)
+    subtitle = f"Price book {document.version}: what a device-hour costs, what it must fetch, and the prices that follow."
+    return render(
+        request, "pricing/derivation.html", {"derivation": found, "document": document, "subtitle": subtitle}
+    )
 
 
 @require_GET
@@ -77,9 +92,11 @@ def _price_rows(document: PriceBookDocument) -> list[dict[str, Any]]:
         {
             "name": name,
             "prices": [prices.get(precision) for precision in precisions],
-            "minimum": document.minimum_operations_per_cycle[name],
+            "minimum": least if isinstance(least, int) else None,
+            "minimums": sorted(least.items()) if isinstance(least, dict) else [],
         }
         for name, prices in document.prices.items()
+        for least in [document.minimum_operations_per_cycle[name]]
     ]
 
 

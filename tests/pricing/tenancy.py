@@ -20,6 +20,7 @@ def _book(cast: Cast) -> dict[str, Any]:
 
 ROUTES = [
     page("/prices", signed_in=True, make=_book),
+    page("/prices/derivation", public=True),
     page("/prices/compare", signed_in=True, make=_book),
     page("/prices/<int:version>/price-book.json", signed_in=True, make=_book),
     operation("GET /price-books"),

@@ -146,5 +146,5 @@ def test_seeding_twice_publishes_once(cast: Cast) -> None:
     for _ in range(2):
         seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
     book = PriceBook.objects.get()
-    shipped = Path("apps/pricing/books/book-1.json")
+    shipped = Path("apps/pricing/books/book-2.json")
     assert book.document == json.loads(shipped.read_text())

@@ -73,7 +73,8 @@ class PriceBookDocument:
 
     What a document may leave out: `minimum_charge`, the least that a month with usage costs; `free_tera_operations`, free
     in every month; `commitment_days`, how long each commitment binds; `missed_guarantee`, the share of its price that is
-    credited for guaranteed work that was missed.
+    credited for guaranteed work that was missed; `contract_minimum`, the least that a contract costs. The minimum of
+    operations per cycle of a class is one number, or one for each of its precisions.
     """
 
     version: int
@@ -81,7 +82,7 @@ class PriceBookDocument:
     notice_days: int
     quote_validity_minutes: int
     prices: dict[str, dict[str, Decimal]]
-    minimum_operations_per_cycle: dict[str, int]
+    minimum_operations_per_cycle: dict[str, int | dict[str, int]]
     floor: Decimal
     classes: dict[str, PriceClass]
     commitments: dict[str, Decimal]
@@ -90,6 +91,7 @@ class PriceBookDocument:
     free_tera_operations: Decimal = Decimal(0)
     commitment_days: Mapping[str, int] = field(default_factory=dict)
     missed_guarantee: Decimal = Decimal(1)
+    contract_minimum: Decimal = Decimal(0)
 
     def unit_price(self, processor_class: str, precision: str) -> Decimal:
         """Price of one tera-operation. Raises NotPriced, never answers 0."""
@@ -104,11 +106,16 @@ class PriceBookDocument:
             )
         return by_precision[precision]
 
-    def minimum(self, processor_class: str) -> int:
+    def minimum(self, processor_class: str, precision: str) -> int:
         """The fewest operations billed for one cycle. Raises NotPriced."""
-        if processor_class not in self.minimum_operations_per_cycle:
-            raise NotPriced(f"price book {self.version} has no minimum per cycle for {processor_class!r}")
-        return self.minimum_operations_per_cycle[processor_class]
+        found = self.minimum_operations_per_cycle.get(processor_class)
+        if isinstance(found, dict):
+            found = found.get(precision)
+        if found is None:
+            raise NotPriced(
+                f"price book {self.version} has no minimum per cycle for {precision!r} on {processor_class!r}"
+            )
+        return found
 
     def price_class(self, name: str) -> PriceClass:
         """The class of service by name. Raises NotPriced."""
@@ -138,7 +145,10 @@ class PriceBookDocument:
                 processor_class: {precision: decimal_text(price) for precision, price in by_precision.items()}
                 for processor_class, by_precision in self.prices.items()
             },
-            "minimum_operations_per_cycle": dict(self.minimum_operations_per_cycle),
+            "minimum_operations_per_cycle": {
+                name: dict(least) if isinstance(least, dict) else least
+                for name, least in self.minimum_operations_per_cycle.items()
+            },
             "floor": decimal_text(self.floor),
             "classes": {name: item.to_json() for name, item in self.classes.items()},
             "commitments": {name: decimal_text(factor) for name, factor in self.commitments.items()},
@@ -152,6 +162,8 @@ class PriceBookDocument:
             document["commitment_days"] = dict(self.commitment_days)
         if self.missed_guarantee != 1:
             document["missed_guarantee"] = decimal_text(self.missed_guarantee)
+        if self.contract_minimum:
+            document["contract_minimum"] = decimal_text(self.contract_minimum)
         return document
 
     @cached_property

@@ -135,7 +135,7 @@ def _check_measured(
         raise RatingError("The terms charge the worst case; measured counts have no place in the price.")
     if periods is not None:
         raise RatingError("What was measured is charged by the bound hours; give no parts by period.")
-    if not book.minimum(terms.processor_class):
+    if not book.minimum(terms.processor_class, terms.precision):
         raise NotPriced(
             f"the cycles of {terms.processor_class!r} are not proven, so measured counts have no price there"
         )

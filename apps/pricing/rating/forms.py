@@ -10,8 +10,9 @@ from fractions import Fraction
 from math import ceil
 
 from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument
-from apps.pricing.rating.decimals import CONTEXT, TERA, digest_of, exact_sum, multiply, subtract
+from apps.pricing.rating.decimals import CONTEXT, TERA, decimal_text, digest_of, exact_sum, multiply, subtract
 from apps.pricing.rating.errors import NotPriced, RatingError
+from apps.pricing.rating.minimum import rate_contract_minimum
 from apps.pricing.rating.pipeline import bound_period, rate
 from apps.pricing.rating.terms import QUOTA, Counts, Rating, Terms
 
@@ -144,10 +145,11 @@ def rate_lease(
 
 def group_key(rating: Rating) -> str:
     """Ratings with the same key can stand on one line: same program counts, book, terms and kind."""
-    return digest_of([
+    key = [
         rating.book_digest, rating.counts.to_json(), rating.terms.to_json(), rating.unused, rating.missed,
         rating.measured is None, rating.periods is None,
-    ])  # fmt: skip
+    ]  # fmt: skip
+    return digest_of(key if rating.charged is None else [*key, decimal_text(rating.charged)])
 
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
@@ -155,6 +157,8 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
     if not ratings or len({group_key(item) for item in ratings}) != 1:
         raise RatingError("Only ratings of one program under the same terms make one line.")
     first = ratings[0]
+    if first.charged is not None:
+        return _minimum_alone(book, ratings)
     periods: dict[str, int] | None = None
     if first.periods is not None:
         periods = {}
@@ -172,6 +176,15 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
     return whole
 
 
+def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
+    """A contract's minimum, which is asked for once, computed again."""
+    first = ratings[0]
+    again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
+    if len(ratings) > 1 or again.amount != first.amount:
+        raise RatingError("The minimum of a contract is charged once, by its book; nothing can be invoiced by this.")
+    return again
+
+
 @dataclass(frozen=True)
 class FreeShare:
     """What of the rating at `index` is free: so many operations, worth `amount` (positive)."""
@@ -182,7 +195,7 @@ class FreeShare:
 
 
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
-    """The month's free operations, given to its used work in order; `taken` of them are gone already.
+    """The month's free operations by version 1 of the rules: given to its used work in order; `taken` of them are gone.
 
     Only used work counts. The worth of an operation is the price at which it was rated, part by part, exactly.
     """
@@ -194,7 +207,7 @@ def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int 
         if rating.unused or rating.missed:
             continue
         operations, worth = 0, Decimal(0)
-        for size, amount in _parts(rating):
+        for size, amount in priced_parts(rating):
             free = min(size, left)
             worth = exact_sum([worth, multiply(CONTEXT.divide(amount, Decimal(size)), free)])
             operations, left = operations + free, left - free
@@ -220,7 +233,7 @@ def commitment_factor(book: PriceBookDocument, name: str) -> Decimal:
     return book.commitment(name)
 
 
-def _parts(rating: Rating) -> Iterator[tuple[int, Decimal]]:
+def priced_parts(rating: Rating) -> Iterator[tuple[int, Decimal]]:
     """(billed operations, amount) of every part with one price."""
     if rating.periods is None:
         yield rating.billed_operations, rating.amount

@@ -26,7 +26,7 @@ _CLASS_KEYS = {
     "title", "promise", "surcharge", "discount", "unused", "off_peak_only", "start_within_minutes",
     "finish_within_minutes", "offered",
 }  # fmt: skip
-_MAY = {"minimum_charge", "free_tera_operations", "commitment_days", "missed_guarantee"}
+_MAY = {"minimum_charge", "free_tera_operations", "commitment_days", "missed_guarantee", "contract_minimum"}
 _MOST_MONEY = Decimal(10) ** 9
 _MOST_FACTOR = Decimal(1000)
 
@@ -59,7 +59,7 @@ def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None
         minimum_operations_per_cycle=reader.table(
             document["minimum_operations_per_cycle"],
             "minimum_operations_per_cycle",
-            lambda value, where: reader.integer(value, where, 0, 10**12),
+            lambda value, where: _minimum(reader, value, where),
         ),
         floor=reader.factor(document["floor"], "floor", at_most=Decimal(1)),
         classes=reader.table(document["classes"], "classes", lambda value, where: _price_class(reader, value, where)),
@@ -71,6 +71,7 @@ def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None
         free_tera_operations=_money(reader, document, "free_tera_operations"),
         commitment_days=_commitment_days(reader, document),
         missed_guarantee=reader.factor(document.get("missed_guarantee", "1"), "missed_guarantee", Decimal(1)),
+        contract_minimum=_money(reader, document, "contract_minimum"),
     )
     reader.stop_if_broken()
     _check_whole(reader, book)
@@ -182,6 +183,13 @@ def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:
     return reader.table(value, "prices", lambda item, where: reader.table(item, where, price))
 
 
+def _minimum(reader: _Reader, value: Any, where: str) -> int | dict[str, int]:
+    """The fewest operations for a cycle: of every precision of the class, or of each."""
+    if isinstance(value, dict):
+        return reader.table(value, where, lambda item, place: reader.integer(item, place, 0, 10**12))
+    return reader.integer(value, where, 0, 10**12)
+
+
 def _money(reader: _Reader, document: dict[str, Any], key: str) -> Decimal:
     """An optional amount of at least 0; 0 when it is left out."""
     number = reader.decimal(document.get(key, "0"), key, PRICE_PLACES)
@@ -287,9 +295,13 @@ def _holidays(reader: _Reader, value: Any) -> tuple[Holiday, ...]:
 
 
 def _check_whole(reader: _Reader, book: PriceBookDocument) -> None:
-    for processor_class in book.prices:
+    for processor_class, by_precision in book.prices.items():
         if processor_class not in book.minimum_operations_per_cycle:
             reader.problems.append(f"minimum_operations_per_cycle lacks {processor_class}")
+            continue
+        least = book.minimum_operations_per_cycle[processor_class]
+        for precision in sorted(set(by_precision) - set(least) if isinstance(least, dict) else ()):
+            reader.problems.append(f"minimum_operations_per_cycle.{processor_class} lacks {precision}")
     if book.commitments.get(NO_COMMITMENT) != 1:
         reader.problems.append('commitments must hold "none": "1"')
     for name in book.commitment_days:

@@ -84,7 +84,7 @@ def _contracted_steps(terms: Terms) -> list[Step]:
 def _operation_steps(
     book: PriceBookDocument, counts: Counts, executions: int, terms: Terms, measured: tuple[Counts, ...] | None
 ) -> list[Step]:
-    minimum = book.minimum(terms.processor_class)
+    minimum = book.minimum(terms.processor_class, terms.precision)
     counted = step_of(
         "counted", "Counted operations", TIMES, counts.operations, executions, "operations",
         f"{counts.operations:,} operations in one execution of the compiled program x {executions:,} executions.",

@@ -1,4 +1,4 @@
-"""The one rounding: an invoice's total, half-even, to the currency's smallest unit."""
+"""The one rounding, half-even, to the currency's smallest unit: of a quote's total, and of all invoices together."""
 
 from __future__ import annotations
 
@@ -30,6 +30,26 @@ def payable_of(exact: Decimal, *, exponent: int) -> Payable:
         return Payable(exact=exact, payable=zero, carried=exact, correction=Decimal(0))
     payable = exact.quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)
     return Payable(exact=exact, payable=payable, carried=Decimal(0), correction=subtract(exact, payable))
+
+
+def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
+    """What an invoice of `total` (with what was carried in) asks for, where those before it asked for `before`.
+
+    All of them together ask for the rounded sum of everything, half-even, and for nothing while that is less than one
+    smallest unit; so the sum does not depend on how many invoices there are. What rounding moved is carried, either way.
+    """
+    whole = exact_sum([before, total])
+    asked = max(subtract(payable_of(whole, exponent=exponent).payable, before), Decimal(0))
+    return Payable(exact=total, payable=asked, carried=subtract(total, asked), correction=Decimal(0))
+
+
+def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: int) -> Payable:
+    """The tax of an invoice: `taxed` is the exact tax on what it asks for. As `asked_of`, but that less than one unit is
+    rounded too: 0.0076 is 0.01."""
+    unit, exact = Decimal(1).scaleb(-exponent), exact_sum([taxed, carried_in])
+    whole = exact_sum([before, exact]).quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)
+    asked = max(subtract(whole, before), Decimal(0))
+    return Payable(exact=exact, payable=asked, carried=subtract(exact, asked), correction=Decimal(0))
 
 
 def shares_of(payable: Decimal, amounts: Sequence[Decimal], *, exponent: int) -> list[Decimal]:

@@ -232,7 +232,8 @@ class Rating:
 
     `measured`: total counts of each lease, for terms that charge what was measured. `periods`: executions by the period
     of the tariff in which they ran; None: all by the bound instant. `missed`: the amount is a credit for work that was
-    guaranteed and not done in time.
+    guaranteed and not done in time. `charged`: what the lines of a contract come to, where the rating is what they lack to
+    the contract's minimum.
     """
 
     book_version: int
@@ -247,11 +248,12 @@ class Rating:
     missed: bool = False
     measured: tuple[Counts, ...] | None = None
     periods: Mapping[str, int] | None = None
+    charged: Decimal | None = None
 
     @property
     def billed_operations(self) -> int:
-        """The operations that the price was multiplied with."""
-        return int(self.step("billed").result)
+        """The operations that the price was multiplied with; none where a contract's minimum is asked for."""
+        return 0 if self.charged is not None else int(self.step("billed").result)
 
     @property
     def counted_operations(self) -> int:
@@ -269,9 +271,10 @@ class Rating:
             measured = f'"measured":{canonical_json([item.to_json() for item in self.measured])},'
         missed = '"missed":true,' if self.missed else ""
         periods = "" if self.periods is None else f'"periods":{canonical_json(dict(self.periods))},'
+        charged = "" if self.charged is None else f'"charged":"{decimal_text(self.charged)}",'
         return (
             f'{{"amount":"{decimal_text(self.amount)}","book_digest":{_quoted(self.book_digest)},'
-            f'"book_version":{self.book_version:d},"counts":{{"cycles":{self.counts.cycles:d},'
+            f'"book_version":{self.book_version:d},{charged}"counts":{{"cycles":{self.counts.cycles:d},'
             f'"operations":{self.counts.operations:d}}},"currency":{_quoted(self.currency)},'
             f'"executions":{self.executions:d},{measured}{missed}{periods}"steps":[{_steps_text(self.steps)}],"terms":{self.terms.text},'
             f'"unused":{"true" if self.unused else "false"}}}'
@@ -279,8 +282,8 @@ class Rating:
 
     @property
     def list_amount(self) -> Decimal:
-        """The price before surcharge and discounts."""
-        return self.step("list").result
+        """The price before surcharge and discounts; no class and no discount changes a contract's minimum."""
+        return self.amount if self.charged is not None else self.step("list").result
 
     def step(self, name: str) -> Step:
         """The step by name. Raises KeyError."""
@@ -307,6 +310,8 @@ class Rating:
             document["measured"] = [item.to_json() for item in self.measured]
         if self.periods is not None:
             document["periods"] = dict(sorted(self.periods.items()))
+        if self.charged is not None:
+            document["charged"] = decimal_text(self.charged)
         return document
 
     @staticmethod
@@ -324,7 +329,14 @@ class Rating:
             missed=bool(document.get("missed", False)),
             measured=measured_of(document),
             periods=periods_of(document),
+            charged=charged_of(document),
         )
+
+
+def charged_of(document: dict[str, Any]) -> Decimal | None:
+    """What the lines of a contract come to, in a rating document of its minimum; None in any other."""
+    found = document.get("charged")
+    return None if found is None else Decimal(found)
 
 
 def measured_of(document: dict[str, Any]) -> tuple[Counts, ...] | None:

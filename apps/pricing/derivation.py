@@ -1,0 +1,240 @@
+"""How a shipped price book follows from what a device-hour must fetch: a pure function from targets to the book, step by step.
+
+A device costs what it was bought for, spread over its hours, its energy and its operation. With a margin that is what every
+hour must fetch; as only a part of the hours is used, a used hour must fetch more. A reference program says how many operations
+a used hour holds in each precision. Prices are rounded up, to four significant digits, so that no used hour fetches less.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+HOUR = 3600
+TERA = 10**12
+DIGITS = 4  # of a price, significant
+FORMAT = "takt-price-targets/1"
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input with the source of its value."""
+
+    title: str
+    value: Fraction
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A step: what it gives, and its formula with the figures in it."""
+
+    title: str
+    formula: str
+    value: Fraction
+    unit: str
+
+
+@dataclass(frozen=True)
+class Price:
+    """The price of a tera-operation in one precision. `per_cycle` is None where cycles are not proven."""
+
+    precision: str
+    per_cycle: int | None
+    per_hour: Fraction
+    price: Fraction
+
+
+@dataclass(frozen=True)
+class ClassDerivation:
+    """Everything of one processor class: inputs, steps, prices; `target` is what an hour must fetch at expected use."""
+
+    name: str
+    reference: str
+    given: tuple[Given, ...]
+    steps: tuple[Computed, ...]
+    target: Fraction
+    expected_use: Fraction
+    clock_hz: int | None
+    prices: tuple[Price, ...]
+
+    def price(self, precision: str) -> Price:
+        """The price in a precision. Raises StopIteration."""
+        return next(one for one in self.prices if one.precision == precision)
+
+
+@dataclass(frozen=True)
+class ProgramHour:
+    """What an hour of a device fetches, at expected use, with one real program on it, beside the target."""
+
+    name: str
+    processor_class: str
+    precision: str
+    operations: int
+    cycles: int
+    fetches: Fraction
+    target: Fraction
+
+    @property
+    def ratio(self) -> Fraction:
+        """1: exactly the target; more where a program does more operations in a cycle than the reference."""
+        return self.fetches / self.target
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A book's derivation, and the book that it gives."""
+
+    classes: tuple[ClassDerivation, ...]
+    contract: tuple[tuple[Given, ...], tuple[Computed, ...]]
+    programs: tuple[ProgramHour, ...]
+    rented: dict[str, Any]
+    document: dict[str, Any]
+
+    @property
+    def rented_said(self) -> str:
+        """What the comparison is, and where its figures come from."""
+        return (
+            "For comparison: what an hour costs elsewhere, used or not. Other hardware, another currency; no price here is "
+            f"computed from it. Source: {self.rented['source']}."
+        )
+
+
+def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
+    """The next book: `base` with the version, prices and minimums that follow from `targets`, and its further `rules`."""
+    if targets["format"] != FORMAT:
+        raise ValueError(f"these are {targets['format']!r}, not {FORMAT!r}")
+    classes = tuple(_class(name, targets) for name in targets["classes"])
+    contract, minimum = _contract(targets["contract"], int(base["currency"]["exponent"]))
+    document = copy.deepcopy(base) | {
+        "version": targets["version"],
+        "prices": {one.name: {price.precision: text(price.price) for price in one.prices} for one in classes},
+        "minimum_operations_per_cycle": {one.name: _minimums(one) for one in classes},
+        "contract_minimum": text(minimum),
+    }
+    hours = tuple(_hour(row, classes) for row in targets["programs"])
+    return Derivation(classes, contract, hours, targets["rented"], document | targets["rules"])
+
+
+def hour_fetches(one: ClassDerivation, precision: str, *, operations: int, cycles: int) -> Fraction:
+    """What an hour of a device of a class with a proven clock fetches at expected use, with a program of these counts."""
+    price = one.price(precision)
+    billed = Fraction(max(operations, cycles * (price.per_cycle or 0)), cycles)
+    return billed * (one.clock_hz or 0) * HOUR * price.price / TERA * one.expected_use
+
+
+def rounded_up(value: Fraction, digits: int) -> Fraction:
+    """The least decimal number of so many significant digits that is not below a positive `value`."""
+    scale = Fraction(1)
+    while value * scale < 10 ** (digits - 1):
+        scale *= 10
+    while value * scale >= 10**digits:
+        scale /= 10
+    return Fraction(-(-value * scale // 1)) / scale
+
+
+def text(value: Fraction) -> str:
+    """A decimal fraction as plain text."""
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+    digits = f"{int(value * 10**places):0{places + 1}d}"
+    return f"{digits[: len(digits) - places]}.{digits[len(digits) - places :]}" if places else digits
+
+
+def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
+    row = targets["classes"][name]
+    given = tuple(_given(row, targets))
+    value = {one.title: one.value for one in given}
+    hours = value["Written off over"] * targets["hours_per_year"]
+    capital = value["Purchase"] / hours
+    energy = value["Power"] / 1000 * value["Cooling"] * value["Energy"]
+    cost = capital + energy + value["Operation"]
+    target = cost * (1 + value["Margin"])
+    used = target / value["Expected use"]
+    steps = (
+        Computed("Purchase, an hour", f"{shown(value['Purchase'])} / {shown(hours)} h", capital, "an hour"),
+        Computed(
+            "Energy, an hour",
+            f"{shown(value['Power'])} W / 1,000 x {shown(value['Cooling'])} x {shown(value['Energy'])}", energy, "an hour",
+        ),
+        Computed("Cost of a device-hour", f"{shown(capital)} + {shown(energy)} + {shown(value['Operation'])}", cost, "an hour"),
+        Computed("Target of a device-hour", f"{shown(cost)} x (1 + {shown(value['Margin'])})", target, "an hour"),
+        Computed("A used hour must fetch", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"),
+    )  # fmt: skip
+    prices = tuple(_prices(row, used))
+    return ClassDerivation(
+        name, row["reference"], given, steps, target, value["Expected use"], row.get("clock_hz"), prices
+    )
+
+
+def _given(row: dict[str, Any], targets: dict[str, Any]) -> Iterator[Given]:
+    for title, place, unit in (
+        ("Purchase", row["purchase"], ""), ("Written off over", row["years"], "years"), ("Power", row["watts"], "W"),
+        ("Cooling", targets["cooling"], "x the power"), ("Energy", targets["energy_per_kwh"], "a kWh"),
+        ("Operation", row["operation"], "an hour"), ("Margin", row["margin"], "of the cost"),
+        ("Expected use", row["expected_use"], "of the hours"),
+    ):  # fmt: skip
+        yield Given(title, Fraction(place["value"]), unit, place["source"])
+
+
+def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
+    """With a clock: of the operations that the reference program does in a cycle. Else of what was sustained in a second."""
+    for precision, one in row.get("precisions", {}).items():
+        per_cycle = one["operations"] // one["cycles"]
+        per_hour = Fraction(per_cycle * row["clock_hz"] * HOUR, TERA)
+        yield Price(precision, per_cycle, per_hour, rounded_up(used / per_hour, DIGITS))
+    for precision, rate in row.get("operations_per_second", {}).items():
+        per_hour = Fraction(rate * HOUR, TERA)
+        yield Price(precision, None, per_hour, rounded_up(used / per_hour, DIGITS))
+
+
+def _minimums(one: ClassDerivation) -> int | dict[str, int]:
+    """What keeps a device busy is billed at least as the reference program would be; nothing where cycles are not proven."""
+    known = {price.precision: price.per_cycle for price in one.prices if price.per_cycle is not None}
+    return known or 0
+
+
+def _contract(
+    row: dict[str, Any], exponent: int
+) -> tuple[tuple[tuple[Given, ...], tuple[Computed, ...]], Fraction]:
+    titles = (
+        ("platform_seconds", "Handling", "s"), ("platform_per_hour", "Platform", "an hour"), ("records", "Records", "a contract"),
+        ("margin", "Margin", "of the cost"),
+    )  # fmt: skip
+    given = tuple(Given(title, Fraction(row[key]["value"]), unit, row[key]["source"]) for key, title, unit in titles)
+    seconds, hour, records, margin = (one.value for one in given)
+    cost = seconds * hour / HOUR + records
+    asked = cost * (1 + margin)
+    unit = Fraction(1, 10**exponent)
+    minimum = -(-asked // unit) * unit
+    steps = (
+        Computed(
+            "Cost of a contract", f"{shown(seconds)} s x {shown(hour)} / 3,600 + {shown(records)}", cost, "a contract"
+        ),
+        Computed("With the margin", f"{shown(cost)} x (1 + {shown(margin)})", asked, "a contract"),
+        Computed("Contract minimum", "rounded up to the smallest unit of the currency", minimum, "a contract"),
+    )
+    return (given, steps), minimum
+
+
+def _hour(row: dict[str, Any], classes: tuple[ClassDerivation, ...]) -> ProgramHour:
+    one = next(known for known in classes if known.name == row["class"])
+    fetches = hour_fetches(one, row["precision"], operations=row["operations"], cycles=row["cycles"])
+    return ProgramHour(
+        row["name"], row["class"], row["precision"], row["operations"], row["cycles"], fetches, one.target
+    )
+
+
+def shown(value: Fraction) -> str:
+    """A figure of a formula: four significant digits, exact where it has fewer."""
+    if value.denominator == 1 or abs(value) >= 1000:
+        return f"{round(value):,}"
+    places = 0
+    while abs(value) * 10**places < 1000:
+        places += 1
+    return text(Fraction(round(value * 10**places), 10**places))

@@ -1,0 +1,240 @@
+"""What one invoice asks for, beside what the others hold: the rules of `months` applied to every section of a draft.
+
+No Django and no clock: the invoices that stand, the credits and the work of the draft go in as plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from apps.pricing.rating.decimals import decimal_text, exact_sum, subtract
+from apps.pricing.rating.months import (
+    Eligible,
+    Free,
+    Fund,
+    Uses,
+    credits_due,
+    eligible_sum,
+    free_due,
+    funds_left,
+    minimum_due,
+    month_start,
+)
+
+
+@dataclass
+class Held:
+    """What one invoice, or a draft, asks for a section: its usage, and the named lines that belong to it."""
+
+    usage: Decimal = Decimal(0)
+    free: Free = field(default_factory=Free)
+    shortfall: Decimal = Decimal(0)
+    minimum: Decimal = Decimal(0)
+    eligible: list[Eligible] = field(default_factory=list)
+
+    @property
+    def charged(self) -> Decimal:
+        """What counts towards the minimum charge of its month: everything before that and before credits."""
+        return exact_sum([self.usage, self.free.amount.copy_negate(), self.shortfall])
+
+    @property
+    def charge(self) -> Decimal:
+        """What credits can pay."""
+        return exact_sum([self.charged, self.minimum])
+
+    def use(self, amount: Decimal, eligible: Iterable[Eligible]) -> None:
+        """Add rated usage."""
+        self.usage = exact_sum([self.usage, amount])
+        self.eligible = eligible_sum([*self.eligible, *eligible])
+
+    def to_json(self, section: datetime) -> dict[str, Any]:
+        """As a document has it; `held_of_json` reads it."""
+        return {
+            "start": stamp(section),
+            "usage": decimal_text(self.usage),
+            "free": {"operations": self.free.operations, "amount": decimal_text(self.free.amount)},
+            "shortfall": decimal_text(self.shortfall),
+            "minimum": decimal_text(self.minimum),
+            "eligible": [part.to_json() for part in self.eligible],
+        }
+
+
+def stamp(instant: datetime) -> str:
+    """An instant in documents: UTC, ISO 8601, to the microsecond where it has one."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
+    """A section of a document."""
+    return datetime.fromisoformat(document["start"]), Held(
+        usage=Decimal(document["usage"]),
+        free=Free(int(document["free"]["operations"]), Decimal(document["free"]["amount"])),
+        shortfall=Decimal(document["shortfall"]),
+        minimum=Decimal(document["minimum"]),
+        eligible=[Eligible.from_json(part) for part in document["eligible"]],
+    )
+
+
+@dataclass
+class Older:
+    """What invoices of version 1 of the rules hold of the month in which they end."""
+
+    charged: Decimal = Decimal(0)
+    free: int = 0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Every section that standing invoices hold, and what those of version 1 hold of a month."""
+
+    sections: Mapping[datetime, list[Held]]
+    older: Mapping[datetime, Older]
+
+    def of_month(self, month: datetime) -> list[Held]:
+        """Everything of a month."""
+        return [one for start, held in self.sections.items() if month_start(start) == month for one in held]
+
+    def eligible(self, sections: Iterable[datetime]) -> list[Eligible]:
+        """What may be free of these sections."""
+        return eligible_sum(part for at in sections for one in self.sections.get(at, []) for part in one.eligible)
+
+    def free(self, section: datetime) -> Free:
+        """What is free of a section already."""
+        held = [one.free for one in self.sections.get(section, [])]
+        return Free(sum(one.operations for one in held), exact_sum(one.amount for one in held))
+
+
+@dataclass(frozen=True)
+class FreeLine:
+    """What a draft gives free of a section; `most` is the allowance of the most generous book, `basis` what it follows from."""
+
+    section: datetime
+    free: Free
+    most: int
+    basis: dict[str, Any]
+
+
+def free_lines(own: Mapping[datetime, Held], standing: Standing) -> list[FreeLine]:
+    """The free operations of a draft's sections in the order of time; writes them into `own`."""
+    found = (_free_line(section, own, standing) for section in sorted(own) if own[section].eligible)
+    return [line for line in found if line is not None]
+
+
+def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standing) -> FreeLine | None:
+    month, held = month_start(section), own[section]
+    ours = [start for start in own if month <= start < section]
+    earlier = standing.eligible(start for start in standing.sections if month <= start < section)
+    beside, given = standing.eligible([section]), standing.free(section)
+    older = standing.older[month].free if month in standing.older else 0
+    free = free_due(
+        earlier=[*earlier, *(part for start in ours for part in own[start].eligible)], section=[*beside, *held.eligible],
+        given=given, most=held.usage, taken=older,
+    )  # fmt: skip
+    if not free.amount:
+        return None
+    taken = older + sum(one.free.operations for one in standing.of_month(month))
+    basis = {
+        "section": stamp(section),
+        "taken": taken + sum(own[start].free.operations for start in ours),
+        "operations": free.operations,
+        "earlier": [part.to_json() for part in earlier],
+        "beside": [part.to_json() for part in beside],
+        "given": {"operations": given.operations, "amount": decimal_text(given.amount)},
+        "older": older,
+    }
+    held.free = free
+    return FreeLine(section, free, max(part.allowance for part in [*held.eligible, *beside]), basis)
+
+
+@dataclass(frozen=True)
+class MinimumLine:
+    """What a month that is over is still to be asked, and what it follows from."""
+
+    amount: Decimal
+    basis: dict[str, Any]
+
+
+def minimum_line(
+    month: datetime, least: Decimal, own: Mapping[datetime, Held], standing: Standing
+) -> MinimumLine | None:
+    """What a month lacks to `least`, credits apart: what its usage, its free operations and what commitments lack come to
+    on all invoices. None where it lacks nothing."""
+    ours = [held for section, held in own.items() if month_start(section) == month]
+    theirs = standing.of_month(month)
+    net = exact_sum(subtract(held.usage, held.free.amount) for held in ours)
+    shortfall = exact_sum(held.shortfall for held in ours)
+    older = standing.older[month].charged if month in standing.older else Decimal(0)
+    before = exact_sum([*(held.charged for held in theirs), older])
+    topped = exact_sum(held.minimum for held in theirs)
+    missing = minimum_due(least, charged=exact_sum([net, shortfall, before]), topped=topped)
+    if missing == 0:
+        return None
+    basis = {
+        "month": stamp(month),
+        "minimum": decimal_text(least),
+        "net": decimal_text(net),
+        "shortfall": decimal_text(shortfall),
+        "invoiced_before": decimal_text(before),
+        "topped_before": decimal_text(topped),
+    }
+    return MinimumLine(missing, basis)
+
+
+@dataclass(frozen=True)
+class Purse:
+    """The credits of one currency: their funds, what is `left` of each, what standing invoices `used` of them by section,
+    and what those of version 1 of the rules did."""
+
+    funds: tuple[Fund, ...] = ()
+    left: Mapping[str, Decimal] = field(default_factory=dict)
+    used: Uses = field(default_factory=dict)
+    older: Mapping[str, Decimal] = field(default_factory=dict)
+
+    @property
+    def cuts(self) -> list[datetime]:
+        """The instants at which another choice of credits begins: where sections are cut."""
+        return sorted({fund.start for fund in self.funds} | {fund.end for fund in self.funds if fund.end is not None})
+
+
+@dataclass(frozen=True)
+class Payment:
+    """What credits pay of a draft, and what that follows from, for its document."""
+
+    uses: Uses
+    basis: dict[str, Any]
+
+
+def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) -> Payment:
+    """What credits pay of a draft's sections, beside what standing invoices charge and used."""
+    first, before = min(own, default=None), dict(purse.older)
+    if first is None:
+        return Payment({}, {})
+    for (section, credit), amount in purse.used.items():
+        if section < first:
+            before[credit] = exact_sum([before.get(credit, Decimal(0)), amount])
+    funds = [one for one in funds_left(purse.funds, before) if one.end is None or one.end > first]
+    if not funds:
+        return Payment({}, {})
+    used = {key: amount for key, amount in purse.used.items() if key[0] >= first}
+    charged = {at: exact_sum(one.charge for one in held) for at, held in standing.sections.items() if at >= first}
+    uses = credits_due(
+        own={section: held.charge for section, held in own.items()}, beside=charged, used=used, funds=funds, left=purse.left
+    )  # fmt: skip
+    basis = {
+        "funds": [
+            {
+                "grant": fund.credit, "start": stamp(fund.start), "end": None if fund.end is None else stamp(fund.end),
+                "amount": decimal_text(fund.amount), "left": decimal_text(purse.left[fund.credit]),
+            }
+            for fund in funds
+        ],
+        "beside": [{"start": stamp(at), "charge": decimal_text(charged[at])} for at in sorted(charged)],
+        "used": [
+            {"start": stamp(at), "grant": key, "amount": decimal_text(used[at, key])} for at, key in sorted(used)
+        ],
+    }  # fmt: skip
+    return Payment(uses, basis)
