@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -12,13 +13,15 @@ from apps.pricing.rating import Rating, Terms, decimal_text, exact_sum, rate, ra
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.sales.facts import facts_of_line
+from apps.sales.minimum import TITLE, minimum_lacking
 from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import contract_usage, terms_line
 
 
 @dataclass(frozen=True)
 class RestLine:
-    """What of a line is not used: its price as quoted, and what is charged for ending it (0 in most classes)."""
+    """What of a line is not used: its price as quoted, and what is charged for ending it (0 in most classes). The last may
+    be the contract's minimum: what it would lack if the rest were used, and what it lacks if it ends now."""
 
     model: str
     unit: str
@@ -59,21 +62,28 @@ class Rest:
 def rest_of(contract: Contract) -> Rest:
     """What of a contract is not used at this moment; an ended contract has none."""
     usage = contract_usage(contract)
-    lines = [] if contract.state != ContractState.ACTIVE else [line for line in usage.lines if line.unused]
-    return Rest(
-        contract.net,
-        usage.actual,
-        tuple(
-            RestLine(
-                line.facts.model,
-                line.unit,
-                line.unused,
-                rest_rating(contract, line.program_digest, line.unused, unused=False).amount,
-                rest_rating(contract, line.program_digest, line.unused, unused=True).amount,
-            )
-            for line in lines
-        ),
-    )
+    if contract.state != ContractState.ACTIVE:
+        return Rest(contract.net, usage.actual, ())
+    lines = [
+        RestLine(
+            line.facts.model,
+            line.unit,
+            line.unused,
+            rest_rating(contract, line.program_digest, line.unused, unused=False).amount,
+            rest_rating(contract, line.program_digest, line.unused, unused=True).amount,
+        )
+        for line in usage.lines
+        if line.unused
+    ]
+    return Rest(contract.net, usage.actual, (*lines, *_minimum(contract, usage.actual, lines)))
+
+
+def _minimum(contract: Contract, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
+    """What is lacking to the contract's minimum, with the rest used and without; nothing where neither lacks any."""
+    book = book_of_digest(contract.terms["book"]["digest"])
+    worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
+    charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
+    return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []
 
 
 def rest_rating(contract: Contract, program_digest: str, count: int, *, unused: bool) -> Rating:

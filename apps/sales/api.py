@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
@@ -12,7 +13,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
-from ninja.pagination import paginate
 from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
@@ -21,13 +21,15 @@ from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
 from apps.accounts.numbers import Instant, Whole
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING, Scope
 from apps.compilation.models import Program
 from apps.fleet.selectors import pool_get
 from apps.pricing.rating import decimal_text
 from apps.sales import selectors, services
+from apps.sales.buying_api import RefusedOut
+from apps.sales.buying_api import router as buying_router
 from apps.sales.commitments_api import router as commitments_router
 from apps.sales.comparing_api import router as comparing_router
 from apps.sales.exports import quote_file_response
@@ -38,11 +40,16 @@ from apps.sales.services import QuoteLine
 from apps.sales.volumes import Form as VolumeForm
 
 router = Router(tags=["quotes and contracts"])
+router.add_router("", buying_router)
 router.add_router("", commitments_router)
 router.add_router("", comparing_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
+
+
+class ShareIn(RequestBody):
+    days: Whole | None = Field(default=None, ge=1, le=365, description="How long the link works.")
 
 
 class LineIn(RequestBody):
@@ -95,7 +102,8 @@ class QuoteOut(Schema):
     created_at: datetime
     valid_until: datetime
     digest: str
-    share_url: str  # empty: the link was revoked
+    share_url: str = Field(description="Empty unless somebody made a share link that still works.")
+    share_until: datetime | None
     contract: UUID | None
     amends: UUID | None
     document: dict[str, Any]
@@ -118,7 +126,11 @@ class QuoteOut(Schema):
 
     @staticmethod
     def resolve_share_url(row: Quote) -> str:
-        return f"/shared/quotes/{row.share_token}" if row.share_token else ""
+        return f"/shared/quotes/{row.share_token}" if row.is_shared(now=timezone.now()) else ""
+
+    @staticmethod
+    def resolve_share_until(row: Quote) -> datetime | None:
+        return row.share_until if row.is_shared(now=timezone.now()) else None
 
     @staticmethod
     def resolve_amends(row: Quote) -> UUID | None:
@@ -131,12 +143,31 @@ class QuoteOut(Schema):
 
 
 def _usage(row: Contract) -> selectors.ContractUsage:
-    """Read once for all the fields of an answer."""
+    """Read once for all the fields of an answer, and for all the contracts of a list."""
     known = getattr(row, "_usage_of_answer", None)
     if not isinstance(known, selectors.ContractUsage):
-        known = selectors.contract_usage(row)
-        row._usage_of_answer = known  # type: ignore[attr-defined]
+        _usages_attach([row])
+        known = row._usage_of_answer  # type: ignore[attr-defined]
     return known
+
+
+def _usages_attach(rows: list[Contract]) -> None:
+    usages = selectors.contract_usages(rows)
+    for row in rows:
+        row._usage_of_answer = usages[row.id]  # type: ignore[attr-defined]
+
+
+class QuoteDetailOut(QuoteOut):
+    """`refused` is what accepting the quote would be refused for now, beside the capacity and the spend caps."""
+
+    refused: list[RefusedOut]
+
+    @staticmethod
+    def resolve_refused(row: Quote, context: dict[str, Any]) -> list[Problem]:
+        now = timezone.now()
+        if not row.is_valid(now=now):
+            return []
+        return services.acceptance_refusals(row, actor=principal_get(context["request"]).user, now=now)
 
 
 class ContractLineOut(Schema):
@@ -228,9 +259,11 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
         programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
         missing = [str(line.program) for line in payload.lines if line.program not in programs]
         if missing:
-            raise Problem(404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.")
+            raise Problem(
+                404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.", kind="not-found"
+            )
         if not payload.lines:
-            raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.")
+            raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.", kind="nothing-to-price")
         lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
         pool = pool_get(payload.pool)
     window = (payload.window.start, payload.window.end)
@@ -252,7 +285,9 @@ def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
     return {"document": services.offer_make(**_asked(request, organisation, payload), now=timezone.now()).document}
 
 
-@router.post("/quotes", auth=BUILD, response={201: QuoteOut}, operation_id="quote_create", summary="Make a quote")
+@router.post(
+    "/quotes", auth=BUILD, response={201: QuoteDetailOut}, operation_id="quote_create", summary="Make a quote"
+)
 @idempotent
 def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
     """Its price is locked until `valid_until`; nothing is reserved before it is accepted."""
@@ -266,7 +301,7 @@ def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
 
 
 @router.get("/quotes", response=list[QuoteOut], operation_id="quote_list", summary="Quotes")
-@paginate(Cursor, ordering=("-created_at", "id"))
+@paginate(Cursor, ordering=("-created_at", "-id"))
 def quote_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Quote]:
     """Newest first."""
     rows = selectors.quotes_of(organisation_get(request))
@@ -274,7 +309,7 @@ def quote_list(request: HttpRequest, state: str = "", form: str = "", project: s
     return quotes_filter(rows, filters, now=timezone.now())
 
 
-@router.get("/quotes/{uuid:pk}", response=QuoteOut, operation_id="quote_get", summary="One quote")
+@router.get("/quotes/{uuid:pk}", response=QuoteDetailOut, operation_id="quote_get", summary="One quote")
 def quote_get(request: HttpRequest, pk: UUID) -> Quote:
     """With every line and every price step."""
     return _quote(request, pk)
@@ -327,9 +362,9 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
 @router.post(
     "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Make a share link"
 )
-def quote_share(request: HttpRequest, pk: UUID) -> Quote:
-    """A new link where there is none; safe to repeat."""
-    return _change(request, pk, services.quote_share)
+def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) -> Quote:
+    """A link where there is none that works, for 30 days unless `days` says otherwise; safe to repeat."""
+    return _change(request, pk, partial(services.quote_share, days=payload.days if payload else None))
 
 
 @router.delete(
@@ -345,7 +380,7 @@ def quote_unshare(request: HttpRequest, pk: UUID) -> Quote:
 
 
 @router.get("/contracts", response=list[ContractOut], operation_id="contract_list", summary="Contracts")
-@paginate(Cursor, ordering=("-accepted_at", "id"))
+@paginate(Cursor, ordering=("-accepted_at", "-id"), attach=_usages_attach)
 def contract_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Contract]:
     """Newest first."""
     rows = selectors.contracts_of(organisation_get(request))

@@ -76,7 +76,9 @@ def window_of_document(document: dict[str, Any]) -> Window:
 def asks_merge(asks: Sequence[Ask]) -> list[Ask]:
     """One line per program: asking twice for one program is asking for more of it."""
     if not asks:
-        raise Problem(422, "Nothing to price", "Name at least one program and how often it shall run.")
+        raise Problem(
+            422, "Nothing to price", "Name at least one program and how often it shall run.", kind="nothing-to-price"
+        )
     by_digest: dict[str, Ask] = {}
     for ask in asks:
         known = by_digest.get(ask.facts.digest)
@@ -87,5 +89,5 @@ def asks_merge(asks: Sequence[Ask]) -> list[Ask]:
         )
     for ask in by_digest.values():
         if not 0 <= ask.expected <= ask.executions:
-            raise Problem(422, "Impossible volume", "No more can be expected than is the worst case.")
+            raise Problem(422, "Impossible volume", "No more can be expected than is the worst case.", kind="volume")
     return list(by_digest.values())

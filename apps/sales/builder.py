@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from apps.accounts.models import Organisation
@@ -18,6 +19,7 @@ from apps.fleet.selectors import pool_get, pools
 from apps.pricing.rating.tariff import zone_of
 from apps.sales.models import Contract, FormName
 from apps.sales.services import MOST_EXECUTIONS
+from apps.sales.shown import CHANGED
 from apps.sales.volumes import MOST_TERA_OPERATIONS, Form
 
 DEFAULT_VOLUME = 1_000_000
@@ -124,6 +126,17 @@ class Controls:
         return [(name, value) for name, value in pairs if value]
 
     @property
+    def address(self) -> str:
+        """The query that shows the page in this state again."""
+        return urlencode(self.hidden)
+
+    @property
+    def sold(self) -> str:
+        """What is quoted, in words, for the button that makes the quote."""
+        unit = "tera-operations" if self.subject.is_quota else "items" if self.subject.plan_id else "executions"
+        return f"{sum(self.volumes) if self.volumes else self.volume:,} {unit}"
+
+    @property
     def shares(self) -> list[tuple[Program, int]]:
         """Each of several programs with its volume."""
         return list(zip(self.subject.several, self.volumes, strict=True))
@@ -156,6 +169,31 @@ class Controls:
     def step(self) -> int:
         """The slider's position."""
         return step_of(self.volume)
+
+
+# What a page sends beside its controls; none of it belongs into its address.
+NO_STATE = frozenset({"previous", "shown", "box", "csrfmiddlewaretoken"})
+
+
+def typed_address(data: Mapping[str, Any]) -> str:
+    """The query that shows what was typed again, where it cannot be read as controls."""
+    return urlencode([(name, value) for name, value in data.items() if name not in NO_STATE and value != ""])
+
+
+def box_check(data: Mapping[str, Any], controls: Controls) -> None:
+    """Raises Problem(409) when the volume's box held something else than what was priced when a button was pressed."""
+    if "box" not in data or controls.volumes:
+        return
+    try:
+        same = _volume(data["box"], controls.subject) == controls.volume
+    except Problem:
+        same = False
+    if not same:
+        raise Problem(
+            409, "The price is of another volume",
+            f"The box said {str(data['box'])[:40]!r}, the price beside the button was of {controls.sold}. No quote was made: "
+            "look at the price below and make the quote if you want it.", kind=CHANGED,
+        )  # fmt: skip
 
 
 def step_of(volume: int) -> int:
@@ -233,14 +271,16 @@ def _volume(value: Any, subject: Subject) -> int:
 
 
 def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
-    """A whole number as people type it, with signs between thousands. Raises Problem."""
-    if value in (None, ""):
+    """A whole number as people type it, with signs between thousands; the default where nothing was asked yet. A box that
+    was emptied holds no number. Raises Problem."""
+    if value is None:
         return default
     text = str(value).replace(",", "").replace("_", "").replace(" ", "")
     if not COUNT.fullmatch(text) or not least <= int(text) <= most:
         raise Problem(
-            422, "Impossible volume", f"Enter a whole number of {unit} from {least} to {most:,}.", kind="volume"
-        )
+            422, "Impossible volume", f"Enter a whole number of {unit} from {least} to {most:,}; nothing is priced until then.",
+            kind="volume",
+        )  # fmt: skip
     return int(text)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from apps.accounts.problems import Problem
 from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
-from apps.pricing.rating import PriceBookDocument, Schedule
+from apps.pricing.rating import NotPriced, PriceBookDocument, Schedule
 from apps.sales.asks import Ask
 from apps.sales.facts import ProgramFacts
 from apps.sales.models import FormName
@@ -50,7 +50,10 @@ def duration_of(
 
 
 def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument) -> Fraction:
-    minimum = book.minimum_operations_per_cycle.get(pool.processor_class, 0)
+    try:
+        minimum = book.minimum(pool.processor_class, facts.precision)
+    except NotPriced as error:
+        raise Problem(422, "Not priced", str(error), kind="not-priced") from error
     if pool.is_host or not minimum:
         raise Problem(
             422,

@@ -178,11 +178,12 @@ def commitment_covers(
 ) -> bool:
     """Whether work of `net` in `window` can be bought under it: in its time and currency, and no more than is left of it.
 
-    An amendment gives back what is unused of a contract under the same commitment.
+    An amendment gives back what is unused of a contract under the same commitment, less what ending it costs.
     """
     left = commitment_left(commitment)
     if amends is not None and amends.commitment_id == commitment.id:
-        left = exact_sum([left, rest_of(amends).worth])
+        rest = rest_of(amends)
+        left = exact_sum([left, rest.worth, rest.charge.copy_negate()])
     return net <= left and window.end <= commitment.ends_at and commitment.currency == book.currency.code
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from django.http import HttpResponse
 
 from apps.figures import count_format, duration_format, instant_format, money_exact_format, percent_format
-from apps.sales.exports import step_of, text_cell
+from apps.sales.exports import line_machine, step_of, text_cell
 from apps.sales.facts import facts_of_line
 from apps.sales.models import FormName, Quote
 
@@ -142,7 +142,7 @@ def _fields(now: datetime) -> list[Field]:
         _time("begins", "May begin", lambda quote: quote.document["window"]["start"]),
         _time("ends", "Must be done", lambda quote: quote.document["window"]["end"]),
         _time("runs", "Would run", _runs),
-        Field("device_seconds", "Device time", lambda quote: quote.document["device_seconds"],
+        Field("device_seconds", "Reserved time", lambda quote: quote.document["device_seconds"],
               lambda quote: duration_format(quote.document["device_seconds"]),
               lambda quote: Fraction(quote.document["device_seconds"])),
         _words("book", "Price book", lambda quote: str(quote.document["book"]["version"])),
@@ -231,7 +231,7 @@ def _form_said(quote: Quote) -> str:
 
 def _line_title(line: dict[str, Any]) -> str:
     facts = facts_of_line(line)
-    return f"{facts.model}, {facts.precision}, on {facts.target}"
+    return f"{facts.model}, {facts.precision}, on {line_machine(line)}"
 
 
 def _volume(line: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from apps.ledger.models import UsageRow
@@ -25,7 +26,8 @@ def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str
     """Named rows whose amounts sum to `usage.difference`, to the last digit; RuntimeError if they did not."""
     ended = _ended_word(contract, usage)
     named = [_unused(contract, line, ended) for line in usage.lines if line.unused]
-    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, usage.breakage):
+    minimum = subtract(usage.minimum, contract.minimum)
+    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, exact_sum([usage.breakage, minimum])):
         named += _reduced(contract, usage)
     if usage.breakage:
         named.append({
@@ -35,10 +37,25 @@ def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str
             "amount": decimal_text(usage.breakage),
             "sentence": "The contract's class charges a share of what was reserved and not used.",
         })  # fmt: skip
+    if minimum:
+        named.append(_minimum(contract, usage, minimum))
     told = exact_sum(Decimal(row["amount"]) for row in named)
     if told != usage.difference:
         raise RuntimeError(f"contract {contract.id}: named {told} of a difference of {usage.difference}")
     return named
+
+
+def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[str, Any]:
+    """Why the contract's minimum came to another amount than its line of the quote."""
+    if contract.state == ContractState.ACTIVE:
+        sentence = "The contract's minimum is charged when it closes, by what its use came to."
+    elif usage.minimum:
+        sentence = "What was used came to less than quoted, so more is lacking to the contract's minimum."
+    else:
+        sentence = "Nothing is lacking to the contract's minimum, or its hold was over before it closed."
+    return {
+        "name": "contract minimum", "program": "", "executions": 0, "amount": decimal_text(amount), "sentence": sentence,
+    }  # fmt: skip
 
 
 def _ended_word(contract: Contract, usage: ContractUsage) -> str:
@@ -62,7 +79,12 @@ def _unused(contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
 
 
 def _reduced(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """What took used work below its quote: by program and reason, summed over its leases."""
+    """What took used work below its quote: by program and reason, summed over its leases.
+
+    Nothing only ever takes it above, so where the sum is what the quote says of as much work, no lease is read.
+    """
+    if all(Fraction(line.actual) * line.executions == Fraction(line.quoted) * line.used for line in usage.lines):
+        return []
     book = book_of_digest(contract.terms["book"]["digest"])
     found: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)
     executions: defaultdict[tuple[str, str], int] = defaultdict(int)

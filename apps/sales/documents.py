@@ -17,6 +17,7 @@ from apps.pricing.rating import (
     Rating,
     RatingError,
     Terms,
+    amount_text,
     decimal_text,
     exact_sum,
     payable_of,
@@ -26,6 +27,7 @@ from apps.sales.asks import Ask, asks_merge
 from apps.sales.capacity import duration_of, pool_check
 from apps.sales.facts import ProgramFacts
 from apps.sales.limits import Limits, Window, limits_of, tariff_instant
+from apps.sales.minimum import minimum_json, minimum_rating, with_minimum
 from apps.sales.models import FormName
 from apps.sales.volumes import PER_EXECUTION, Form, form_check, schedule_of
 from apps.timetable.selectors import WINDOWS_MAX, Slot, reservation_preview
@@ -73,13 +75,24 @@ class Priced:
 
     @property
     def worst(self) -> Decimal:
-        """What is held and, when all is used, charged."""
-        return exact_sum(line.worst.amount for line in self.lines)
+        """What is held and, when all is used, charged: the lines, or the contract's minimum where they come to less."""
+        return with_minimum(self.book, exact_sum(line.worst.amount for line in self.lines))
 
     @property
     def expected(self) -> Decimal:
         """What is expected to be charged."""
+        return with_minimum(self.book, self.expected_lines)
+
+    @property
+    def expected_lines(self) -> Decimal:
+        """What is expected to be charged for use alone."""
         return exact_sum(line.expected.amount for line in self.lines if line.expected)
+
+    @property
+    def minimum(self) -> Rating | None:
+        """What the lines lack to the contract's minimum; None where the book asks for none."""
+        amounts = (line.worst.amount for line in self.lines)
+        return minimum_rating(self.book, self.lines[0].worst.terms, amounts)
 
     @property
     def demand(self) -> dict[str, Any]:
@@ -185,7 +198,7 @@ def quote_document(
     now: datetime,
 ) -> dict[str, Any]:
     """The immutable document of a quote: lines x steps, totals, assumptions, validity, what it would take."""
-    book, slots = priced.book, priced.preview(now=now)
+    book, slots, minimum = priced.book, priced.preview(now=now), priced.minimum
     rounded = payable_of(priced.worst, exponent=book.currency.exponent)
     return {
         "format": FORMAT,
@@ -200,6 +213,7 @@ def quote_document(
         "window": {"start": stamp(priced.window.start), "end": stamp(priced.window.end)},
         "tariff": {"instant": stamp(priced.instant), "zone": book.tariff.zone},
         "lines": [line.to_json(number) for number, line in enumerate(priced.lines, 1)],
+        **({} if minimum is None else {"minimum": minimum_json(book, minimum, priced.expected_lines)}),
         "net": decimal_text(priced.worst),
         "expected": decimal_text(priced.expected),
         "payable": decimal_text(rounded.payable),
@@ -236,6 +250,12 @@ def assumptions_of(priced: Priced) -> list[str]:
                 f"{facts.model}: {line.ask.expected:,} of {line.ask.executions:,} executions are expected; the worst "
                 "case is held, what is not used is not charged."
             )
+    if priced.book.contract_minimum:
+        unit = priced.book.currency
+        least = amount_text(priced.book.contract_minimum, exponent=unit.exponent)
+        said.append(
+            f"A contract costs at least {least} {unit.code}; what its use comes to less is charged when it closes."
+        )
     agreed = priced.lines[0].ask
     if agreed.commitment_factor is not None:
         said.append(

@@ -13,6 +13,7 @@ from django.http import HttpResponse
 
 from apps.figures import count_format, duration_format, instant_format, money_exact_format, money_format
 from apps.sales.facts import ProgramFacts, facts_of_line
+from apps.sales.minimum import TITLE, minimum_quoted
 from apps.sales.models import Quote
 from apps.sales.paper import Paper
 
@@ -26,7 +27,7 @@ def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
     """A quote as a download."""
     writers = {
         "pdf": ("application/pdf", lambda: quote_pdf(quote)),
-        "csv": ("text/csv; charset=utf-8", lambda: steps_csv(quote.document["lines"])),
+        "csv": ("text/csv; charset=utf-8", lambda: steps_csv(priced_lines(quote.document))),
         "json": ("application/json", lambda: quote_json(quote)),
     }
     content_type, write = writers[kind]
@@ -51,14 +52,46 @@ def steps_csv(lines: list[dict[str, Any]]) -> str:
 
 def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
     for line in lines:
-        facts, rating = facts_of_line(line), line["rating"]
+        rating, program = line["rating"], line["program"] or {"digest": ""}
         terms = rating["terms"]
         for step in rating["steps"]:
             yield [
-                line["number"], text_cell(facts.model), facts.digest, terms["processor_class"], terms["precision"],
+                line["number"], text_cell(line_subject(line)), program["digest"], terms["processor_class"], terms["precision"],
                 terms["klass"], rating["executions"], step["name"], step["operation"], step["input"], step["factor"],
                 step["result"], step["unit"], step["rule"],
             ]  # fmt: skip
+
+
+def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every priced line of a quote, its contract's minimum as the last where something is lacking to it."""
+    lines: list[dict[str, Any]] = document["lines"]
+    if not minimum_quoted(document):
+        return lines
+    return [*lines, {**document["minimum"], "number": len(lines) + 1, "program": None, "executions": 1}]
+
+
+def line_subject(line: dict[str, Any]) -> str:
+    """What a line of a quote or an invoice is for: a program, a quota, or the contract's minimum."""
+    if "charged" in line["rating"]:
+        return TITLE
+    if line["program"] is None and "quota" not in line:  # a quota on an invoice
+        return f"any {line['rating']['terms']['precision']} program"
+    return facts_of_line(line).model
+
+
+def line_machine(line: dict[str, Any]) -> str:
+    """The machine that a line was sold on: its pool, or the processor class alone where the document is older than that
+    name. A program that was compiled for a processor may run on a host instead."""
+    processor_class = str(line["rating"]["terms"]["processor_class"])
+    return f"{line['pool']['name']} ({processor_class})" if "pool" in line else processor_class
+
+
+def line_title(line: dict[str, Any]) -> str:
+    """A line of an invoice in words: what, on which processor, in which class."""
+    if "charged" in line["rating"]:
+        return TITLE
+    name = f"{line_subject(line)} on {line_machine(line)}, {line['rating']['terms']['klass']}"
+    return f"{name} (unused)" if line["kind"] == "unused" else name
 
 
 def text_cell(text: str) -> str:
@@ -79,7 +112,7 @@ def quote_pdf(quote: Quote) -> bytes:
         ("Class", f"{document['class']['title']}: {document['class']['promise']}"),
         ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
         ("Window", f"{instant(document['window']['start'])} to {instant(document['window']['end'])}"),
-        ("Device time", duration_format(document["device_seconds"])),
+        ("Reserved time", duration_format(document["device_seconds"])),
         ("Price book", f"version {document['book']['version']}"),
     ])  # fmt: skip
     paper.heading("Lines")
@@ -88,12 +121,16 @@ def quote_pdf(quote: Quote) -> bytes:
         [
             [
                 str(line["number"]),
-                _line_title(facts_of_line(line)),
+                _line_title(facts_of_line(line), line_machine(line)),
                 "" if line["program"] is None else count_format(line["executions"]),
                 count_format(step_of(line, "billed")["result"]),
                 money_exact_format(line["amount"], currency),
             ]
             for line in document["lines"]
+        ]
+        + [
+            [str(line["number"]), TITLE, "", "", money_exact_format(line["amount"], currency)]
+            for line in priced_lines(document)[len(document["lines"]) :]
         ],
         widths=(0.05, 0.35, 0.16, 0.2, 0.24),
         right=3,
@@ -104,7 +141,7 @@ def quote_pdf(quote: Quote) -> bytes:
     totals.append(("Payable when all is used", money_format(document["payable"], currency)))
     paper.facts(totals)
     _amendment(paper, document, currency)
-    _steps(paper, document["lines"])
+    _steps(paper, priced_lines(document))
     paper.heading("What the price rests on")
     for sentence in document["assumptions"]:
         paper.text(sentence, small=True)
@@ -131,10 +168,10 @@ def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any])
     ])  # fmt: skip
 
 
-def _line_title(facts: ProgramFacts) -> str:
+def _line_title(facts: ProgramFacts, machine: str) -> str:
     if facts.is_quota:
-        return f"Quota: {facts.model} on {facts.target}"
-    return f"{facts.model} on {facts.target}, {facts.precision}"
+        return f"Quota: {facts.model} on {machine}"
+    return f"{facts.model} on {machine}, {facts.precision}"
 
 
 def _steps(paper: Paper, lines: list[dict[str, Any]]) -> None:
@@ -164,8 +201,8 @@ def instant(text: str) -> str:
 
 def figure(text: str) -> str:
     """A decimal text with its thousands parted."""
-    whole, dot, part = text.partition(".")
-    return f"{int(whole):,}{dot}{part}"
+    whole, dot, part = text.removeprefix("-").partition(".")
+    return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"
 
 
 def step_of(line: dict[str, Any], name: str) -> dict[str, str]:

@@ -16,8 +16,8 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 
 
-def _amount() -> models.DecimalField[Any, Any]:
-    return models.DecimalField(max_digits=72, decimal_places=40)
+def _amount(**options: Any) -> models.DecimalField[Any, Any]:
+    return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class FormName(models.TextChoices):
@@ -108,7 +108,8 @@ class Quote(models.Model):
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     valid_until = models.DateTimeField()
-    share_token = models.CharField(max_length=64, unique=True, null=True)  # null: the link was revoked
+    share_token = models.CharField(max_length=64, unique=True, null=True)  # null: nobody asked for a link, or it was ended
+    share_until = models.DateTimeField(null=True)
     state = models.CharField(max_length=10, choices=QuoteState, default=QuoteState.OPEN)
 
     class Meta:
@@ -117,6 +118,10 @@ class Quote(models.Model):
 
     def __str__(self) -> str:
         return f"quote {self.id}"
+
+    def is_shared(self, *, now: datetime) -> bool:
+        """Whether somebody with the link may read the quote now."""
+        return self.share_token is not None and self.share_until is not None and now < self.share_until
 
     def is_valid(self, *, now: datetime) -> bool:
         """May still be accepted."""
@@ -150,6 +155,7 @@ class Contract(models.Model):
     terms_digest = models.CharField(max_length=64)
     reservation_id = models.UUIDField()
     net = _amount()
+    minimum = _amount(default=0)  # what of the net its lines lack to the book's minimum per contract
     currency = models.CharField(max_length=3)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
@@ -241,3 +247,46 @@ class ContractQuota(models.Model):
     def left(self) -> int:
         """Operations that no job has been promised yet."""
         return int(self.operations) - int(self.taken)
+
+
+class BuyingRules(models.Model):
+    """The limits of every organisation that has none of its own: one row, absent until the administrator sets them."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    newcomer_credit = _amount(null=True)  # null: no limit
+    pool_share = models.DecimalField(max_digits=5, decimal_places=4)
+    horizon_days = models.PositiveSmallIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="buyingrules_one_row"),
+            models.CheckConstraint(
+                condition=models.Q(pool_share__gt=0, pool_share__lte=1, horizon_days__gte=1), name="buyingrules_share"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"credit {self.newcomer_credit}, {self.pool_share} of {self.horizon_days} days"
+
+
+class OrganisationStanding(models.Model):
+    """What is known of an organisation as a buyer, and the limits that were set for it alone."""
+
+    organisation = models.OneToOneField(
+        Organisation, on_delete=models.PROTECT, primary_key=True, related_name="standing"
+    )
+    has_payment_method = models.BooleanField(default=False)
+    is_approved = models.BooleanField(default=False)
+    credit = _amount(null=True)
+    pool_share = models.DecimalField(max_digits=5, decimal_places=4, null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(pool_share__isnull=True) | models.Q(pool_share__gt=0, pool_share__lte=1),
+                name="organisationstanding_share",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"standing of {self.organisation_id}"

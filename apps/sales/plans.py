@@ -33,7 +33,7 @@ def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | No
     """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
-        raise Problem(404, "Not found", "There is no such plan here, or it is not yours to see.")
+        raise Problem(404, "Not found", "There is no such plan here, or it is not yours to see.", kind="not-found")
     if plan.chosen is None:
         raise Problem(
             409,

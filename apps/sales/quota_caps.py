@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Sum
 
-from apps.ledger.models import UsageRow
+from apps.ledger.models import UsageSum
 from apps.ledger.selectors import caps_like, spending
 from apps.ledger.services import CapReached, cap_in
 from apps.pricing.rating import Terms, exact_sum, rate
@@ -24,21 +24,33 @@ from apps.sales.models import Contract, ContractLine, ContractState, FormName
 
 def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) -> Decimal:
     """What jobs of a project were promised from quotas and have not used yet."""
+    promised = quotas_promised(organisation_id=organisation_id, project_id=project_id)
+    return promised.get((project_id, currency), Decimal(0))
+
+
+def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) -> dict[tuple[UUID, str], Decimal]:
+    """The same by project and currency: of one project, or of all."""
     lines = ContractLine.objects.filter(
         contract__organisation=organisation_id, contract__form=FormName.QUOTA, contract__state=ContractState.ACTIVE,
-        contract__currency=currency, facts__project_id=str(project_id), taken__gt=0,
+        taken__gt=0,
     )  # fmt: skip
+    if project_id is not None:
+        lines = lines.filter(facts__project_id=str(project_id))
     rows = list(lines.select_related("contract"))
-    used = UsageRow.objects.filter(contract_id__in=[row.contract_id for row in rows], unused=False)
+    used = UsageSum.objects.filter(contract_id__in=[row.contract_id for row in rows], unused=False)
     done = {
         (one["contract_id"], one["program_digest"]): int(one["sum"])
         for one in used.values("contract_id", "program_digest").annotate(sum=Sum("quantity")).order_by()
     }
-    return exact_sum(
-        draw_amount(row.contract, row.facts or {}, open_)
-        for row in rows
-        if (open_ := row.taken - done.get((row.contract_id, row.program_digest), 0)) > 0
-    )
+    found: dict[tuple[UUID, str], Decimal] = {}
+    for row in rows:
+        still = row.taken - done.get((row.contract_id, row.program_digest), 0)
+        project = (row.facts or {}).get("project_id")
+        if still > 0 and project:
+            key = (UUID(project), row.contract.currency)
+            more = draw_amount(row.contract, row.facts or {}, still)
+            found[key] = exact_sum([found.get(key, Decimal(0)), more])
+    return found
 
 
 def draw_amount(contract: Contract, facts: Mapping[str, object], executions: int) -> Decimal:

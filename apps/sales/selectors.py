@@ -10,12 +10,12 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet, Sum
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet, Sum
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
-from apps.ledger.models import Hold, UsageRow
+from apps.ledger.models import Hold, UsageSum
 from apps.pricing.rating import PriceClass, Terms, exact_sum, rate
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
@@ -26,6 +26,9 @@ from apps.sales.facts import ProgramFacts, facts_of, facts_of_line
 from apps.sales.limits import Limits, Window, limits_of
 from apps.sales.models import Contract, ContractLine, ContractQuota, ContractState, FormName, Quote
 from apps.sales.volumes import Form
+
+# Nothing is used without billed operations: a row that bills none is a contract's minimum.
+LACKING = ExpressionWrapper(Q(billed_operations=0), output_field=BooleanField())
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class ContractUsage:
     actual: Decimal
     hold: Hold | None
     breakage: Decimal
+    minimum: Decimal = Decimal(0)  # charged, since all else came to less than the contract's minimum
 
     @property
     def difference(self) -> Decimal:
@@ -94,11 +98,12 @@ def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Con
     return contracts_of(organisation).filter(state=ContractState.ACTIVE, ends_at__gt=now).prefetch_related("lines")
 
 
-def quote_shared(token: str) -> Quote | None:
-    """The quote behind a share link."""
+def quote_shared(token: str, *, now: datetime) -> Quote | None:
+    """The quote behind a share link that has not ended."""
     if not token.isprintable():
         return None
-    return Quote.objects.select_related("pool", "organisation").filter(share_token=token).first()
+    found = Quote.objects.select_related("pool", "organisation").filter(share_token=token, share_until__gt=now)
+    return found.first()
 
 
 def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
@@ -183,12 +188,16 @@ def contract_usage(contract: Contract) -> ContractUsage:
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
     """The same for many contracts, by id, in four queries."""
     ids = [contract.id for contract in contracts]
-    metered = UsageRow.objects.filter(contract_id__in=ids).values("contract_id", "program_digest", "unused")
+    rows_used = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING)
+    metered = rows_used.values("contract_id", "program_digest", "unused", "lacking")
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = {}
     breakage: dict[UUID, list[Decimal]] = {}
+    minimums: dict[UUID, Decimal] = {}
     quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
     for row in metered.annotate(q=Sum("quantity"), b=Sum("billed_operations"), a=Sum("amount")).order_by():
-        if row["unused"]:
+        if row["lacking"]:
+            minimums[row["contract_id"]] = row["a"]
+        elif row["unused"]:
             breakage.setdefault(row["contract_id"], []).append(row["a"])
         elif row["contract_id"] in quotas:
             count, amount = used.get((row["contract_id"], ""), (0, Decimal(0)))
@@ -203,8 +212,9 @@ def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
     for contract in contracts:
         lines = tuple(_line_usages(contract, used, taken))
         extra = exact_sum(breakage.get(contract.id, []))
-        actual = exact_sum([*(line.actual for line in lines), extra])
-        found[contract.id] = ContractUsage(lines, contract.net, actual, holds.get(contract.id), extra)
+        minimum = minimums.get(contract.id, Decimal(0))
+        actual = exact_sum([*(line.actual for line in lines), extra, minimum])
+        found[contract.id] = ContractUsage(lines, contract.net, actual, holds.get(contract.id), extra, minimum)
     return found
 
 

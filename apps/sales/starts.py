@@ -19,6 +19,7 @@ from apps.pricing.rating import PriceClass, decimal_text, exact_sum, rate
 from apps.pricing.rating.tariff import Interval, Span, zone_of
 from apps.sales.documents import Priced, stamp, terms_of
 from apps.sales.limits import LONGEST_WINDOW
+from apps.sales.minimum import with_minimum
 from apps.sales.models import FormName
 from apps.timetable.admission import Placement, place
 from apps.timetable.instants import instant_of, micros_of
@@ -194,11 +195,12 @@ def _price(
     """What the work costs; the amount depends on class and period alone, so it is rated once for each of these."""
     key = (one.name, horizon.period_at(instant))
     if key not in prices:
-        prices[key] = exact_sum(
+        lines = exact_sum(
             rate(
                 book=priced.book, counts=line.ask.facts.counts, executions=line.ask.executions,
                 terms=terms_of(line.ask, priced.pool, one.name, instant, priced.form),
             ).amount
             for line in priced.lines
         )  # fmt: skip
+        prices[key] = with_minimum(priced.book, lines)
     return prices[key]

@@ -74,7 +74,10 @@ class Market:
 
 
 def open_market(*, devices: int = 1, change: Callable[[dict[str, Any]], object] | None = None) -> Market:
-    """A published book (the shipped one, with a change), one pool of each kind with so many devices."""
+    """A published book (the shipped one, with a change), one pool of each kind with so many devices; the market that is
+    open already, where there is one."""
+    if Site.objects.filter(slug="here").exists():
+        return _open_already()
     site = Site.objects.create(slug="here", name="Here")
     processors = {
         name: ProcessorVersion.objects.create(
@@ -93,6 +96,14 @@ def open_market(*, devices: int = 1, change: Callable[[dict[str, Any]], object] 
         for number in range(devices):
             Device.objects.create(pool=pool, name=f"{pool.slug}-{number}")
     book = pricebook_publish(document=document(change), effective_from=START, now=START)
+    return Market(book, pools["lpu-a"], pools["lpu2-b"], pools["host-cpu"], processors)
+
+
+def _open_already() -> Market:
+    pools = {pool.slug: pool for pool in Pool.objects.select_related("processor", "site")}
+    book = PriceBook.objects.order_by("version").last()
+    assert book is not None
+    processors = {one.name: one for one in ProcessorVersion.objects.filter(name__in=("lpu", "lpu2"))}
     return Market(book, pools["lpu-a"], pools["lpu2-b"], pools["host-cpu"], processors)
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.roles import BUYING, ENGINEERING, MONEY, Scope
 from apps.sales.models import Contract, Quote
-from apps.sales.services import commitment_enter, quote_accept, quote_create
+from apps.sales.services import commitment_enter, quote_accept, quote_create, quote_share
 from tests.cast import Cast
 from tests.sales.market import open_market
 from tests.tenancy import operation, page
@@ -32,6 +32,11 @@ def a_contract_of(cast: Cast, *, executions: int = 1000) -> Contract:
     return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=timezone.now())
 
 
+def _market(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {}
+
+
 def _quote(cast: Cast) -> dict[str, Any]:
     return {"pk": a_quote_of(cast).pk}
 
@@ -40,8 +45,14 @@ def _file(cast: Cast) -> dict[str, Any]:
     return {**_quote(cast), "kind": "pdf"}
 
 
+def a_shared_quote_of(cast: Cast) -> Quote:
+    """A quote with a link that works."""
+    quote = a_quote_of(cast)
+    return quote_share(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=timezone.now())
+
+
 def _shared(cast: Cast) -> dict[str, Any]:
-    return {"token": a_quote_of(cast).share_token}
+    return {"token": a_shared_quote_of(cast).share_token}
 
 
 def _contract(cast: Cast) -> dict[str, Any]:
@@ -56,7 +67,17 @@ def _commitment(cast: Cast) -> dict[str, Any]:
     return {"pk": entered.pk}
 
 
+RULES = {"newcomer_credit": "50", "pool_share": "0.5", "horizon_days": 30}
+
 ROUTES = [
+    page("/buying", "GET", "POST", admin=True, make=_market),
+    page("/buying/<uuid:pk>", "POST", admin=True, make=lambda cast: {"pk": cast.organisation.pk}),
+    operation("GET /buying-rules", scope=Scope.ADMIN, make=_market),
+    operation("PUT /buying-rules", scope=Scope.ADMIN, make=_market, body=RULES),
+    operation(
+        "PUT /organisations/{uuid:pk}/standing", scope=Scope.ADMIN, make=lambda cast: {"pk": cast.organisation.pk},
+        body={"is_approved": True},
+    ),
     page("/quotes"),
     page("/quotes/new", "GET", "POST", roles=ENGINEERING),
     page("/quotes/new/preview", roles=ENGINEERING),

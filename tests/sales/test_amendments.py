@@ -111,6 +111,25 @@ def test_a_refused_amendment_leaves_the_old_contract_as_it_was(cast: Cast, marke
     assert rest_of(old).worth == old.net
 
 
+def test_use_after_the_quote_refuses_the_difference_that_it_states(cast: Cast, market: Market) -> None:
+    """What was stated is what is charged: here 0.8448 less was stated, and 0.2816 more would be real."""
+    program = market.program(cast.organisation, cast.engineer)
+    old = _accept(cast, _quote(cast, market, program, 1_000_000))
+    run(old, program, 400_000)
+    quote = _quote(cast, market, program, 900_000, klass="batch", amends=old, now=SOON)
+    run(old, program, 200_000)
+    with pytest.raises(Problem, match=r"states a difference of .*0\.8448, now it is .*0\.2816\. Nothing was taken") as refusal:
+        _accept(cast, quote, at=SOON)
+    assert (refusal.value.status, refusal.value.kind) == (409, "amendment-changed")
+    assert refusal.value.errors == [{"stated": "-0.8448", "now": "0.2816"}]
+    old.refresh_from_db()
+    assert (old.state, Hold.objects.get().state) == (ContractState.ACTIVE, HoldState.PENDING)
+    again = _quote(cast, market, program, 900_000, klass="batch", amends=old, now=SOON)
+    new = _accept(cast, again, at=SOON)
+    together = exact_sum([contract_usage(old).actual, new.net])
+    assert subtract(together, old.net) == Decimal(again.document["amends"]["difference"]) == Decimal("0.2816")
+
+
 def test_what_cannot_be_amended_is_said(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
     old = _accept(cast, _quote(cast, market, program, 1000))

@@ -58,7 +58,7 @@ def test_a_repeated_request_makes_one_quote_and_one_contract(cast: Cast, market:
     contracts = {_post(client, accept, key="accept-1").json()["id"] for _ in range(2)}
     assert len(contracts) == Quote.objects.count() == Contract.objects.count() == 1
     refused = _post(client, accept)
-    assert (refused.status_code, refused.json()["type"]) == (409, "quote-accepted")
+    assert (refused.status_code, refused.json()["code"]) == (409, "quote-accepted")
     assert refused["Content-Type"] == "application/problem+json"
 
 
@@ -72,27 +72,27 @@ def test_a_refusal_for_want_of_capacity_is_remembered_whatever_is_undone(
     first, second = (_post(client, "/quotes", body).json()["id"] for _ in range(2))
     assert _post(client, f"/quotes/{first}/accept").status_code == 201
     refused = _post(client, f"/quotes/{second}/accept", key=key)
-    assert (refused.status_code, refused.json()["type"]) == (409, "capacity-taken")
+    assert (refused.status_code, refused.json()["code"]) == (409, "capacity-taken")
     assert Refusal.objects.get().reason == refused.json()["detail"]
 
 
 @pytest.mark.parametrize(
     ("changes", "status", "kind"),
     [
-        ({"lines": []}, 422, "about:blank"),
-        ({"lines": [{"program": "7f0e0000-0000-4000-8000-000000000000", "executions": 1}]}, 404, "about:blank"),
-        ({"pool": "moon"}, 422, "about:blank"),
+        ({"lines": []}, 422, "nothing-to-price"),
+        ({"lines": [{"program": "7f0e0000-0000-4000-8000-000000000000", "executions": 1}]}, 404, "not-found"),
+        ({"pool": "moon"}, 422, "pool-unknown"),
         ({"klass": "guaranteed"}, 422, "class-not-offered"),
         ({"window": {"end": "2020-01-01T00:00:00Z"}}, 422, "window"),
-        ({"window": {"end": "2020-01-01T00:00:00"}}, 422, "about:blank"),
-        ({"plan": "7f0e0000-0000-4000-8000-000000000000"}, 404, "about:blank"),
+        ({"window": {"end": "2020-01-01T00:00:00"}}, 422, "request-invalid"),
+        ({"plan": "7f0e0000-0000-4000-8000-000000000000"}, 404, "not-found"),
     ],
 )
 def test_refusals_are_problems(
     cast: Cast, market: Market, client: Client, changes: dict[str, Any], status: int, kind: str
 ) -> None:
     refused = _post(client, "/quotes", _body(market, cast.organisation, cast.engineer, **changes))
-    assert (refused.status_code, refused.json()["type"]) == (status, kind), refused.content
+    assert (refused.status_code, refused.json()["code"]) == (status, kind), refused.content
     assert refused["Content-Type"] == "application/problem+json"
 
 

@@ -106,7 +106,7 @@ def test_an_administrator_cannot_record_nonsense(cast: Cast, as_token: Callable[
         assert response.status_code == 422, body
     absurd = {"amount": "99999999999999999999", "reference": "x"}
     response = client.post(f"/api/v1/invoices/{invoice.pk}/paid", absurd, content_type="application/json")
-    assert (response.status_code, response.json()["type"]) == (409, "overpaid")
+    assert (response.status_code, response.json()["code"]) == (409, "overpaid")
     rate = {"processor_class": "lpu", "per_hour": "1", "effective_from": "2026-01-01T00:00:00Z"}
     for wrong in ({"note": "\ud800"}, {"note": "\x00"}, {"effective_from": "2026-01-01T00:00:00"},
                   {"effective_from": "0001-01-01T00:00:00+23:59"}):  # fmt: skip

@@ -90,7 +90,8 @@ def test_a_quota_is_bought_over_the_api_and_shown_everywhere(
     assert "Quota: any float32 program" in browser.get(f"/contracts/{contract['id']}").content.decode()
     for kind in ("pdf", "csv", "json"):
         assert browser.get(f"/quotes/{quote['id']}/quote.{kind}").status_code == 200
-    assert Client().get(quote["share_url"]).status_code == 200
+    shared = client.post(f"/api/v1/quotes/{quote['id']}/share", {}, content_type="application/json").json()
+    assert Client().get(shared["share_url"]).status_code == 200
 
 
 @pytest.mark.parametrize(

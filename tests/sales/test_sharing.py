@@ -15,11 +15,11 @@ from apps.accounts.roles import Scope
 from apps.registry.models import Project
 from apps.sales.filters import QUOTE_STATES, Filters, filters_read, quotes_filter
 from apps.sales.models import Quote, QuoteState
-from apps.sales.selectors import quotes_of
+from apps.sales.selectors import quote_shared, quotes_of
 from apps.sales.services import Quota, quote_accept, quote_create, quote_share, quote_unshare, quote_withdraw
 from tests.cast import Cast
 from tests.sales.market import Market
-from tests.sales.tenancy import a_contract_of, a_quote_of
+from tests.sales.tenancy import a_contract_of, a_quote_of, a_shared_quote_of
 
 pytestmark = pytest.mark.django_db
 
@@ -38,11 +38,11 @@ def test_a_withdrawn_quote_cannot_be_accepted_and_an_accepted_one_not_withdrawn(
 
 
 def test_a_revoked_link_shows_nothing_and_never_comes_back(cast: Cast, as_user: Callable[[User], Client]) -> None:
-    quote, client = a_quote_of(cast), as_user(cast.engineer)
+    quote, client = a_shared_quote_of(cast), as_user(cast.engineer)
     first = f"/shared/quotes/{quote.share_token}"
     assert Client().get(first).status_code == 200
     page = client.post(f"/quotes/{quote.pk}/unshare", follow=True).content.decode()
-    assert "The link was revoked." in page
+    assert "There is no link." in page
     assert Client().get(first).status_code == 404
     assert Client().get("/shared/quotes/None").status_code == 404
     client.post(f"/quotes/{quote.pk}/share")
@@ -56,10 +56,40 @@ def test_a_revoked_link_shows_nothing_and_never_comes_back(cast: Cast, as_user: 
         quote_unshare(quote_id=quote.id, organisation=cast.organisation, actor=None, now=now)
 
 
+def test_a_quote_has_no_link_until_somebody_asks_and_a_link_ends(cast: Cast, as_user: Callable[[User], Client]) -> None:
+    quote, client, now = a_quote_of(cast), as_user(cast.engineer), timezone.now()
+    assert quote.share_token is None
+    assert "There is no link." in client.get(f"/quotes/{quote.pk}").content.decode()
+    page = client.post(f"/quotes/{quote.pk}/share", {"days": "7"}, follow=True).content.decode()
+    quote.refresh_from_db()
+    assert f"/shared/quotes/{quote.share_token}" in page
+    assert quote.share_until is not None
+    assert now + timedelta(days=7) <= quote.share_until < now + timedelta(days=7, minutes=5)
+    assert quote_shared(quote.share_token or "", now=quote.share_until - timedelta(microseconds=1)) == quote
+    assert quote_shared(quote.share_token or "", now=quote.share_until) is None
+    old = quote.share_token
+    later = quote.share_until
+    renewed = quote_share(quote_id=quote.id, organisation=cast.organisation, actor=None, now=later)
+    assert renewed.share_token != old
+    assert renewed.share_until == later + timedelta(days=30)
+    for days in ("0", "366", "9" * 30):
+        page = client.post(f"/quotes/{quote.pk}/share", {"days": days}, follow=True).content.decode()
+        assert "from 1 to 365 days" in page
+
+
 def test_the_same_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> None:
     quote, client = a_quote_of(cast), as_token(cast.engineer, cast.organisation, Scope.READ, Scope.BUILD)
-    assert client.delete(f"/api/v1/quotes/{quote.pk}/share").json()["share_url"] == ""
-    assert client.post(f"/api/v1/quotes/{quote.pk}/share").json()["share_url"].startswith("/shared/quotes/")
+    path = f"/api/v1/quotes/{quote.pk}/share"
+    assert client.get(f"/api/v1/quotes/{quote.pk}").json()["share_url"] == "", "nobody asked for one"
+    made = client.post(path, "", content_type="application/json").json()
+    assert made["share_url"].startswith("/shared/quotes/")
+    assert made == client.post(path, {}, content_type="application/json").json()
+    moved = client.post(path, {"days": 7}, content_type="application/json").json()
+    assert (moved["share_url"], moved["share_until"] < made["share_until"]) == (made["share_url"], True)
+    for days in (0, 366, "soon", 1.5):
+        assert client.post(path, {"days": days}, content_type="application/json").status_code == 422
+    ended = client.delete(path).json()
+    assert (ended["share_url"], ended["share_until"]) == ("", None)
     assert client.post(f"/api/v1/quotes/{quote.pk}/withdraw").json()["state"] == "withdrawn"
     assert client.get("/api/v1/quotes?state=withdrawn").json()["results"][0]["id"] == str(quote.pk)
     assert client.get("/api/v1/quotes?state=open").json()["results"] == []
@@ -68,7 +98,7 @@ def test_the_same_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> N
 
 
 def test_withdrawing_on_the_page_says_so(cast: Cast, as_user: Callable[[User], Client]) -> None:
-    quote, client = a_quote_of(cast), as_user(cast.engineer)
+    quote, client = a_shared_quote_of(cast), as_user(cast.engineer)
     page = client.post(f"/quotes/{quote.pk}/withdraw", follow=True).content.decode()
     assert "This quote was withdrawn" in page
     assert "was withdrawn" in Client().get(f"/shared/quotes/{quote.share_token}").content.decode()

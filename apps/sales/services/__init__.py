@@ -13,12 +13,22 @@ from apps.sales.services.contracts import (
 )
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
 from apps.sales.services.sharing import quote_share, quote_unshare, quote_withdraw
+from apps.sales.services.standing import (
+    acceptance_refusals,
+    buying_rules_set,
+    payment_method_note,
+    rules_now,
+    standing_of,
+    standing_set,
+)
 
 __all__ = [
     "MOST_EXECUTIONS",
     "Offer",
     "Quota",
     "QuoteLine",
+    "acceptance_refusals",
+    "buying_rules_set",
     "commitment_enter",
     "contract_allowed",
     "contract_close",
@@ -28,9 +38,13 @@ __all__ = [
     "contract_lease_rate",
     "contracts_close_due",
     "offer_make",
+    "payment_method_note",
     "quote_accept",
     "quote_create",
     "quote_share",
     "quote_unshare",
     "quote_withdraw",
+    "rules_now",
+    "standing_of",
+    "standing_set",
 ]

@@ -26,16 +26,19 @@ from apps.sales.commitments import commitment_left
 from apps.sales.documents import Priced, price_asks
 from apps.sales.facts import project_uuid
 from apps.sales.limits import Window
+from apps.sales.minimum import minimum_quoted
 from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, Quote, QuoteState
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.amending import contract_replace
+from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
 from apps.timetable.models import Reservation
 from apps.timetable.services import CapacityTaken, refusal_record, reservation_replace, reservation_take
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
-    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "net", "expected", "plan",
+    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "minimum", "net",
+    "expected", "plan",
 )  # fmt: skip
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -60,8 +63,8 @@ def quote_accept(
 
     A quote that amends a contract ends what is left of that one in the same transaction. `token_id` is the API token
     that accepts, whose own spend cap holds too. Raises Problem: the quote is expired, withdrawn or accepted, the capacity
-    is gone (with alternatives), a cap is reached, the amended contract is over or has jobs in flight, what is stored of
-    the quote is not what was quoted.
+    is gone (with alternatives), a cap or a limit of apps/sales/buying.py is reached, the amended contract is over, has
+    jobs in flight or was used since the quote was made, what is stored of the quote is not what was quoted.
     """
     try:
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
@@ -92,7 +95,9 @@ def _accept(
     given = Acceptance(quote, asks_of(quote.document), window, actor, now, token_id)
     priced = _price_again(given)
     if quote.amends_id is not None:
-        contract_replace(contract_id=quote.amends_id, pool=quote.pool, now=now)
+        contract_replace(contract_id=quote.amends_id, quote=quote, now=now)
+        quote.refresh_from_db(fields=["amends"])
+    acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
     contract_id = uuid4()
     reservation = _reserve(priced, contract_id=contract_id, organisation_id=organisation.id, now=now)
@@ -228,7 +233,8 @@ def _hold(given: Acceptance, priced: Priced, contract_id: UUID) -> None:
 
 
 def _project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw."""
+    """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw. The
+    contract's minimum is no project's."""
     shares: dict[UUID, Decimal] = {}
     for line in priced.lines:
         project = project_uuid(line.ask.facts)
@@ -254,6 +260,7 @@ def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) 
         terms_digest=digest_of(terms),
         reservation_id=reservation_id,
         net=quote.worst,
+        minimum=minimum_quoted(quote.document),
         currency=quote.currency,
         starts_at=given.window.start,
         ends_at=given.window.end,

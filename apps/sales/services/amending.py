@@ -6,18 +6,18 @@ from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.problems import Problem
-from apps.fleet.models import Pool
-from apps.sales.amendments import amendment_check
-from apps.sales.models import Contract
+from apps.figures import money_exact_format
+from apps.sales.amendments import amendment_check, amendment_json
+from apps.sales.models import Contract, Quote
 from apps.sales.services.contracts import contract_finish, in_flight
 from apps.timetable.services import devices_lock
 
 
-def contract_replace(*, contract_id: UUID, pool: Pool, now: datetime) -> Contract:
-    """End a contract within the transaction that accepts its amendment on `pool`, under the organisation's lock.
+def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contract:
+    """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
 
     The devices of both pools are locked together, by id, before the ledger is touched. Raises Problem(409): the contract
-    is over, or jobs of it are not finished.
+    is over, jobs of it are not finished, or use since the quote was made changed the difference that it states.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)
@@ -28,5 +28,25 @@ def contract_replace(*, contract_id: UUID, pool: Pool, now: datetime) -> Contrac
             "Jobs of the contract that this quote amends are not finished; cancel them or wait.",
             kind="jobs-open",
         )
-    devices_lock(contract.pool, pool)
+    _figures_check(quote, contract)
+    devices_lock(contract.pool, quote.pool)
     return contract_finish(contract, now)
+
+
+def _figures_check(quote: Quote, contract: Contract) -> None:
+    """The difference that was stated is the one that is charged: raises Problem(409) with the new one where it changed.
+
+    The contract is locked and no job of it is under way, so nothing is used between this look and its end.
+    """
+    stated, today = quote.document["amends"], amendment_json(contract, quote.worst)
+    if stated["difference"] == today["difference"]:
+        return
+    said, now_is = (money_exact_format(one["difference"], quote.document["currency"]) for one in (stated, today))
+    raise Problem(
+        409,
+        "The difference changed",
+        f"The contract was used after this quote was made: the quote states a difference of {said}, now it is {now_is}. "
+        "Nothing was taken; ask for a new quote.",
+        kind="amendment-changed",
+        errors=[{"stated": stated["difference"], "now": today["difference"]}],
+    )

@@ -8,6 +8,7 @@ from fractions import Fraction
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q
 
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
@@ -20,11 +21,22 @@ from apps.pricing.rating import Counts, Rating, Terms, rate_lease
 from apps.pricing.selectors import book_of_digest
 from apps.sales.amendments import rest_rating
 from apps.sales.facts import facts_of_line, project_uuid
+from apps.sales.minimum import TITLE, minimum_rating
 from apps.sales.models import Contract, ContractLine, ContractState, FormName
 from apps.sales.selectors import contract_usage, terms_line
 from apps.sales.services.quotas import line_lock as _line_lock
 from apps.sales.services.quotas import quota_draw, quota_return
 from apps.timetable.services import reservation_release
+
+# All that may be used is charged: nothing is left on hold but what is lacking to the contract's minimum.
+USED_UP = Q(
+    Exists(
+        Hold.objects.filter(
+            contract_id=OuterRef("pk"), state__in=[HoldState.PENDING, HoldState.POSTED], posted__gt=0,
+            posted__gte=F("amount") - OuterRef("minimum"),
+        )
+    )
+)  # fmt: skip
 
 
 def contract_lease_rate(
@@ -127,7 +139,7 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
         return contract
-    used_up = Hold.objects.filter(contract_id=contract_id, state=HoldState.POSTED).exists()
+    used_up = Contract.objects.filter(USED_UP, pk=contract_id).exists()
     if used_up or (now >= contract.ends_at and not in_flight(contract)):
         return contract_finish(contract, now)
     return contract
@@ -135,9 +147,7 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
 
 def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
     """Close every contract that is due, one transaction each; returns how many were closed."""
-    posted = Hold.objects.filter(state=HoldState.POSTED).values("contract_id")
-    active = Contract.objects.filter(state=ContractState.ACTIVE)
-    due = active.filter(pk__in=posted) | active.filter(ends_at__lte=now)
+    due = Contract.objects.filter(USED_UP | Q(ends_at__lte=now), state=ContractState.ACTIVE)
     closed = 0
     for contract_id in due.order_by("ends_at").values_list("pk", flat=True)[:limit]:
         closed += contract_close(contract_id=contract_id, now=now).state != ContractState.ACTIVE
@@ -152,6 +162,7 @@ def contract_finish(contract: Contract, now: datetime) -> Contract:
     for line in usage.lines:
         if line.unused:
             _unused_charge(contract, line.program_digest, line.unused, now)
+    _minimum_charge(contract, now)
     hold_release(contract_id=contract.id, now=now)
     contract.state = ContractState.ENDED if any(line.unused for line in usage.lines) else ContractState.USED
     contract.closed_at = now
@@ -177,6 +188,31 @@ def _unused_charge(contract: Contract, program_digest: str, executions: int, now
         program_digest=program_digest,
         project_id=project_uuid(facts),
         model_name=facts.model,
+        rating=rating,
+        occurred_from=contract.starts_at,
+        occurred_to=max(contract.starts_at, min(now, contract.ends_at)),
+    )
+    usage_post(usage, now=now)
+
+
+def _minimum_charge(contract: Contract, now: datetime) -> None:
+    """What everything that was charged lacks to the contract's minimum. Nothing once its hold is over: what is not set
+    aside is never charged."""
+    hold = Hold.objects.get(contract_id=contract.id)
+    terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
+    rating = minimum_rating(book_of_digest(contract.terms["book"]["digest"]), terms, [hold.posted])
+    if rating is None or rating.amount == 0 or hold.state != HoldState.PENDING:
+        return
+    usage = Usage(
+        organisation_id=contract.organisation_id,
+        contract_id=contract.id,
+        lease_id=None,
+        idempotency_key=f"minimum:{contract.id}",
+        operations=0,
+        cycles=0,
+        program_digest="",
+        project_id=None,
+        model_name=TITLE,
         rating=rating,
         occurred_from=contract.starts_at,
         occurred_to=max(contract.starts_at, min(now, contract.ends_at)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -175,7 +174,6 @@ def quote_create(
         created_at=now,
         created_by=actor,
         valid_until=datetime.fromisoformat(document["valid_until"]),
-        share_token=secrets.token_urlsafe(32),
     )
     audit_record(
         action="quote.create", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
@@ -186,7 +184,7 @@ def quote_create(
 
 def _amendable(organisation: Organisation, contract: Contract, priced: Priced, now: datetime) -> None:
     if contract.organisation_id != organisation.id:
-        raise Problem(404, "Not found", "There is no such contract here, or it is not yours to see.")
+        raise Problem(404, "Not found", "There is no such contract here, or it is not yours to see.", kind="not-found")
     amendment_check(contract, now=now)
     if contract.currency != priced.book.currency.code:
         raise Problem(
@@ -212,7 +210,7 @@ def _quota_ask(quota: Quota, pool: Pool) -> Ask:
 
 def _ask(organisation: Organisation, line: QuoteLine) -> Ask:
     if line.program.organisation_id != organisation.id:
-        raise Problem(404, "Not found", "There is no such program here, or it is not yours to see.")
+        raise Problem(404, "Not found", "There is no such program here, or it is not yours to see.", kind="not-found")
     if line.executions < 1:
         raise Problem(422, "Impossible volume", "Ask for at least one execution.", kind="volume")
     if line.executions > MOST_EXECUTIONS:

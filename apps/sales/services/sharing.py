@@ -1,9 +1,9 @@
-"""A quote while it is open: taken back, its share link revoked or made anew."""
+"""A quote while it is open: withdrawn, its share link made when somebody asks for one, and ended."""
 
 from __future__ import annotations
 
 import secrets
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -12,6 +12,9 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.sales.models import Quote, QuoteState
+
+SHARE_DAYS = 30
+SHARE_DAYS_MAX = 365
 
 
 @transaction.atomic
@@ -35,25 +38,36 @@ def quote_withdraw(*, quote_id: UUID, organisation: Organisation, actor: User | 
 
 @transaction.atomic
 def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Quote:
-    """Revoke the share link: whoever has it sees nothing from now on. Safe to repeat."""
+    """End the share link: whoever has it sees nothing from now on. Safe to repeat."""
     quote = _locked(quote_id, organisation)
     if quote.share_token is None:
         return quote
-    quote.share_token = None
-    quote.save(update_fields=["share_token"])
+    quote.share_token, quote.share_until = None, None
+    quote.save(update_fields=["share_token", "share_until"])
     audit_record(action="quote.unshare", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now)
     return quote
 
 
 @transaction.atomic
-def quote_share(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Quote:
-    """Make a share link where there is none; an old one never comes back."""
+def quote_share(
+    *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, days: int | None = None
+) -> Quote:
+    """Make a share link that lasts for `days` (30 unless stated). A link that works keeps its address: `days` then move
+    its end. An old link never comes back. Raises Problem(422) for a time that is not from 1 to 365 days."""
+    if days is not None and not 1 <= days <= SHARE_DAYS_MAX:
+        detail = f"A share link lasts from 1 to {SHARE_DAYS_MAX} days."
+        raise Problem(422, "Not such a time", detail, kind="share-days")
     quote = _locked(quote_id, organisation)
-    if quote.share_token is not None:
+    if quote.is_shared(now=now) and days is None:
         return quote
-    quote.share_token = secrets.token_urlsafe(32)
-    quote.save(update_fields=["share_token"])
-    audit_record(action="quote.share", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now)
+    if not quote.is_shared(now=now):
+        quote.share_token = secrets.token_urlsafe(32)
+    quote.share_until = now + timedelta(days=days or SHARE_DAYS)
+    quote.save(update_fields=["share_token", "share_until"])
+    audit_record(
+        action="quote.share", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
+        detail={"until": quote.share_until.isoformat()},
+    )  # fmt: skip
     return quote
 
 

@@ -17,6 +17,7 @@ from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
 from apps.sales.commitments import TITLES
 from apps.sales.exports import figure as figure_text
+from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
 
 register = template.Library()
@@ -104,9 +105,15 @@ def line_volume(line: dict[str, Any]) -> str:
 
 
 @register.filter
+def line_machine(line: dict[str, Any]) -> str:
+    """The machine that a line was sold on."""
+    return machine_of(line)
+
+
+@register.filter
 def contract_title(lines: Iterable[Any], contract: str) -> str:
     """What a contract of an invoice runs, in the words of its lines: "cls + digits"."""
-    names = [str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract)]
+    names = [str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract) and line["program"]]
     return " + ".join(dict.fromkeys(names)) or f"contract {str(contract)[:8]}"
 
 
@@ -138,3 +145,15 @@ def saving(share: str) -> Fraction:
 def plain(amount: Decimal, places: int) -> str:
     """An amount as it is typed into a box."""
     return f"{amount:.{places}f}"
+
+
+@register.filter
+def share_percent(share: Decimal | str | None) -> str:
+    """{{ standing.pool_share|share_percent }}: 0.25 -> 25; nothing where none is set."""
+    return plain_number(Decimal(share) * 100) if share else ""
+
+
+@register.filter
+def plain_number(number: Decimal | None) -> str:
+    """{{ standing.credit|plain_number }}: 500.0000 -> 500; nothing where none is set."""
+    return f"{number.normalize():f}" if isinstance(number, Decimal) else ""

@@ -1,6 +1,7 @@
 """Pages of the sales room."""
 
 from apps.sales.views.builder import quote_new, quote_preview
+from apps.sales.views.buying import buying, standing
 from apps.sales.views.commitments import commitment_list
 from apps.sales.views.comparing import quote_compare
 from apps.sales.views.contracts import contract_detail, contract_end, contract_list
@@ -17,6 +18,7 @@ from apps.sales.views.quotes import (
 )
 
 __all__ = [
+    "buying",
     "commitment_list",
     "contract_detail",
     "contract_end",
@@ -33,4 +35,5 @@ __all__ = [
     "quote_unshare",
     "quote_validity",
     "quote_withdraw",
+    "standing",
 ]

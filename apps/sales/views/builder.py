@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -27,7 +28,17 @@ from apps.pricing.rating.decimals import AMOUNT_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force, classes_ordered, document_of
 from apps.sales import services
 from apps.sales.amending_controls import amending_controls, amending_subject
-from apps.sales.builder import STEPS, UNIT_NAMES, Controls, Subject, controls_read, pools_of
+from apps.sales.builder import (
+    DEFAULT_VOLUME,
+    STEPS,
+    UNIT_NAMES,
+    Controls,
+    Subject,
+    box_check,
+    controls_read,
+    pools_of,
+    typed_address,
+)
 from apps.sales.hours import priced_hours
 from apps.sales.models import Contract, FormName
 from apps.sales.plans import plan_lines_get
@@ -47,6 +58,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
     context = _context(data, organisation, subject, now)
     if request.method == "POST" and context["refusal"] is None:
         try:
+            box_check(sent, context["controls"])
             quote = _create(request, organisation, context["controls"], now)
         except Problem as problem:
             context |= {"refusal": problem, "is_on_top": True}  # after a reload people look at the head of the page
@@ -64,7 +76,9 @@ def quote_preview(request: HttpRequest) -> HttpResponse:
     """The price part of the builder, computed for the present controls."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
     context = _context(request.GET, organisation, _subject(request, request.GET), now)
-    return render(request, "sales/_offer.html", {**context, "is_update": True})
+    response = render(request, "sales/_offer.html", {**context, "is_update": True})
+    response["HX-Replace-Url"] = f"{reverse('sales:quote_new')}?{context['address']}"
+    return response
 
 
 def _subject(request: HttpRequest, data: Mapping[str, Any]) -> Subject:
@@ -118,12 +132,17 @@ def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subje
         "offer": None,
         "controls": None,
         "subject": subject,
+        "address": typed_address(data),
+        "typed": {"volume": data.get("volume", DEFAULT_VOLUME), "rows": []},
     }
     try:
         book = document_of(book_in_force(at=now))
         context |= {"classes": classes_ordered(book), "forms": forms_offered(book)}
-        controls = controls_read(data, organisation=organisation, subject=subject, now=now)
-        context["controls"] = controls
+        controls, refusal = _controls(data, organisation, subject, now)
+        context |= {"controls": controls, "typed": _typed(data, controls)}
+        if refusal is not None:
+            raise refusal
+        context["address"] = controls.address
         if subject.any:
             offer, controls = _offer(organisation, controls, now)
             context |= {"offer": offer, "controls": controls, **_shown(offer, controls, _previous(data))}
@@ -131,6 +150,25 @@ def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subje
     except Problem as problem:
         context["refusal"] = problem
     return context
+
+
+def _controls(
+    data: Mapping[str, Any], organisation: Organisation, subject: Subject, now: datetime
+) -> tuple[Controls, Problem | None]:
+    """The controls; where a volume means nothing the others as they are, and why. Raises Problem for any other value."""
+    try:
+        return controls_read(data, organisation=organisation, subject=subject, now=now), None
+    except Problem as refusal:
+        if refusal.kind != "volume":
+            raise
+        others = {name: data.get(name) for name in data if not name.startswith("volume")}
+        return controls_read(others, organisation=organisation, subject=subject, now=now), refusal
+
+
+def _typed(data: Mapping[str, Any], controls: Controls) -> dict[str, Any]:
+    """What the boxes of volumes hold: what was typed, whatever it means."""
+    rows = [{**row, "volume": data.get(row["name"], row["volume"])} for row in controls.rows]
+    return {"volume": data.get("volume", controls.volume), "rows": rows}
 
 
 def _grid(organisation: Organisation, book: PriceBookDocument, now: datetime) -> Any:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING
 from apps.ledger.selectors import usage_of
+from apps.pricing.rating.decimals import subtract
 from apps.sales import selectors, services
 from apps.sales.facts import facts_of_line
 from apps.sales.filters import contracts_filter, filters_read
@@ -29,7 +30,7 @@ def contract_list(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request)
     filters = filters_read(request.GET, states=tuple(ContractState.values))
     found = contracts_filter(selectors.contracts_of(organisation), filters)
-    page = Paginator(found, PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, found, ordering=("-accepted_at", "-id"), size=PER_PAGE)
     usages = selectors.contract_usages(list(page))
     rows = [{"contract": contract, "usage": usages[contract.id]} for contract in page]
     context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": ContractState.choices}
@@ -47,6 +48,8 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "contract": contract,
         "usage": usage,
         "lines": [{"usage": line, "terms": terms[line.program_digest]} for line in usage.lines],
+        "minimum": lined(contract.terms["minimum"]) if contract.minimum or usage.minimum else None,
+        "minimum_difference": subtract(usage.minimum, contract.minimum),
         "price_class": selectors.contract_class(contract),
         "windows": windows_of(contract.id),
         "rows": usage_of(contract.id).order_by("-occurred_from")[:100],

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -19,13 +19,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.models import Organisation
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING
 from apps.ledger.selectors import caps_like, spending
 from apps.registry.models import Project
 from apps.sales import selectors, services
 from apps.sales.amendments import rest_of
-from apps.sales.exports import quote_file_response
+from apps.sales.exports import priced_lines, quote_file_response
 from apps.sales.filters import QUOTE_STATES, Filters, filters_read, quotes_filter
 from apps.sales.models import FormName, Quote
 
@@ -38,7 +39,7 @@ def quote_list(request: HttpRequest) -> HttpResponse:
     organisation, now = organisation_get(request), timezone.now()
     filters = filters_read(request.GET, states=tuple(name for name, _ in QUOTE_STATES))
     found = quotes_filter(selectors.quotes_of(organisation), filters, now=now)
-    page = Paginator(found, PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, found, ordering=("-created_at", "-id"), size=PER_PAGE)
     rows = [{"quote": quote, "state": quote.shown_state(now=now)} for quote in page]
     context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": QUOTE_STATES}
     return render(request, "sales/quote_list.html", context)
@@ -58,8 +59,11 @@ def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One quote with every line and step."""
     related = Quote.objects.select_related("pool", "contract", "created_by", "amends")
     quote = org_object_get(request, related, pk=pk)
-    share = request.build_absolute_uri(f"/shared/quotes/{quote.share_token}") if quote.share_token else ""
-    return render(request, "sales/quote_detail.html", _context(quote) | {"share_url": share, "is_shared": False})
+    actor, now = principal_get(request).user, timezone.now()
+    share = request.build_absolute_uri(f"/shared/quotes/{quote.share_token}") if quote.is_shared(now=now) else ""
+    refused = services.acceptance_refusals(quote, actor=actor, now=now) if quote.is_valid(now=now) else []
+    context = _context(quote) | {"share_url": share, "is_shared": False, "refused": refused}
+    return render(request, "sales/quote_detail.html", context)
 
 
 @require_GET
@@ -73,7 +77,7 @@ def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
 @login_not_required
 def quote_shared(request: HttpRequest, token: str) -> HttpResponse:
     """The same quote for whoever has the link; it can be read, not accepted."""
-    quote = selectors.quote_shared(token)
+    quote = selectors.quote_shared(token, now=timezone.now())
     if quote is None:
         raise Http404
     return render(request, "sales/quote_detail.html", _context(quote) | {"share_url": "", "is_shared": True})
@@ -92,11 +96,11 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
     """GET says what accepting takes, POST takes it."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
-    now, refusal = timezone.now(), None
+    now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":
         try:
             contract = services.quote_accept(
-                quote_id=quote.id, organisation=quote.organisation, actor=principal_get(request).user, now=now
+                quote_id=quote.id, organisation=quote.organisation, actor=actor, now=now
             )
         except Problem as problem:
             refusal = problem
@@ -110,6 +114,7 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
         "rest": rest_of(quote.amends) if quote.amends else None,
         "change": rest_of(quote.amends).difference(quote.worst) if quote.amends else None,
         "refusal": refusal,
+        "refused": [] if hasattr(quote, "contract") else services.acceptance_refusals(quote, actor=actor, now=now),
         "alternatives": refusal.errors if refusal and refusal.kind == "capacity-taken" else [],
         "cap": caps.get(quote.currency),
         "caps_elsewhere": [] if quote.currency in caps else list(caps.values()),
@@ -126,14 +131,16 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def quote_unshare(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Revoke the share link."""
-    return _change(request, pk, services.quote_unshare, "The link is revoked: whoever has it sees nothing.")
+    """End the share link."""
+    return _change(request, pk, services.quote_unshare, "The link no longer works.")
 
 
 @require_POST
 def quote_share(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Make a new share link."""
-    return _change(request, pk, services.quote_share, "There is a new link; the old one stays dead.")
+    """Make a share link for a number of days."""
+    days = request.POST.get("days", "")
+    service = partial(services.quote_share, days=int(days) if days.isascii() and days.isdigit() else None)
+    return _change(request, pk, service, "Anyone with the link can read this quote until it expires.")
 
 
 def _change(request: HttpRequest, pk: UUID, service: Callable[..., Quote], said: str) -> HttpResponse:
@@ -155,7 +162,7 @@ def _context(quote: Quote) -> dict[str, Any]:
     return {
         "quote": quote,
         "document": document,
-        "lines": [lined(line) for line in document["lines"]],
+        "lines": [lined(line) for line in priced_lines(document)],
         "state": quote.shown_state(now=now),
         "valid": quote.is_valid(now=now),
         "valid_for": quote.valid_until - now if quote.is_valid(now=now) else None,
@@ -175,7 +182,9 @@ def _context(quote: Quote) -> dict[str, Any]:
 
 
 def lined(line: dict[str, Any]) -> dict[str, Any]:
-    """A stored line with what a page shows beside it."""
+    """A stored line with what a page shows beside it; a contract's minimum has neither operations nor a price of them."""
+    if "charged" in line["rating"]:
+        return {**line, "is_minimum": True, "steps": line["rating"]["steps"]}
     steps = {step["name"]: step for step in line["rating"]["steps"]}
     return {
         **line,

@@ -1,0 +1,117 @@
+"""What an organisation may commit to: a credit limit, and a share of a pool. Pure: facts in, a refusal or nothing out.
+
+An acceptance checks these under the organisation's lock, and a quote shows beforehand what they would say: both ask the
+same functions with the same facts, so that a quote that is shown as acceptable is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from apps import figures
+from apps.accounts.problems import Problem
+from apps.pricing.rating import exact_sum
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the administrator set for everybody. A limit of None is none."""
+
+    newcomer_credit: Decimal | None  # in the quote's currency, in each currency; until a payment method or an approval
+    pool_share: Decimal  # of a pool's device time within `horizon`, from 0 to 1
+    horizon: timedelta
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of one organisation, and what was set for it alone."""
+
+    has_payment_method: bool = False
+    is_approved: bool = False
+    credit: Decimal | None = None
+    pool_share: Decimal | None = None
+
+    def credit_under(self, rules: Rules) -> Decimal | None:
+        """The most that the organisation may have committed; None: no limit."""
+        if self.credit is not None:
+            return self.credit
+        return None if self.is_approved or self.has_payment_method else rules.newcomer_credit
+
+    def share_under(self, rules: Rules) -> Decimal:
+        return rules.pool_share if self.pool_share is None else self.pool_share
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What accepting would add, and what is there already."""
+
+    amount: Decimal
+    currency: figures.Currency
+    committed: Decimal  # holds of open contracts, and what was charged of closed ones
+    seconds: Fraction  # of device time
+    ahead: Fraction  # seconds of device time that are reserved ahead on the pool
+    devices: int
+    pool: str
+    is_confirmed: bool
+
+
+def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fraction:
+    """The device time that one organisation may have reserved ahead on a pool."""
+    return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
+
+
+def seconds_ahead(windows: list[tuple[datetime, datetime]], now: datetime) -> Fraction:
+    """What of these windows is still to come."""
+    micros = sum(
+        (max(end - max(start, now), timedelta(0)) // timedelta(microseconds=1) for start, end in windows), start=0
+    )
+    return Fraction(micros, 10**6)
+
+
+def refusals(asked: Asked, standing: Standing, rules: Rules) -> list[Problem]:
+    """Everything that stands in the way, each with its remedy; empty when the quote may be accepted."""
+    found: list[Problem] = []
+    if not asked.is_confirmed:
+        found.append(
+            Problem(
+                403,
+                "Confirm your e-mail address",
+                "Sign in and follow the link that we mail you, then accept the quote.",
+                kind="email-not-confirmed",
+            )
+        )
+    limit = standing.credit_under(rules)
+    if limit is not None and exact_sum([asked.committed, asked.amount]) > limit:
+        found.append(_credit(asked, limit))
+    allowed = seconds_allowed(standing.share_under(rules), asked.devices, rules.horizon)
+    if standing.share_under(rules) < 1 and asked.ahead + asked.seconds > allowed:
+        found.append(_share(asked, allowed))
+    return found
+
+
+def _credit(asked: Asked, limit: Decimal) -> Problem:
+    def money(amount: Decimal) -> str:
+        return figures.money_format(amount, asked.currency)
+
+    return Problem(
+        409,
+        "Credit limit reached",
+        f"Your organisation may commit {money(limit)}. {money(asked.committed)} is committed and this quote needs "
+        f"{money(asked.amount)}. Add a payment method, or ask the administrator to raise the limit.",
+        kind="credit-limit",
+    )
+
+
+def _share(asked: Asked, allowed: Fraction) -> Problem:
+    free = max(allowed - asked.ahead, Fraction(0))
+    return Problem(
+        409,
+        "Share of the pool reached",
+        f"Your organisation may reserve {figures.duration_format(allowed)} of device time ahead on {asked.pool}. "
+        f"{figures.duration_format(free)} of that is left and this quote needs {figures.duration_format(asked.seconds)}. "
+        "Choose another pool or a smaller volume, wait until reserved time has passed, or ask the administrator.",
+        kind="pool-share",
+    )

@@ -1,0 +1,18 @@
+"""The demo organisation is an approved customer, which buys without a card and may fill a pool."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from apps.accounts.models import Organisation, User
+from apps.sales.models import OrganisationStanding
+from apps.sales.services import standing_set
+
+
+def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
+    """Approve it once; what an administrator sets later stays."""
+    if not OrganisationStanding.objects.filter(pk=organisation.pk).exists():
+        standing_set(
+            organisation=organisation, is_approved=True, credit=None, pool_share=Decimal(1), principal=None, now=now
+        )  # fmt: skip

@@ -1,0 +1,130 @@
+"""What limits an organisation's buying: read as facts, checked at acceptance, set by the administrator."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, DecimalField, F, Sum, When
+
+from apps.accounts.access import Principal
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record, email_is_confirmed
+from apps.fleet.selectors import devices_of
+from apps.ledger.models import Hold, HoldState
+from apps.pricing.rating import decimal_text
+from apps.sales.buying import Asked, Rules, Standing, refusals, seconds_ahead
+from apps.sales.models import BuyingRules, Contract, OrganisationStanding, Quote
+from apps.timetable.models import Window, WindowState
+
+ONLY = 1  # the one row of the rules
+
+
+def rules_now() -> Rules:
+    """What the administrator set last, else the settings of the installation."""
+    row = BuyingRules.objects.filter(pk=ONLY).first()
+    if row is None:
+        return Rules(settings.NEWCOMER_CREDIT, settings.POOL_SHARE, timedelta(days=settings.POOL_SHARE_DAYS))
+    return Rules(row.newcomer_credit, row.pool_share, timedelta(days=row.horizon_days))
+
+
+def standing_of(organisation_id: Any) -> Standing:
+    """What is known of an organisation; a newcomer's where nothing is."""
+    row = OrganisationStanding.objects.filter(pk=organisation_id).first()
+    if row is None:
+        return Standing()
+    return Standing(row.has_payment_method, row.is_approved, row.credit, row.pool_share)
+
+
+def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
+    """What would refuse the quote if the person accepted it now, beside its time and the capacity."""
+    rules, standing = rules_now(), standing_of(quote.organisation_id)
+    return refusals(_asked(quote, standing, rules, actor, now), standing, rules)
+
+
+def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None:
+    """Raises Problem. Call it under the organisation's lock, when an amended contract is closed."""
+    for problem in acceptance_refusals(quote, actor=actor, now=now):
+        raise problem
+
+
+def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, now: datetime) -> Asked:
+    limited = standing.share_under(rules) < 1
+    open_contract = quote.amends if quote.amends_id and quote.amends and quote.amends.closed_at is None else None
+    return Asked(
+        amount=quote.worst,
+        currency=quote.currency,
+        committed=Decimal(0) if standing.credit_under(rules) is None else committed(quote, replaced=open_contract),
+        seconds=Fraction(quote.document["device_seconds"]),
+        ahead=_ahead(quote, now, replaced=open_contract) if limited else Fraction(0),
+        devices=len(devices_of(quote.pool)) if limited else 0,
+        pool=quote.pool.name,
+        is_confirmed=actor is None or email_is_confirmed(actor),
+    )
+
+
+def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
+    """What the organisation has on hold, and what was charged of contracts that are closed, in the quote's currency. Of a
+    contract that the quote replaces only what was charged."""
+    rows = Hold.objects.filter(organisation_id=quote.organisation_id, currency=quote.currency)
+    open_hold = When(state=HoldState.PENDING, then=F("amount"))
+    of_replaced = [When(contract_id=replaced.pk, then=F("posted"))] if replaced else []
+    field: DecimalField[Any, Any] = DecimalField(max_digits=72, decimal_places=40)
+    total = rows.aggregate(total=Sum(Case(*of_replaced, open_hold, default=F("posted"), output_field=field)))["total"]
+    return Decimal(total or 0)
+
+
+def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fraction:
+    rows = Window.objects.filter(
+        reservation__organisation_id=quote.organisation_id,
+        reservation__pool_id=quote.pool_id,
+        state=WindowState.ACTIVE,
+        period__endswith__gt=now,
+    )
+    if replaced is not None:
+        rows = rows.exclude(reservation_id=replaced.reservation_id)
+    return seconds_ahead([(period.lower, period.upper) for period in rows.values_list("period", flat=True)], now)
+
+
+@transaction.atomic
+def buying_rules_set(
+    *, newcomer_credit: Decimal | None, pool_share: Decimal, horizon_days: int, principal: Principal, now: datetime
+) -> None:
+    """Set the limits of everybody who has none of their own. What was sold already stays."""
+    new = {"newcomer_credit": newcomer_credit, "pool_share": pool_share, "horizon_days": horizon_days}
+    BuyingRules.objects.update_or_create(pk=ONLY, defaults=new)
+    audit_record(action="buying.rules", now=now, principal=principal, detail={key: _text(one) for key, one in new.items()})
+
+
+@transaction.atomic
+def standing_set(
+    *,
+    organisation: Organisation,
+    is_approved: bool,
+    credit: Decimal | None,
+    pool_share: Decimal | None,
+    principal: Principal | None,
+    now: datetime,
+) -> None:
+    """Set an organisation's own limits; None: as for everybody. `is_approved`: no credit limit unless `credit` is one."""
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    new = {"is_approved": is_approved, "credit": credit, "pool_share": pool_share}
+    OrganisationStanding.objects.update_or_create(pk=organisation.pk, defaults=new)
+    audit_record(
+        action="organisation.standing", now=now, principal=principal, organisation=organisation,
+        subject=organisation.name, detail={key: _text(one) for key, one in new.items()},
+    )  # fmt: skip
+
+
+def payment_method_note(*, organisation_id: Any, is_present: bool) -> None:
+    """Keep whether the organisation has a payment method on file, within the transaction that learns of it."""
+    OrganisationStanding.objects.update_or_create(pk=organisation_id, defaults={"has_payment_method": is_present})
+
+
+def _text(value: Decimal | int | bool | None) -> str | int | bool | None:
+    return decimal_text(value) if isinstance(value, Decimal) else value
