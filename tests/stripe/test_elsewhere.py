@@ -24,13 +24,14 @@ from apps.billing.stripe.cards import customer_sync
 from apps.billing.stripe.catalogue import EVENTS
 from apps.billing.stripe.closing import closings_tend
 from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.customers import customer_ensure
+from apps.billing.stripe.customers import client_of_settings, customer_ensure
 from apps.billing.stripe.events import events_catch_up
 from apps.billing.stripe.metering import usage_mirror
 from apps.billing.stripe.reconciling import check_run
 from apps.ledger.models import OutboxRow
 from tests.cast import Cast
 from tests.stripe.double.description import description
+from tests.stripe.double.payments import refund_fail
 from tests.stripe.double.store import Fault, Store
 from tests.stripe.sold import all_equal, books, issued, pay, pushed
 
@@ -41,6 +42,7 @@ Until = Callable[[Callable[[], object]], None]
 def _told() -> None:
     """What the scheduler does a little later."""
     outbox_deliver(now=timezone.now(), handlers=[one for one in HANDLERS if one.name.startswith("stripe")])
+    closings_tend(client=client_of_settings(), now=timezone.now())
 
 
 def _ends(cast: Cast, push: StripePush, how: str) -> None:
@@ -128,8 +130,7 @@ def test_a_refund_that_comes_back_is_owed_to_the_customer(
     events_catch_up(client=client, now=timezone.now())
     refund = client.v1.refunds.create({"payment_intent": StripeFact.objects.get().reference, "amount": 100})
     events_catch_up(client=client, now=timezone.now())
-    store.get("refund", refund.id)["status"] = "failed"
-    store.tell("refund.failed", store.get("refund", refund.id))
+    refund_fail(store, store.get("refund", refund.id))
     for _ in range(2):
         events_catch_up(client=client, now=timezone.now())
     assert books(cast, "bank", "refund", "prepaid") == [Decimal("5.63"), Decimal("1.00"), Decimal("-1.00")]

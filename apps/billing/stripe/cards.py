@@ -14,6 +14,7 @@ from apps.accounts.models import Organisation
 from apps.billing.models import StripeCustomer
 from apps.billing.stripe.customers import customer_ensure
 from apps.billing.stripe.gateway import called
+from apps.sales.services import payment_method_note
 
 HOSTS = ("https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com")
 
@@ -96,6 +97,7 @@ def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCus
     if chosen:
         known.method_label = _label(called(lambda: client.v1.payment_methods.retrieve(str(chosen))))
     known.save(update_fields=["payment_method", "method_label"])
+    payment_method_note(organisation_id=known.organisation_id, is_present=bool(chosen))
     return known
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import stripe
 import structlog
 from django.conf import settings
-from django.db import transaction
 
 from apps.accounts.models import Membership, Organisation
 from apps.accounts.roles import MONEY
 from apps.billing.models import StripeCustomer
-from apps.billing.stripe.gateway import called, client_make
+from apps.billing.stripe.calls import call_settle, customer_call
+from apps.billing.stripe.gateway import Uncertain, called, client_make
+from apps.billing.stripe.looking import ORGANISATION
 
 log = structlog.get_logger("stripe")
 
@@ -23,25 +24,22 @@ def client_of_settings() -> stripe.StripeClient:
     return client_make(api_key=settings.STRIPE_API_KEY, base=settings.STRIPE_API_BASE)
 
 
-@transaction.atomic
 def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
     """The organisation's customer at Stripe, made when there is none, with the address that invoices go to.
 
     Raises gateway.Uncertain.
     """
-    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    known = StripeCustomer.objects.filter(organisation=organisation).first() or _create(client, organisation, now)
+    given: dict[str, Any] = {"name": organisation.name, "metadata": {ORGANISATION: str(organisation.id)}}
+    call = customer_call(organisation=organisation, given=given, now=now)
+    if call is not None:
+        call_settle(call, client=client, now=now)
+    known = StripeCustomer.objects.filter(organisation=organisation).first()
+    if known is None:
+        raise Uncertain("the customer could not be made at Stripe")
     address = _address(organisation)
     if address != known.email:
         _tell_address(client, known, address)
     return known
-
-
-def _create(client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
-    given: Any = {"name": organisation.name, "metadata": {"takt_organisation": str(organisation.id)}}
-    options: Any = {"idempotency_key": f"organisation:{organisation.id}:customer"}
-    made = called(lambda: client.v1.customers.create(given, options))
-    return StripeCustomer.objects.create(organisation=organisation, customer_id=made.id, created_at=now)
 
 
 def _address(organisation: Organisation) -> str:

@@ -6,38 +6,51 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import stripe
+import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F, Q
 
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.billing.models import StripeCustomer, StripeEvent
+from apps.billing.outbox import pause_after
 from apps.billing.stripe.catalogue import EVENTS
 from apps.billing.stripe.gateway import Uncertain, called
+from apps.billing.stripe.reading import event_read, storable
+from apps.billing.stripe.turns import in_turn
 
 OVERLAP = timedelta(hours=1)  # events are listed by the second of their making, and may be listed late
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=6)  # between attempts at an event that failed
+SIGNED_SECONDS = stripe.Webhook.DEFAULT_TOLERANCE  # how old a signature may be
+GONE = "Stripe has no such object any more."
+
+log = structlog.get_logger("stripe")
 
 
 def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
-    """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other.
+    """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other, and for what is signed
+    and is no event.
 
     Without a secret nothing is taken: anybody could sign with an empty one.
     """
     if not settings.STRIPE_WEBHOOK_SECRET:
         raise Problem(400, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so no event is taken.", kind="signature")
     try:
-        event = stripe.Webhook.construct_event(body, signature, settings.STRIPE_WEBHOOK_SECRET)
-    except (ValueError, stripe.SignatureVerificationError) as error:
+        text = body.decode()
+        stripe.WebhookSignature.verify_header(text, signature, settings.STRIPE_WEBHOOK_SECRET, SIGNED_SECONDS)
+    except (ValueError, TypeError, stripe.SignatureVerificationError) as error:
         raise Problem(400, "Not from Stripe", "The signature does not fit the body.", kind="signature") from error
-    event_keep(event.to_dict(), now=now)
+    event = event_read(body)
+    event_keep(event, now=now)
     failpoint("webhook.stored")
-    return str(event.id)
+    return str(event["id"])
 
 
 def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
     """Store an event once; a repetition changes nothing but that it was `listed`."""
     row = StripeEvent(
-        id=event["id"], type=event["type"], payload=event, received_at=now,
+        id=event["id"], type=event["type"], payload=storable(event), received_at=now,
         created=datetime.fromtimestamp(event["created"], UTC),
     )  # fmt: skip
     StripeEvent.objects.bulk_create([row], ignore_conflicts=True)
@@ -57,20 +70,35 @@ def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, a
     event.attempts += 1
     try:
         with transaction.atomic():
-            _apply(event, client=client, now=now)
+            event.handled_at, event.error = now, _apply(event, client=client, now=now)
         failpoint("webhook.handled")
-    except (Uncertain, stripe.StripeError, Problem) as error:
-        event.error = f"{type(error).__name__}: {error}"[:400]
-    else:
-        event.handled_at, event.error = now, ""
-    event.save(update_fields=["attempts", "error", "handled_at"])
+    except Uncertain as outage:  # asked again at the next turn
+        _set_aside(event, outage, now)
+    except Exception as error:
+        log.exception("stripe.event_failed", event_id=event.pk, type=event.type)
+        _set_aside(event, error, now + pause_after(event.attempts, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
+    event.save(update_fields=["attempts", "error", "handled_at", "next_at"])
     return event.handled_at is not None
 
 
-def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) -> None:
+def _set_aside(event: StripeEvent, error: Exception, next_at: datetime) -> None:
+    event.handled_at, event.next_at = None, next_at
+    event.error = f"{type(error).__name__}: {error}"[:400]
+
+
+def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) -> str:
+    """Fetch what the event names; what is to be said of it, nothing mostly."""
     look = EVENTS.get(event.type)
-    if look is not None:
-        look(event.payload["data"]["object"], client, now)
+    name = event.payload["data"]["object"].get(look.field) if look is not None else None
+    if look is None or name is None:
+        return ""
+    try:
+        look.fetch(name, client, now)
+    except stripe.InvalidRequestError as refusal:
+        if refusal.http_status != 404:
+            raise
+        return GONE
+    return ""
 
 
 def _listed_until() -> datetime | None:
@@ -83,11 +111,18 @@ def _listed_until() -> datetime | None:
 
 
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
-    """List what may have been missed, then handle everything that waits, oldest first; returns how many were handled."""
+    """List what may have been missed, then handle everything that is due; returns how many were handled."""
     since = _listed_until()
     if since is not None:
         given: Any = {"limit": 100, "created": {"gte": int((since - OVERLAP).timestamp())}}
         for event in called(lambda: list(client.v1.events.list(given).auto_paging_iter())):
             event_keep(event.to_dict(), now=now, listed=True)
-    waiting = StripeEvent.objects.filter(handled_at=None).order_by("created", "id").values_list("pk", flat=True)
-    return sum(event_handle(event_id=one, client=client, now=now) for one in list(waiting))
+    return in_turn(events_due(now=now), lambda name: event_handle(event_id=name, client=client, now=now))
+
+
+def events_due(*, now: datetime) -> list[str]:
+    """Events to handle, the oldest first, those that failed before after the others. A pause longer than the longest comes
+    from a clock that was set back: it is over."""
+    is_due = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
+    waiting = StripeEvent.objects.filter(is_due, handled_at=None)
+    return list(waiting.order_by(F("next_at").asc(nulls_first=True), "created", "id").values_list("pk", flat=True))

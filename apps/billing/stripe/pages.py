@@ -10,7 +10,6 @@ from uuid import UUID
 import stripe
 from django.conf import settings
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -19,8 +18,9 @@ from django.views.decorators.http import require_http_methods
 
 from apps.accounts.access import organisation_get, platform_admin_check
 from apps.accounts.models import Organisation
+from apps.accounts.paging import page_of
 from apps.accounts.roles import MONEY
-from apps.billing.models import PushState, StripeCheck, StripeCustomer, StripeEvent, StripePush
+from apps.billing.models import PushState, StripeCall, StripeCheck, StripeCustomer, StripeEvent, StripePush
 from apps.billing.stripe import cards
 from apps.billing.stripe.catalogue import EVENTS
 from apps.billing.stripe.collecting import push_retry
@@ -123,11 +123,12 @@ def overview(request: HttpRequest) -> HttpResponse:
         "pushes": StripePush.objects.filter(state__in=[PushState.WAITING, PushState.MISMATCH])
         .select_related("invoice__organisation")
         .order_by("version_at")[:PER_PAGE],
+        "calls": StripeCall.objects.filter(settled_at=None).select_related("invoice", "organisation")[:PER_PAGE],
         "waiting": StripeEvent.objects.filter(handled_at=None).count(),
         "wanted": wanted,
         "tabs": [("?events=all", "All"), ("?events=waiting", "Waiting")],
         "tab": "Waiting" if wanted == "waiting" else "All",
-        "page": Paginator(events.defer("payload"), PER_PAGE).get_page(request.GET.get("page")),
+        "page": page_of(request, events.defer("payload"), ordering=("-created", "-id"), size=PER_PAGE),
     }
     return render(request, "billing/stripe/overview.html", context)
 

@@ -12,13 +12,18 @@ from typing import Any
 import stripe
 
 from apps.accounts.failpoints import failpoint
-from apps.billing.stripe.gateway import called
+from apps.billing.stripe.acting import Act, Acting, plain
+from apps.billing.stripe.gateway import Broken, called
 
 INVOICE, LINE = "takt_invoice", "takt_line"  # metadata by which what is ours is found again
 
 
 class TotalDiffers(Exception):
     """Stripe sums to another total than we do: the draft is left as it is, for people to look at."""
+
+
+class Stale(Broken):
+    """The draft at Stripe was about another amount, since the invoice changed here: it is deleted, and made anew."""
 
 
 @dataclass(frozen=True)
@@ -48,56 +53,49 @@ class Order:
         return f"invoice:{self.invoice_id}:v{self.version}:{step}"
 
 
-def invoice_push(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
+def invoice_push(client: stripe.StripeClient, order: Order, act: Acting | None = None) -> stripe.Invoice:
     """The finalised invoice, charged where a card is on file. Raises TotalDiffers, gateway.Uncertain or Broken; safe to
-    repeat after each."""
-    invoice = invoice_find(client, order) or _create(client, order)
+    repeat after each. `act` carries out what changes something there."""
+    act = act or plain(client)
+    found = invoice_find(client, customer=order.customer, invoice_id=order.invoice_id)
+    final = invoice_finalise(client, order, found, act)
+    return invoice_charge(client, order, final, act) if order.is_automatic else final
+
+
+def invoice_finalise(
+    client: stripe.StripeClient, order: Order, found: stripe.Invoice | None, act: Acting
+) -> stripe.Invoice:
+    """Final, and left alone by Stripe: a charge of its own would come some time later and race with ours. `found` is what an
+    earlier try made. Raises Stale, TotalDiffers, gateway.Uncertain or Broken."""
+    invoice = found or _create(order, act)
     if invoice.status == "draft":
-        _items(client, order, invoice.id)
+        _items(client, order, invoice.id, act)
         invoice = called(lambda: client.v1.invoices.retrieve(invoice.id))
-    final = _compared(invoice, order)
-    if final.status == "draft":
-        final = _finalised(client, order, final)
-    return _charged(client, order, final) if order.is_automatic else final
+    _compare(invoice, order)
+    if invoice.status == "draft":
+        invoice = act(Act("invoice.finalize", order.key("finalize"), {"auto_advance": False}, invoice.id))
+        failpoint("stripe.finalised")
+    return invoice
 
 
-def _finalised(client: stripe.StripeClient, order: Order, draft: stripe.Invoice) -> stripe.Invoice:
-    """Final, and left alone by Stripe: a charge of its own would come some time later and race with ours."""
-    options: Any = {"idempotency_key": order.key("finalize")}
-    final = called(lambda: client.v1.invoices.finalize_invoice(draft.id, {"auto_advance": False}, options))
-    failpoint("stripe.finalised")
-    return final
-
-
-def _charged(client: stripe.StripeClient, order: Order, final: stripe.Invoice) -> stripe.Invoice:
+def invoice_charge(client: stripe.StripeClient, order: Order, final: stripe.Invoice, act: Acting) -> stripe.Invoice:
     """The first charge of the card on file, once; one that declines leaves the invoice open, to be paid by hand."""
     if final.status != "open" or final.attempt_count:
         return final
-    options: Any = {"idempotency_key": order.key("pay")}
     try:
-        return called(lambda: client.v1.invoices.pay(final.id, {}, options))
+        charged: stripe.Invoice = act(Act("invoice.pay", order.key("pay"), {}, final.id))
     except (stripe.CardError, stripe.InvalidRequestError):  # declined; or paid, or the card taken away, in between
         return called(lambda: client.v1.invoices.retrieve(final.id))
+    return charged
 
 
-def invoice_find(client: stripe.StripeClient, order: Order) -> stripe.Invoice | None:
+def invoice_find(client: stripe.StripeClient, *, customer: str, invoice_id: str) -> stripe.Invoice | None:
     """The invoice that an earlier try made, found by its metadata in the customer's list (which is never behind)."""
-    page = called(lambda: client.v1.invoices.list({"customer": order.customer, "limit": 100}))
-    while True:
-        for one in page.data:
-            if _named(one, INVOICE) == order.invoice_id:
-                return one
-        if not page.has_more:
-            return None
-        last = page.data[-1].id
-        page = called(
-            lambda after=last: client.v1.invoices.list(  # type: ignore[misc]
-                {"customer": order.customer, "limit": 100, "starting_after": after}
-            )
-        )
+    there = called(lambda: list(client.v1.invoices.list({"customer": customer, "limit": 100}).auto_paging_iter()))
+    return next((one for one in there if named(one, INVOICE) == invoice_id), None)
 
 
-def _create(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
+def _create(order: Order, act: Acting) -> stripe.Invoice:
     given: Any = {
         "customer": order.customer,
         "currency": order.currency.lower(),
@@ -109,36 +107,37 @@ def _create(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
     }
     if not order.is_automatic:
         given["due_date"] = int(order.due_at.timestamp())
-    options: Any = {"idempotency_key": order.key("create")}
-    made = called(lambda: client.v1.invoices.create(given, options))
+    made: stripe.Invoice = act(Act("invoice.create", order.key("create"), given))
     failpoint("stripe.draft")
     return made
 
 
-def _items(client: stripe.StripeClient, order: Order, invoice: str) -> None:
+def _items(client: stripe.StripeClient, order: Order, invoice: str, act: Acting) -> None:
     known = called(lambda: list(client.v1.invoice_items.list({"invoice": invoice, "limit": 100}).auto_paging_iter()))
-    there = {_named(one, LINE) for one in known}
-    for number, item in enumerate(order.items, 1):
-        if str(number) in there:
-            continue
-        given: Any = {
-            "customer": order.customer, "invoice": invoice, "amount": item.amount, "currency": order.currency.lower(),
-            "description": item.description[:500], "metadata": {INVOICE: order.invoice_id, LINE: str(number)},
+    there = {name: one.amount for one in known if (name := named(one, LINE)) is not None}
+    wanted = {str(number): item for number, item in enumerate(order.items, 1)}
+    if any(name not in wanted or wanted[name].amount != amount for name, amount in there.items()):
+        act(Act("invoice.delete", order.key("delete"), {}, invoice))
+        raise Stale(f"the draft {invoice} was about another amount")
+    for name in (one for one in wanted if one not in there):
+        given: dict[str, Any] = {
+            "customer": order.customer, "invoice": invoice, "amount": wanted[name].amount,
+            "currency": order.currency.lower(), "description": wanted[name].description[:500],
+            "metadata": {INVOICE: order.invoice_id, LINE: name},
         }  # fmt: skip
-        options: Any = {"idempotency_key": order.key(f"line:{number}")}
-        called(lambda given=given, options=options: client.v1.invoice_items.create(given, options))  # type: ignore[misc]
+        act(Act("item.create", order.key(f"line:{name}"), given))
         failpoint("stripe.item")
 
 
-def _named(thing: Any, name: str) -> str | None:
+def named(thing: Any, name: str) -> str | None:
+    """What an object's metadata says under a name; None where they say nothing."""
     held = thing.metadata
     return str(held[name]) if held and name in held else None
 
 
-def _compared(invoice: stripe.Invoice, order: Order) -> stripe.Invoice:
+def _compare(invoice: stripe.Invoice, order: Order) -> None:
     if (invoice.total, invoice.currency) != (order.total, order.currency.lower()):
         raise TotalDiffers(
             f"invoice {order.number} is {order.total} {order.currency} in smallest units, Stripe's {invoice.id} is "
             f"{invoice.total} {invoice.currency.upper()}"
         )
-    return invoice

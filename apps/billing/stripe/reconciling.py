@@ -1,27 +1,32 @@
-"""Our sums beside Stripe's: what was paid, given back, disputed and lost, and what is still open. None differ, or it is said."""
+"""What Stripe holds beside what the books say, object by object, listed from Stripe: none differ, or it is said."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from decimal import Decimal
-from typing import Any
+from datetime import datetime, timedelta
 
 import stripe
 import structlog
 
-from apps.billing.models import FactKind, Invoice, PushState, StripeCheck, StripeFact, StripePush
+from apps.billing.models import (
+    CreditNote,
+    PushState,
+    StripeCall,
+    StripeCheck,
+    StripeCustomer,
+    StripeEvent,
+    StripePush,
+)
 from apps.billing.stripe.amounts import amount_of
+from apps.billing.stripe.closing import NOTE, SETTLED
 from apps.billing.stripe.events import events_catch_up
-from apps.billing.stripe.gateway import called
+from apps.billing.stripe.pushing import named
+from apps.billing.stripe.sides import Amount, Amounts, Books, Theirs, by_currency, invoices_here, less, open_here
 from apps.pricing.rating import decimal_text, exact_sum
 
-log = structlog.get_logger("stripe")
+LATE = timedelta(hours=1)  # a call or an event that waits longer is a difference of its own
 
-Amounts = dict[str, tuple[Invoice, Decimal]]  # of each of Stripe's objects: the invoice that it is about, and how much
-WITHDRAWN = {"needs_response", "under_review", "won", "lost"}
+log = structlog.get_logger("stripe")
 
 
 @dataclass(frozen=True)
@@ -45,21 +50,23 @@ class StripeReconciliation:
 
 
 def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
-    """Compare all that was brought to Stripe. Catch up on events before, or what is new there differs.
+    """Compare everything that Stripe lists of ours with the books. Catch up on events before, or what is new there differs.
 
     Raises gateway.Uncertain.
     """
-    found = StripeReconciliation()
-    brought = {push.stripe_id: push for push in StripePush.objects.exclude(stripe_id="").select_related("invoice")}
-    there = {one.id: one for one in _all(client.v1.invoices, {"limit": 100}) if one.id in brought}
-    payments = _payments(client, brought)
-    disputes = _all(client.v1.disputes, {"limit": 100})
-    refunds = _returned(_all(client.v1.refunds, {"limit": 100}), payments, {"succeeded"})
-    _compare(found, "open", _open_here(brought), _open_there(there, brought))
-    _compare(found, "paid", _facts(FactKind.PAID), payments)
-    _compare(found, "refunded", _facts(FactKind.REFUNDED, less=FactKind.REFUND_FAILED), refunds)
-    _compare(found, "disputed", _facts(FactKind.DISPUTED), _returned(disputes, payments, WITHDRAWN))
-    _compare(found, "lost", _facts(FactKind.DISPUTE_LOST), _returned(disputes, payments, {"lost"}))
+    found, books, theirs = StripeReconciliation(), Books(), Theirs(client)
+    invoices, balance = theirs.final(), theirs.balance()
+    known = {push.stripe_id for push in StripePush.objects.filter(ordered=None).exclude(stripe_id="")}
+    _compare(found, "invoices", invoices_here(), less(invoices, known))
+    _compare(found, "open", open_here(), theirs.open())
+    _compare(found, "paid", books.paid(), theirs.paid())
+    _compare(found, "charged", books.paid(), theirs.charged())
+    _compare(found, "refunded", books.refunded(), theirs.refunded())
+    _compare(found, "disputed", books.disputed(), theirs.disputed())
+    _compare(found, "lost", books.lost(), theirs.disputed({"lost"}))
+    _compare(found, "credit notes", *_notes(theirs))
+    _compare(found, "balance", less(books.balance(), balance[1]), balance[0])
+    found.differences += [*_customers(theirs), *_drafts(theirs)]
     stopped = StripePush.objects.filter(state=PushState.MISMATCH).select_related("invoice")
     found.differences += [f"invoice {push.invoice.number} is not brought: {push.error}" for push in stopped]
     return found
@@ -69,69 +76,75 @@ def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
     """Catch up, compare, keep what was found; a difference is an alarm in the log. Raises gateway.Uncertain."""
     events_catch_up(client=client, now=now)
     found = stripe_reconcile(client=client)
+    found.differences += _late(now)
     if found.differences:
         log.error("stripe.differs", differences=found.differences[:20])
     return StripeCheck.objects.create(at=now, rows=[asdict(row) for row in found.rows], differences=found.differences)
 
 
-def _all(service: Any, given: dict[str, Any]) -> list[Any]:
-    return called(lambda: list(service.list(given).auto_paging_iter()))
+def _notes(theirs: Theirs) -> tuple[Amounts, Amounts]:
+    """Credit notes that our calls made, and those that Stripe has. One from before calls were recorded is known by what its
+    metadata say, once."""
+    here: Amounts = {}
+    for call in StripeCall.objects.filter(operation="note.create").exclude(object_id="").select_related("invoice"):
+        if call.invoice is not None:
+            amount = amount_of(call.parameters["amount"], currency=call.invoice.currency)
+            here[call.object_id] = Amount(f"invoice {call.invoice.number}", call.invoice.currency, amount)
+    there: Amounts = {}
+    noted = {str(named(one, NOTE)) for one in theirs.credit_notes() if one.id in here}
+    older = set(CreditNote.objects.values_list("number", flat=True)) - noted
+    first = StripeCall.objects.order_by("made_at").values_list("made_at", flat=True).first()
+    for one in theirs.credit_notes():
+        is_older = first is None or one.created < first.timestamp()
+        number = named(one, NOTE)
+        if one.id not in here and is_older and (number in older or named(one, SETTLED)):
+            older.discard(str(number))
+            continue
+        there[one.id] = Amount(theirs.about(str(one.invoice)), *theirs.amount(one.amount, one.currency))
+    return here, there
 
 
-def _payments(client: stripe.StripeClient, brought: dict[str, StripePush]) -> Amounts:
-    listed = _all(client.v1.invoice_payments, {"status": "paid", "limit": 100})
-    return {
-        str(one.payment.payment_intent): (
-            invoice := brought[str(one.invoice)].invoice,
-            amount_of(int(one.amount_paid or 0), currency=invoice.currency),
-        )
-        for one in listed
-        if one.payment.payment_intent and str(one.invoice) in brought
-    }
+def _customers(theirs: Theirs) -> list[str]:
+    """Customers of ours that Stripe has and we do not know, or the other way round."""
+    known = dict(StripeCustomer.objects.values_list("customer_id", "organisation__name"))
+    found = [
+        f"customers, {name}: at Stripe, and unknown here" for name in sorted(theirs.customers.keys() - known.keys())
+    ]
+    gone = sorted(known.keys() - theirs.customers.keys())
+    return found + [f"customers, {name} of {known[name]}: known here, and not at Stripe" for name in gone]
 
 
-def _returned(listed: Iterable[Any], payments: Amounts, states: set[str]) -> Amounts:
-    """Refunds or disputes in one of `states`, of payments that are ours."""
-    found: Amounts = {}
-    for one in listed:
-        known = payments.get(str(one.payment_intent))
-        if known is not None and one.status in states:
-            found[one.id] = known[0], amount_of(one.amount, currency=known[0].currency)
-    return found
+def _drafts(theirs: Theirs) -> list[str]:
+    """Drafts that nobody will make final."""
+    wanted = {PushState.WAITING, PushState.MISMATCH}
+    return [
+        f"drafts, {name}: at Stripe, and nobody here brings it"
+        for name, one in sorted(theirs.invoices.items())
+        if one.status == "draft" and (name not in theirs.pushes or theirs.pushes[name].state not in wanted)
+    ]
 
 
-def _facts(kind: FactKind, *, less: FactKind | None = None) -> Amounts:
-    undone = set(StripeFact.objects.filter(kind=less).values_list("reference", flat=True)) if less else set()
-    rows = StripeFact.objects.filter(kind=kind).exclude(reference__in=undone).select_related("invoice")
-    return {row.reference: (row.invoice, row.amount) for row in rows}
-
-
-def _open_here(brought: dict[str, StripePush]) -> Amounts:
-    """What waits for money here; what is in nobody's hands there any more (void, given up) is not expected there."""
-    return {name: (push.invoice, push.invoice.open) for name, push in brought.items() if push.invoice.open}
-
-
-def _open_there(there: dict[str, Any], brought: dict[str, StripePush]) -> Amounts:
-    return {
-        name: (invoice := brought[name].invoice, amount_of(one.amount_remaining, currency=invoice.currency))
-        for name, one in there.items()
-        if one.status == "open" and one.amount_remaining
-    }
+def _late(now: datetime) -> list[str]:
+    """What should have been known by now."""
+    calls = StripeCall.objects.filter(settled_at=None, made_at__lt=now - LATE).select_related("invoice")
+    events = StripeEvent.objects.filter(handled_at=None, received_at__lt=now - LATE).order_by("created")
+    found = [
+        f"calls, {call.operation} ({call.key}): no answer since {call.made_at:%Y-%m-%d %H:%M} UTC" for call in calls
+    ]
+    return found + [f"events, {event.pk} ({event.type}): not handled, {event.error}" for event in events]
 
 
 def _compare(found: StripeReconciliation, what: str, ours: Amounts, theirs: Amounts) -> None:
     """Count and sum by currency, and name each object in which the two differ."""
-    groups: dict[str, tuple[list[Decimal], list[Decimal]]] = defaultdict(lambda: ([], []))
-    for side, amounts in enumerate((ours, theirs)):
-        for invoice, amount in amounts.values():
-            groups[invoice.currency][side].append(amount)
-    for currency, (here, there) in sorted(groups.items()):
-        found.rows.append(
-            Row(what, currency, len(here), decimal_text(exact_sum(here)), len(there), decimal_text(exact_sum(there)))
-        )
+    here, there = by_currency(ours), by_currency(theirs)
+    for currency in sorted({*here, *there}):
+        mine, other = here.get(currency, []), there.get(currency, [])
+        sums = [decimal_text(exact_sum(one)) for one in (mine, other)]
+        found.rows.append(Row(what, currency, len(mine), sums[0], len(other), sums[1]))
     for name in sorted({*ours, *theirs}):
-        sides = [amounts[name][1] if name in amounts else None for amounts in (ours, theirs)]
-        if sides[0] != sides[1]:
-            number = (ours.get(name) or theirs[name])[0].number
-            said = [decimal_text(one) if one is not None else "nothing" for one in sides]
-            found.differences.append(f"{what}, {name} of invoice {number}: {said[0]} here, {said[1]} at Stripe")
+        sides = [amounts.get(name) for amounts in (ours, theirs)]
+        values = [None if one is None else (one.currency, one.amount) for one in sides]
+        if values[0] != values[1]:
+            said = [decimal_text(one.amount) if one is not None else "nothing" for one in sides]
+            about = (theirs.get(name) or ours[name]).about
+            found.differences.append(f"{what}, {name} of {about}: {said[0]} here, {said[1]} at Stripe")

@@ -12,10 +12,10 @@ from django.db import transaction
 
 from apps.accounts.problems import Problem
 from apps.billing.models import FactKind, Invoice, PushState, StripeFact, StripePush
-from apps.billing.services import invoice_mark_paid, payment_failed, payment_record
+from apps.billing.services import invoice_payment_take, payment_failed, payment_record
 from apps.billing.stripe.amounts import amount_of
-from apps.billing.stripe.gateway import Uncertain, called
-from apps.billing.stripe.pushing import INVOICE
+from apps.billing.stripe.gateway import called
+from apps.billing.stripe.pushing import INVOICE, named
 
 STATES = {
     "open": PushState.OPEN, "paid": PushState.PAID, "void": PushState.VOID, "uncollectible": PushState.UNCOLLECTIBLE,
@@ -33,15 +33,13 @@ def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) 
     push = StripePush.objects.select_for_update().filter(stripe_id=stripe_id).first()
     found = called(lambda: client.v1.invoices.retrieve(stripe_id))
     if push is None:
-        push = _under_way(found)
+        push = _adopted(found, now)
         if push is None:
             return None
-    push.state = STATES.get(str(found.status), PushState(push.state))
-    push.hosted_url = str(found.hosted_invoice_url or "")
-    if found.status == "draft" and found.last_finalization_error:
-        push.state, push.error = PushState.MISMATCH, str(found.last_finalization_error.message)[:400]
-        log.error("stripe.finalization_failed", invoice=push.invoice.number, reason=push.error)
-    push.save(update_fields=["state", "hosted_url", "error"])
+    if (
+        push.stripe_id == found.id
+    ):  # a copy that somebody made at Stripe says nothing of ours, and its money is the customer's
+        _state_take(push, found)
     payments = called(lambda: client.v1.invoice_payments.list({"invoice": stripe_id, "status": "paid", "limit": 100}))
     for payment in payments.data:
         if payment.payment.payment_intent:  # anything else is no money of Stripe's
@@ -51,21 +49,32 @@ def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) 
     return push
 
 
-def _under_way(found: stripe.Invoice) -> StripePush | None:
-    """The push that made this invoice but does not know it yet: a card may be charged before we have written its id.
+def _state_take(push: StripePush, found: stripe.Invoice) -> None:
+    state = STATES.get(str(found.status), PushState(push.state))
+    if push.state != PushState.WAITING or state != PushState.OPEN:  # one that waits may still have to be charged
+        push.state = state
+    push.hosted_url = str(found.hosted_invoice_url or "")
+    if found.status == "draft" and found.last_finalization_error:
+        push.state, push.error = PushState.MISMATCH, str(found.last_finalization_error.message)[:400]
+        log.error("stripe.finalization_failed", invoice=push.invoice.number, reason=push.error)
+    push.save(update_fields=["state", "hosted_url", "error"])
 
-    Raises Uncertain while that push is not through, so that the event is handled after it.
-    """
-    named = str(found.metadata[INVOICE]) if found.metadata and INVOICE in found.metadata else ""
+
+def _adopted(found: stripe.Invoice, now: datetime) -> StripePush | None:
+    """The push that made this invoice, where it died before it could keep the id: a card may be charged all the same. None
+    for a draft, which nobody pays, and for what is not ours."""
     try:
-        ours = Invoice.objects.filter(pk=UUID(named)).first()
+        ours = Invoice.objects.filter(pk=UUID(named(found, INVOICE) or "")).first()
     except ValueError:
         return None
     if ours is None or found.status == "draft":
         return None
-    push = StripePush.objects.select_for_update().filter(pk=ours.pk).first()
-    if push is None or push.stripe_id != found.id:
-        raise Uncertain(f"invoice {ours.number} is being brought")
+    StripePush.objects.bulk_create([StripePush(invoice=ours, version_at=now)], ignore_conflicts=True)
+    push = StripePush.objects.select_for_update().get(pk=ours.pk)
+    if not push.stripe_id:
+        push.stripe_id, push.tell_at = found.id, now
+        push.state = PushState.WAITING if push.state == PushState.DROPPED else push.state
+        push.save(update_fields=["stripe_id", "tell_at", "state"])
     return push
 
 
@@ -83,7 +92,7 @@ def _paid(invoice: Invoice, intent: str, minor: int, *, now: datetime) -> None:
         return
     try:
         with transaction.atomic():
-            invoice_mark_paid(invoice_id=invoice.id, amount=amount, reference=intent, actor=None, now=now)
+            invoice_payment_take(invoice_id=invoice.id, amount=amount, reference=intent, actor=None, now=now)
     except Problem as refusal:
         if refusal.kind != "invoice-settled":
             raise

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
+from apps.accounts.broker import task_send
 from apps.accounts.problems import Problem
 from apps.billing.stripe.events import event_receive
 from apps.billing.tasks import stripe_event
@@ -25,5 +25,5 @@ def webhook(request: HttpRequest) -> HttpResponse:
         )
     except Problem as refusal:
         return HttpResponse(refusal.detail, status=refusal.status, content_type="text/plain")
-    transaction.on_commit(lambda: stripe_event.delay(event_id=event_id))
+    task_send(stripe_event.name, queue="stripe", event_id=event_id)  # lost, it is caught up on
     return HttpResponse(status=200)

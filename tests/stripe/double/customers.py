@@ -56,6 +56,12 @@ def customer_get(store: Store, given: Thing, path: Thing) -> Thing:
     return store.get("customer", path["customer"])
 
 
+def customer_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/customers: those that were deleted are not listed."""
+    there = [one for one in store.all("customer") if not one.get("deleted")]
+    return [one for one in there if given.get("email") in {None, one["email"]}]
+
+
 def customer_delete(store: Store, given: Thing, path: Thing) -> Thing:
     """DELETE /v1/customers/{customer}: nothing of it is left but that it was; its invoices stay."""
     customer = store.get("customer", path["customer"])

@@ -29,6 +29,8 @@ def charge(store: Store, invoice: Thing, method: Thing) -> None:
         failure_code="card_declined" if why else None, failure_message="Your card was declined." if why else None,
     )  # fmt: skip
     intent["latest_charge"] = store.add("ch", taken)["id"]
+    if not why:
+        _balance(store, taken, amount, "charge", "charge")
     payment = made(
         "invoice_payment", amount_paid=None if why else amount, amount_requested=amount, created=store.now(),
         currency=invoice["currency"], invoice=invoice["id"], is_default=True, status="open" if why else "paid",
@@ -44,6 +46,17 @@ def charge(store: Store, invoice: Thing, method: Thing) -> None:
         )
 
 
+def _balance(store: Store, source: Thing, amount: int, kind: str, category: str) -> None:
+    """What an object adds to the account's balance; Stripe takes its fee of what comes in."""
+    fee = amount // 50 if kind == "charge" else 0
+    moved = made(
+        "balance_transaction", amount=amount, available_on=store.now(), created=store.now(), currency=source["currency"],
+        fee=fee, net=amount - fee, source=source["id"], status="available", type=kind, reporting_category=category,
+        balance_type="payments",
+    )  # fmt: skip
+    store.add("txn", moved)
+
+
 def dispute_open(store: Store, taken: Thing) -> None:
     """The card's holder disputes a charge: the money is withdrawn until it is decided."""
     taken["disputed"] = True
@@ -52,6 +65,7 @@ def dispute_open(store: Store, taken: Thing) -> None:
         payment_intent=taken["payment_intent"], reason="fraudulent", status="needs_response",
     )  # fmt: skip
     store.add("du", dispute)
+    _balance(store, dispute, -dispute["amount"], "adjustment", "dispute")
     store.tell("charge.dispute.created", dispute)
 
 
@@ -68,6 +82,8 @@ def dispute_update(store: Store, given: Thing, path: Thing) -> Thing:
     outcome = OUTCOMES.get(given.get("evidence", {}).get("uncategorized_text", ""), "under_review")
     if given.get("submit", True):
         dispute["status"] = outcome
+        if outcome == "won":
+            _balance(store, dispute, dispute["amount"], "adjustment", "dispute_reversal")
         store.tell("charge.dispute.updated" if outcome == "under_review" else "charge.dispute.closed", dispute)
     return dispute
 
@@ -107,8 +123,19 @@ def refund_create(store: Store, given: Thing, path: Thing) -> Thing:
     taken["amount_refunded"] += amount
     taken["refunded"] = taken["amount_refunded"] == taken["amount"]
     store.add("re", refund)
+    _balance(store, refund, -amount, "refund", "refund")
     store.tell("refund.created", refund)
     return refund
+
+
+def refund_fail(store: Store, refund: Thing) -> None:
+    """The customer's bank sends a refund back: the money is on the account's balance again."""
+    refund["status"] = "failed"
+    taken = store.get("charge", refund["charge"])
+    taken["amount_refunded"] -= refund["amount"]
+    taken["refunded"] = False
+    _balance(store, refund, refund["amount"], "refund_failure", "refund_failure")
+    store.tell("refund.failed", refund)
 
 
 def refund_get(store: Store, given: Thing, path: Thing) -> Thing:
@@ -120,3 +147,17 @@ def refund_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
     """GET /v1/refunds"""
     wanted = {name: given[name] for name in ("charge", "payment_intent") if name in given}
     return [one for one in store.all("refund") if all(one[name] == value for name, value in wanted.items())]
+
+
+def charge_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/charges"""
+    wanted = {name: given[name] for name in ("customer", "payment_intent") if name in given}
+    return [one for one in store.all("charge") if all(one[name] == value for name, value in wanted.items())]
+
+
+def balance_list(store: Store, given: Thing, path: Thing) -> list[Thing]:
+    """GET /v1/balance_transactions"""
+    wanted = {name: given[name] for name in ("currency", "source", "type") if name in given}
+    return [
+        one for one in store.all("balance_transaction") if all(one[name] == value for name, value in wanted.items())
+    ]

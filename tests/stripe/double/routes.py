@@ -21,6 +21,7 @@ def event_get(store: Store, given: Thing, path: Thing) -> Thing:
 
 ROUTES: dict[tuple[str, str], Callable[[Store, Thing, Thing], Thing | list[Thing]]] = {
     ("POST", "/v1/customers"): customers.customer_create,
+    ("GET", "/v1/customers"): customers.customer_list,
     ("GET", "/v1/customers/{customer}"): customers.customer_get,
     ("POST", "/v1/customers/{customer}"): customers.customer_update,
     ("DELETE", "/v1/customers/{customer}"): customers.customer_delete,
@@ -54,6 +55,8 @@ ROUTES: dict[tuple[str, str], Callable[[Store, Thing, Thing], Thing | list[Thing
     ("POST", "/v1/refunds"): payments.refund_create,
     ("GET", "/v1/refunds"): payments.refund_list,
     ("GET", "/v1/refunds/{refund}"): payments.refund_get,
+    ("GET", "/v1/charges"): payments.charge_list,
+    ("GET", "/v1/balance_transactions"): payments.balance_list,
     ("GET", "/v1/disputes"): payments.dispute_list,
     ("GET", "/v1/disputes/{dispute}"): payments.dispute_get,
     ("POST", "/v1/disputes/{dispute}"): payments.dispute_update,

@@ -32,10 +32,12 @@ class Answer:
 
 
 def answered(store: Store, method: str, target: str, form: str, headers: dict[str, str]) -> Answer | None:
-    """The answer to a request; None for one that never comes although the work was done."""
+    """The answer to a request; None for one that never comes, whether or not the work was done."""
     parts = urlsplit(target)
     with store.lock:
         fault = store.fault_for(method, parts.path)
+        if fault == "timeout":  # it never came
+            return None
         try:
             if fault == "429":
                 raise Refused(429, "invalid_request_error", "Too many requests", code="rate_limit", is_saved=False)

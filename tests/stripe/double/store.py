@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
@@ -18,7 +19,7 @@ KEY_SECONDS = 24 * 3600
 
 @dataclass
 class Fault:
-    """An outage: the next `times` requests that fit answer so. Kinds: 429, 500, 500-after, timeout-after."""
+    """An outage: the next `times` requests that fit answer so. Kinds: 429, 500, 500-after, timeout, timeout-after."""
 
     method: str
     path: str
@@ -55,10 +56,11 @@ class Store:
     faults: list[Fault] = field(default_factory=list)
     unfit: list[str] = field(default_factory=list)
     meters: dict[str, Thing] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
 
     def now(self) -> int:
         """Seconds since 1970 by the double's clock, which may be set forward."""
-        return int(time.time()) + self.offset
+        return int(self.clock()) + self.offset
 
     def add(self, prefix: str, thing: Thing) -> Thing:
         """Give an object its id and keep it."""
