@@ -27,6 +27,7 @@ from apps.billing.models import WebhookDelivery, WebhookEndpoint
 from apps.billing.outbox import outbox_deliver, outbox_write
 from apps.billing.webhooks import services
 from apps.billing.webhooks.sending import Refused, address_of, post
+from tests.billing.sending import send_due
 from tests.cast import Cast
 from tests.ledger.money import NOW, held, used
 
@@ -89,8 +90,8 @@ def test_what_was_used_is_told_once_and_signed(cast: Cast, receiver: Receiver) -
     used(held(cast.organisation))
     used(held(cast.stranger_organisation))
     outbox_deliver(now=NOW)
-    assert services.deliveries_send(now=NOW) == 1
-    assert services.deliveries_send(now=NOW + LONG) == 0
+    assert send_due(now=NOW) == 1
+    assert send_due(now=NOW + LONG) == 0
     ((headers, body),) = receiver.seen
     assert is_signed(endpoint.secret, headers, body)
     assert not is_signed(endpoint.secret, headers, body + b" ")
@@ -107,17 +108,17 @@ def test_what_was_used_is_told_once_and_signed(cast: Cast, receiver: Receiver) -
 def test_what_fails_is_sent_again_with_the_same_id_and_bytes(cast: Cast, receiver: Receiver, status: int) -> None:
     endpoint, receiver.status = endpoint_of(cast, receiver.url), status
     services.test_message(endpoint=endpoint, now=NOW)
-    services.deliveries_send(now=NOW)
-    assert services.deliveries_send(now=NOW + timedelta(seconds=4)) == 0
+    send_due(now=NOW)
+    assert send_due(now=NOW + timedelta(seconds=4)) == 0
     receiver.status = 204
-    services.deliveries_send(now=NOW + timedelta(seconds=5))
+    send_due(now=NOW + timedelta(seconds=5))
     (first, body), (second, again) = receiver.seen
     assert (first["webhook-id"], body) == (second["webhook-id"], again)
     assert first["webhook-timestamp"] != second["webhook-timestamp"]
     delivery = WebhookDelivery.objects.get()
     assert [one.status for one in delivery.tries.all()] == [status, 204]
     services.replay(delivery=delivery, now=NOW)
-    services.deliveries_send(now=NOW)
+    send_due(now=NOW)
     assert receiver.seen[2][0]["webhook-id"] == first["webhook-id"]
 
 
@@ -127,19 +128,20 @@ def test_after_three_days_of_silence_it_is_switched_off_and_said(cast: Cast, rec
     services.test_message(endpoint=endpoint, now=NOW)
     clock = NOW
     while WebhookEndpoint.objects.get().is_active:
-        services.deliveries_send(now=clock)
+        send_due(now=clock)
         clock += LONG
         assert clock < NOW + timedelta(days=4)
+    outbox_deliver(now=clock)
     (said,) = mail.outbox
     assert sorted(said.to) == [cast.billing.email, cast.owner.email]
     assert endpoint.url in said.body
     before = len(receiver.seen)
-    services.deliveries_send(now=clock)
+    send_due(now=clock)
     assert len(receiver.seen) == before
     receiver.status = 200
     endpoint.refresh_from_db()
     services.endpoint_switch(endpoint=endpoint, active=True, actor=cast.owner, now=clock)
-    services.deliveries_send(now=clock)
+    send_due(now=clock)
     assert WebhookDelivery.objects.get().delivered_at == clock
 
 
@@ -187,10 +189,10 @@ def test_the_secret_is_shown_once_and_a_test_is_sent_from_the_page(
     address = f"/portal/webhooks/{endpoint.pk}"
     assert endpoint.secret not in unescape(client.get(address).content.decode())
     client.post(address, {"action": "test"})
-    services.deliveries_send(now=timezone.now())
+    send_due(now=timezone.now())
     assert "arrived" in client.get(address).content.decode()
     client.post(address, {"action": "replay", "delivery": WebhookDelivery.objects.get().pk})
-    services.deliveries_send(now=timezone.now())
+    send_due(now=timezone.now())
     assert len({headers["webhook-id"] for headers, _ in receiver.seen}) == 1
     assert len(receiver.seen) == 2
     for action, is_active in (("off", False), ("on", True)):
@@ -214,12 +216,12 @@ def test_the_way_over_the_api(cast: Cast, receiver: Receiver, as_token: Callable
     endpoint = made[0].json()
     assert "secret" not in client.get("/api/v1/webhooks").json()["results"][0]
     sent = client.post(f"/api/v1/webhooks/{endpoint['id']}/test", {}, content_type="application/json")
-    services.deliveries_send(now=timezone.now())
+    send_due(now=timezone.now())
     ((headers, body),) = receiver.seen
     assert is_signed(endpoint["secret"], headers, body)
     (log,) = client.get(f"/api/v1/webhooks/{endpoint['id']}/deliveries").json()["results"]
     assert (log["id"], log["tries"][0]["status"]) == (sent.json()["id"], 200)
     client.post(f"/api/v1/webhook-deliveries/{log['id']}/replay", {}, content_type="application/json")
-    assert services.deliveries_send(now=timezone.now()) == 1
+    assert send_due(now=timezone.now()) == 1
     assert client.delete(f"/api/v1/webhooks/{endpoint['id']}").status_code == 204
     assert client.get("/api/v1/webhooks").json()["results"] == []

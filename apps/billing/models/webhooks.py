@@ -13,7 +13,11 @@ from apps.ledger.models import OutboxRow
 
 
 class WebhookEndpoint(models.Model):
-    """An address and the secret that its messages are signed with. `failing_since`: no message arrived since then."""
+    """An address and the secret that its messages are signed with. `failing_since`: no message arrived since then.
+
+    `failures` in a row without a usable answer back the endpoint off: nothing is sent to it before `paused_until`, then
+    one message at a time until one arrives. `prompt_at`: when it last answered 2xx at once; none after a slow answer.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="webhook_endpoints")
@@ -23,6 +27,10 @@ class WebhookEndpoint(models.Model):
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField()
     failing_since = models.DateTimeField(null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    paused_until = models.DateTimeField(null=True, blank=True)
+    last_attempt_at = models.DateTimeField(null=True, blank=True)
+    prompt_at = models.DateTimeField(null=True, blank=True)
     disabled_at = models.DateTimeField(null=True, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
 
@@ -34,7 +42,10 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """One message to one address; its body never changes, so that every attempt sends the same bytes and id."""
+    """One message to one address; its body never changes, so that every attempt sends the same bytes and id.
+
+    `claimed_until`: a worker is sending it; if the worker dies, another may claim it after that.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.PROTECT, related_name="deliveries")
@@ -44,6 +55,7 @@ class WebhookDelivery(models.Model):
     attempts = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField()
     next_at = models.DateTimeField()
+    claimed_until = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     dead_at = models.DateTimeField(null=True, blank=True)
 
@@ -54,8 +66,8 @@ class WebhookDelivery(models.Model):
         constraints = [models.UniqueConstraint(fields=["endpoint", "row"], name="webhookdelivery_once")]
         indexes = [
             models.Index(
-                fields=["next_at"],
-                name="webhookdelivery_open",
+                fields=["endpoint", "next_at"],
+                name="webhookdelivery_due",
                 condition=models.Q(delivered_at__isnull=True, dead_at__isnull=True),
             )
         ]

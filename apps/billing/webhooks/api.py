@@ -38,6 +38,8 @@ class WebhookOut(Schema):
     is_active: bool
     created_at: datetime
     failing_since: datetime | None
+    failures: int
+    paused_until: datetime | None
 
 
 class WebhookMadeOut(WebhookOut):

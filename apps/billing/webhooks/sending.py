@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import socket
 import ssl
 import threading
+import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 
-TIMEOUT = 10.0  # seconds for each step
-DEADLINE = 20.0  # seconds for all of it, for those who answer a byte at a time
+from apps.billing.webhooks.addresses import is_public
+
+LOOKUP_SECONDS = 3.0
+CONNECT_SECONDS = 3.0
 ANSWER_BYTES = 500
+_LATE = "No complete answer within {} seconds."
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class Answer:
     def is_success(self) -> bool:
         """2xx."""
         return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Nothing came, or the receiver says that it cannot serve now: others would fare no better."""
+        return self.status is None or self.status == 429 or self.status >= 500
 
 
 class Refused(Exception):
@@ -55,45 +64,95 @@ def url_check(url: str) -> SplitResult:
     return parts
 
 
+def destination_check(url: str) -> None:
+    """Refuse an address that leads to an internal network today; a name that cannot be looked up now is not refused.
+
+    Raises Refused. Each delivery checks again, and connects to the very address that it has checked.
+    """
+    parts = url_check(url)
+    with suppress(OSError):
+        address_of(parts.hostname or "", port_of(parts))
+
+
+def port_of(parts: SplitResult) -> int:
+    """The port that a URL names or implies."""
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def address_of(host: str, port: int) -> str:
-    """The network address to call, looked up once and then used, so that it cannot change after it was checked."""
-    found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    """The network address to call, looked up once and then used, so that it cannot change after it was checked.
+
+    Raises Refused when any address of the host is internal, OSError when there is none.
+    """
+    found = _lookup(host, port)
     for one in found:
-        ip = ipaddress.ip_address(one.split("%")[0])
-        mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-        if not settings.WEBHOOK_PRIVATE_ADDRESSES and (not (mapped or ip).is_global or (mapped or ip).is_multicast):
+        if not settings.WEBHOOK_PRIVATE_ADDRESSES and not is_public(one):
             raise Refused(f"{host} leads to {one}, which is not a public address.")
     return found[0]
 
 
-def post(url: str, *, body: bytes, headers: dict[str, str]) -> Answer:
-    """Send `body` as JSON; whatever goes wrong is an Answer too."""
+def _lookup(host: str, port: int) -> list[str]:
+    """The resolver has no timeout of its own, so it is asked from a thread that is left behind when it takes too long."""
+    answer: Future[list[str]] = Future()
+
+    def ask() -> None:
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answer.set_result([str(row[4][0]) for row in rows])
+        except (OSError, UnicodeError) as error:
+            answer.set_exception(OSError(f"{host} cannot be looked up: {error}"))
+
+    threading.Thread(target=ask, daemon=True).start()
     try:
-        return _post(url_check(url), body, headers)
+        return answer.result(timeout=LOOKUP_SECONDS)
+    except TimeoutError:
+        raise OSError(f"{host} cannot be looked up: no answer within {LOOKUP_SECONDS:.0f} seconds") from None
+
+
+def post(url: str, *, body: bytes, headers: dict[str, str]) -> Answer:
+    """Send `body` as JSON; whatever goes wrong is an Answer too. Takes at most WEBHOOK_SECONDS, and a lookup."""
+    is_late = threading.Event()
+    try:
+        return _post(url_check(url), body, headers, is_late)
+    except TimeoutError:
+        return Answer(None, "", _LATE.format(settings.WEBHOOK_SECONDS))
     except (Refused, OSError, http.client.HTTPException, ValueError) as error:
+        if is_late.is_set():
+            return Answer(None, "", _LATE.format(settings.WEBHOOK_SECONDS))
         return Answer(None, "", f"{type(error).__name__}: {error}"[:300])
 
 
-def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
-    host = parts.hostname or ""
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    plain = socket.create_connection((address_of(host, port), port), timeout=TIMEOUT)
-    watch = threading.Timer(DEADLINE, _cut, args=(plain,))
+def _post(parts: SplitResult, body: bytes, headers: dict[str, str], is_late: threading.Event) -> Answer:
+    host, port = parts.hostname or "", port_of(parts)
+    address = address_of(host, port)
+    until = time.monotonic() + settings.WEBHOOK_SECONDS
+    plain = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
+    plain.settimeout(settings.WEBHOOK_SECONDS)  # between two bytes; the watch ends those who send one at a time
+    watch = threading.Timer(max(0.0, until - time.monotonic()), _cut_late, args=(plain, is_late))
     watch.daemon = True
     watch.start()
     try:
-        connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        connection = http.client.HTTPConnection(host, port)
         secure = parts.scheme == "https"
         connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host) if secure else plain
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, {"Content-Type": "application/json", "User-Agent": "Takt", **headers})
         response = connection.getresponse()
-        text = response.read1(ANSWER_BYTES).decode("utf-8", "replace").replace("\0", "")
+        if is_late.is_set():  # what was cut off amid its headers looks complete
+            raise TimeoutError
+        text = ""
+        with suppress(OSError, http.client.HTTPException):  # the status has come, and it is what counts
+            text = response.read1(ANSWER_BYTES).decode("utf-8", "replace").replace("\0", "")
         return Answer(response.status, text[:ANSWER_BYTES], "")
     finally:
         watch.cancel()
         _cut(plain)
         plain.close()
+
+
+def _cut_late(plain: socket.socket, is_late: threading.Event) -> None:
+    is_late.set()
+    _cut(plain)
 
 
 def _cut(plain: socket.socket) -> None:

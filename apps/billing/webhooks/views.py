@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.access import org_object_get, organisation_get, platform_admin_check, principal_get
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing.models import OutboxWork, WebhookDelivery, WebhookEndpoint
@@ -49,7 +49,9 @@ def endpoint_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     endpoint = org_object_get(request, known, roles=MONEY, pk=pk)
     if request.method == "POST":
         return _act(request, endpoint)
-    page = Paginator(endpoint.deliveries.prefetch_related("tries"), PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(
+        request, endpoint.deliveries.prefetch_related("tries"), ordering=("-created_at", "id"), size=PER_PAGE
+    )
     return render(
         request,
         "billing/webhooks/detail.html",

@@ -1,0 +1,32 @@
+"""Which network addresses a message may be sent to: public ones that mean what they say."""
+
+from __future__ import annotations
+
+import ipaddress
+
+GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")  # RFC 4291: every other IPv6 prefix is special
+# Prefixes that lead to another address or to nobody; not every version of Python's `is_global` knows them all.
+SPECIAL = tuple(
+    ipaddress.ip_network(prefix)
+    for prefix in (
+        "192.0.0.0/24",  # protocol assignments (RFC 6890)
+        "192.88.99.0/24",  # the 6to4 relays' anycast (RFC 7526)
+        "2001::/23",  # protocol assignments, with Teredo 2001::/32 (RFC 4380)
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4: the IPv4 address that follows the prefix may be internal (RFC 3056)
+        "3fff::/20",  # documentation
+    )
+)
+
+
+def is_public(text: str) -> bool:
+    """True for an address that anybody on the internet may call.
+
+    Refused: private, loopback, link-local, shared and multicast networks, and every IPv6 address that stands for an IPv4
+    one (mapped and compatible ::/96, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo), since a translator or a tunnel
+    may lead it into a network that its digits do not show.
+    """
+    ip = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
+    if ip.is_multicast or not ip.is_global or any(ip in prefix for prefix in SPECIAL):
+        return False
+    return ip.version == 4 or ip in GLOBAL_UNICAST
