@@ -1,42 +1,51 @@
 """What an invoice has beside rated usage: free operations, what commitments lack, the minimum charge of a month, and
-credits, each a named line of its own."""
+credits, each a named line of its own. The rules are those of `apps.pricing.rating.months`; here they meet what is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import F, QuerySet, Sum, Value
-from django.db.models.functions import Coalesce
-
 from apps.accounts.models import Organisation
+from apps.billing.minimum import months_asking
 from apps.billing.models import CreditGrant, GrantKind, Invoice
-from apps.billing.models.invoices import amount_field
-from apps.ledger.models import AccountKind, UsageRow
-from apps.ledger.selectors import month_of
-from apps.pricing.models import PriceBook
+from apps.billing.standing import standing_of
+from apps.billing.wallet import CreditLeft, Wallet, credits_left, credits_of, wallet_of
+from apps.currencies import places_of
+from apps.ledger.models import AccountKind
 from apps.pricing.rating import (
+    FreeLine,
+    Held,
+    MinimumLine,
     PriceBookDocument,
     Rating,
+    Standing,
     amount_text,
+    credits_pay,
     decimal_text,
+    eligible_of,
     exact_sum,
-    free_tier,
-    minimum_topup,
+    free_lines,
+    minimum_line,
+    month_end,
+    month_start,
+    section_of,
 )
-from apps.pricing.rating.decimals import subtract
-from apps.pricing.selectors import document_of
+from apps.pricing.rating.decimals import TERA, subtract
+from apps.pricing.rating.months import MICROSECOND
 from apps.sales.commitments import shortfalls_ended
+from apps.sales.documents import stamp
 
-MICROSECOND = timedelta(microseconds=1)
+__all__ = ["Adjustment", "CreditLeft", "Reckoning", "Used", "credits_left", "credits_of", "reckon", "shortfalls_of"]
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """A named line: its amount is signed, and `account` is where it comes from or goes to."""
+    """A named line: its amount is signed, and `account` is where it comes from or goes to. `uses` of a credit, by section."""
 
     kind: str
     title: str
@@ -45,6 +54,7 @@ class Adjustment:
     account: AccountKind
     basis: dict[str, Any] = field(default_factory=dict)
     grant: CreditGrant | None = None
+    uses: tuple[tuple[datetime, Decimal], ...] = ()
 
     def to_json(self, number: int, share: Decimal) -> dict[str, Any]:
         """The line of the document."""
@@ -60,58 +70,64 @@ class Adjustment:
 
 
 @dataclass(frozen=True)
-class CreditLeft:
-    """A grant and what is left of it."""
+class Used:
+    """Rated usage of a draft: when it was recorded, by section."""
 
-    grant: CreditGrant
-    left: Decimal
-
-    @property
-    def used(self) -> Decimal:
-        """What invoices took, or what expired."""
-        return subtract(self.grant.amount, self.left)
+    section: datetime
+    book: PriceBookDocument
+    rating: Rating
 
 
-def credits_left(organisation: Organisation) -> list[CreditLeft]:
-    """Every grant with what is left, in whatever currency, the next to expire first."""
-    used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
-    rows = CreditGrant.objects.filter(organisation=organisation).select_related("end__ended_by").annotate(used=used)
-    ordered = rows.order_by(F("expires_at").asc(nulls_last=True), "granted_at", "id")
-    return [CreditLeft(row, subtract(row.amount, row.used)) for row in ordered]
+@dataclass(frozen=True)
+class Reckoning:
+    """The named lines of a draft, what it holds of each section, and what its credits follow from."""
+
+    adjustments: tuple[Adjustment, ...]
+    own: dict[datetime, Held]
+    credits: dict[str, Any]
+    begins: tuple[datetime, ...]
 
 
-def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]:
-    """Those of a currency."""
-    return [one for one in credits_left(organisation) if one.grant.currency == currency]
-
-
-def adjustments_of(
-    *,
-    organisation: Organisation,
-    book: PriceBookDocument,
-    ratings: Sequence[Rating],
-    carried_in: Decimal,
-    until: datetime,
-) -> list[Adjustment]:
-    """What is added to, and taken off, the usage of `ratings`: the month's free operations, what commitments lack, the
-    minimum charge, then credits, never below nought."""
-    currency = book.currency.code
-    found = _free(organisation, book, ratings, until)
-    net = exact_sum([*(one.amount for one in ratings), *(one.amount for one in found)])
+def reckon(
+    *, organisation: Organisation, currency: str, used: Iterable[Used], until: datetime, wallet: Wallet | None = None
+) -> Reckoning:
+    """What is added to, and taken off, the usage of a draft: the free operations of each month, what commitments lack, the
+    minimum charge of every month that is over, then credits. `used` is all that was used before `until` and is open."""
+    wallet = wallet or wallet_of(organisation, currency=currency)
+    cuts = wallet.purse.cuts
+    own: defaultdict[datetime, Held] = defaultdict(Held)
+    for one in used:
+        own[one.section].use(one.rating.amount, eligible_of(one.book, one.rating))
     lacking = shortfalls_of(organisation, currency=currency, until=until)
-    shortfall = exact_sum(one.amount for one in lacking)
-    found += lacking + minimum_of(organisation, currency=currency, net=net, shortfall=shortfall, until=until)
-    total = exact_sum([*(one.amount for one in ratings), carried_in, *(one.amount for one in found)])
-    return found + _credits(organisation, book, total, until)
+    begins = [datetime.fromisoformat(line.basis["end"]) - MICROSECOND for line in lacking]
+    for line, instant in zip(lacking, begins, strict=True):
+        held = own[section_of(instant, cuts)]
+        held.shortfall = exact_sum([held.shortfall, line.amount])
+    asking = months_asking(organisation, currency, until=until, more=[month_start(section) for section in own])
+    standing = Standing({}, {})
+    if asking or wallet.purse.funds or any(held.eligible for held in own.values()):  # else nothing depends on it
+        standing = standing_of(organisation, currency, since=min([*own, *asking], default=until))
+    found = [*map(_free, free_lines(own, standing)), *lacking]
+    for month, book in asking.items():
+        topup = minimum_line(month, book.minimum_charge, own, standing)
+        if topup is None or _is_left(organisation, currency, month, until, own, standing):
+            continue
+        begins.append(month_end(month) - MICROSECOND)
+        own[section_of(begins[-1], cuts)].minimum = topup.amount
+        found.append(_minimum(month, book, topup))
+    payment = credits_pay(wallet.purse, own, standing)
+    found += _credits(wallet, payment.uses, currency)
+    return Reckoning(tuple(found), dict(own), payment.basis, tuple(begins))
 
 
 def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime) -> list[Adjustment]:
     """What every ended month of a commitment lacks to what was promised, once for each month."""
     ended = shortfalls_ended(organisation, currency=currency, until=until)
+    standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
     charged = {
         one["basis"]["key"]
-        for invoice in Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
-        for one in invoice.document.get("adjustments", [])
+        for adjustments in standing.values_list("document__adjustments", flat=True)
+        for one in adjustments or []
         if one["kind"] == "shortfall"
     } if ended else set()  # fmt: skip
     return [
@@ -121,114 +137,68 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
     ]
 
 
-def _month_invoices(organisation: Organisation, currency: str, month: datetime, until: datetime) -> list[Invoice]:
-    """The invoices of the month up to `until` that stand, one that closed it too."""
-    rows = Invoice.objects.filter(
-        organisation=organisation, currency=currency, period_end__gt=month, period_end__lte=until
-    )
-    return list(rows.exclude(state="void"))
-
-
-def _free(
-    organisation: Organisation, book: PriceBookDocument, ratings: Sequence[Rating], until: datetime
-) -> list[Adjustment]:
-    """The free operations of the month in which the invoice ends, given to its lines in their order."""
-    if not book.free_tera_operations:
-        return []
-    month, _ = month_of(until - MICROSECOND)
-    earlier = [
-        one
-        for invoice in _month_invoices(organisation, book.currency.code, month, until)
-        for one in invoice.document.get("adjustments", [])
-        if one["kind"] == "free-tier"
-    ]
-    taken = sum(int(one["basis"]["operations"]) for one in earlier)
-    shares = free_tier(book, ratings, taken=taken)
-    if not shares:
-        return []
-    operations, amount = sum(one.operations for one in shares), exact_sum(one.amount for one in shares)
+def _free(line: FreeLine) -> Adjustment:
+    """The free operations of a section: what all its work is given less what other invoices gave."""
     sentence = (
-        f"{decimal_text(book.free_tera_operations)} tera-operations are free in every month; {operations:,} operations of "
-        "these lines, in their order, are."
+        f"{decimal_text(Decimal(line.most).scaleb(-TERA))} tera-operations are free in {line.section:%B %Y}, the dearest "
+        f"first; {line.free.operations:,} operations of these lines are."
     )
-    basis = {"book_digest": book.digest, "taken": taken, "operations": operations}
-    return [Adjustment("free-tier", "Free operations", sentence, amount.copy_negate(), AccountKind.PROMOTION, basis)]
+    amount = line.free.amount.copy_negate()
+    return Adjustment("free-tier", "Free operations", sentence, amount, AccountKind.PROMOTION, line.basis)
 
 
-def minimum_book(currency: str, *, until: datetime) -> PriceBookDocument | None:
-    """The last book in the currency that was in force in the month that ends at `until`, where it asks for a minimum; None
-    where it does not, where there was none, and where `until` is not the end of a month."""
-    start, _ = month_of(until)
-    if until != start:
-        return None
-    month, _ = month_of(start - MICROSECOND)
-    rows = PriceBook.objects.filter(currency=currency, effective__overlap=(month, start)).order_by("-effective")
-    book = next((document_of(row) for row in rows[:1]), None)
-    return book if book is not None and book.minimum_charge else None
-
-
-def minimum_of(
-    organisation: Organisation, *, currency: str, net: Decimal, shortfall: Decimal, until: datetime
-) -> list[Adjustment]:
-    """On the invoice that closes a month in which something was used: what all invoices of the month in that currency,
-    this one of `net` and of a `shortfall` of commitments too, lack to the book's minimum, credits apart."""
-    book = minimum_book(currency, until=until)
-    month, _ = month_of(until - MICROSECOND)
-    if book is None or not used_in(currency, month, until).filter(organisation=organisation).exists():
-        return []
-    before = exact_sum(_charged(invoice) for invoice in _month_invoices(organisation, currency, month, until))
-    missing = minimum_topup(book, exact_sum([net, shortfall, before]))
-    if missing == 0:
-        return []
+def _minimum(month: datetime, book: PriceBookDocument, line: MinimumLine) -> Adjustment:
     least = amount_text(book.minimum_charge, exponent=book.currency.exponent)
-    sentence = f"Price book {book.version} asks for at least {least} {book.currency.code} a month with usage."
-    basis = {
-        "book_digest": book.digest,
-        "minimum": decimal_text(book.minimum_charge),
-        "net": decimal_text(net),
-        "shortfall": decimal_text(shortfall),
-        "invoiced_before": decimal_text(before),
-    }
-    return [Adjustment("minimum", "Minimum charge", sentence, missing, AccountKind.BREAKAGE, basis)]
+    sentence = (
+        f"Price book {book.version} asks for at least {least} {book.currency.code} a month with usage: {month:%B %Y}."
+    )
+    basis = {"book_digest": book.digest, **line.basis}
+    return Adjustment("minimum", "Minimum charge", sentence, line.amount, AccountKind.BREAKAGE, basis)
 
 
-def used_in(currency: str, month: datetime, until: datetime) -> QuerySet[UsageRow]:
-    """What was used in a currency and recorded in [month, until)."""
-    return UsageRow.objects.filter(currency=currency, created_at__gte=month, created_at__lt=until)
+def _is_left(
+    organisation: Organisation,
+    currency: str,
+    month: datetime,
+    until: datetime,
+    own: Mapping[datetime, Held],
+    standing: Standing,
+) -> bool:
+    """Whether a month was closed by version 1 of the rules and nothing of it changed since: it stays as it was asked for."""
+    touched = any(month_start(section) == month for section in own) or standing.of_month(month)
+    if month not in standing.older or touched or month_end(month) == month_start(until):
+        return False
+    invoices = Invoice.objects.filter(organisation=organisation, currency=currency, state="void")
+    return not invoices.filter(period_end__gt=month, period_start__lt=month_end(month)).exists()
 
 
-def _charged(invoice: Invoice) -> Decimal:
-    """What an invoice charged before credits: money that a customer was given is no less spent."""
-    rows = invoice.document.get("adjustments", [])
-    given = [Decimal(one["amount"]) for one in rows if one["kind"] in GrantKind.values]
-    return subtract(invoice.net, exact_sum(given))
-
-
-def _credits(organisation: Organisation, book: PriceBookDocument, total: Decimal, until: datetime) -> list[Adjustment]:
-    found: list[Adjustment] = []
-    for one in credits_of(organisation, currency=book.currency.code):
-        grant = one.grant
-        amount = min(one.left, total)
-        if amount <= 0 or grant.granted_at >= until or (grant.expires_at is not None and grant.expires_at <= until):
+def _credits(wallet: Wallet, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
+    """A line for each credit that pays something, the next to expire first."""
+    found = []
+    for key, one in wallet.credits.items():
+        parts = tuple(sorted((section, amount) for (section, credit), amount in uses.items() if credit == key))
+        if not parts:
             continue
-        total = subtract(total, amount)
-        left = amount_text(subtract(one.left, amount), exponent=book.currency.exponent)
+        grant, amount = one.grant, exact_sum(amount for _, amount in parts)
+        left = amount_text(subtract(one.left, amount), exponent=places_of(currency))
         title = "Credit for a missed guarantee" if grant.kind == GrantKind.GUARANTEE else "Credit"
         found.append(
             Adjustment(
                 grant.kind, title, f"{grant.reason} ({left} {grant.currency} of it are left.)", amount.copy_negate(),
-                AccountKind.CREDIT, _grant_basis(one), grant,
+                AccountKind.CREDIT, _grant_basis(one, parts), grant, parts,
             )
         )  # fmt: skip
     return found
 
 
-def _grant_basis(one: CreditLeft) -> dict[str, Any]:
-    """The grant, what was left of it, and for a missed guarantee the rating that it follows from."""
+def _grant_basis(one: CreditLeft, parts: Sequence[tuple[datetime, Decimal]]) -> dict[str, Any]:
+    """The grant, what was left of it, what it pays of which section, and for a missed guarantee the rating that it follows
+    from."""
     rating = one.grant.basis.get("rating")
     return {
         "grant": str(one.grant.id),
         "granted": decimal_text(one.grant.amount),
         "left": decimal_text(one.left),
+        "sections": [{"start": stamp(section), "amount": decimal_text(amount)} for section, amount in parts],
         **({"rating": rating} if rating else {}),
     }

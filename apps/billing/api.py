@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
-from ninja.pagination import paginate
 from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
@@ -18,7 +17,7 @@ from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY, Scope
 from apps.billing import selectors, services
@@ -156,7 +155,7 @@ def _invoice(request: HttpRequest, pk: UUID) -> Invoice:
 @paginate(Cursor, ordering=("-issued_at", "id"))
 def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
     """Newest first."""
-    return selectors.invoices_of(organisation_get(request))
+    return selectors.invoices_of(organisation_get(request)).defer(None)
 
 
 @router.post(
@@ -278,7 +277,7 @@ def invoice_file_response(invoice: Invoice, kind: str) -> HttpResponse:
         "json": ("application/json", invoice_json),
     }
     if kind not in writers:
-        raise Problem(422, "Unknown kind", "Choose pdf, csv or json.")
+        raise Problem(422, "Unknown kind", "Choose pdf, csv or json.", kind="kind-unknown")
     content_type, write = writers[kind]
     response = HttpResponse(write(invoice), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{invoice.number}.{kind}"'

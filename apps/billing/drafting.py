@@ -6,47 +6,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import reduce
-from operator import or_
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
-from apps.billing.adjusting import (
-    MICROSECOND,
-    Adjustment,
-    adjustments_of,
-    minimum_book,
-    minimum_of,
-    shortfalls_of,
-    used_in,
-)
+from apps.billing.adjusting import Adjustment, Reckoning, Used, reckon
+from apps.billing.minimum import currencies_asking, minimum_book
 from apps.billing.models import BillingProfile, Invoice, InvoiceState, TaxScheme
-from apps.ledger.models import UsageRow
-from apps.ledger.selectors import month_of
-from apps.pricing.models import PriceBook
+from apps.billing.standing import Asked, asked_by_all, carried_open
+from apps.billing.wallet import wallet_of
+from apps.currencies import places_of
+from apps.ledger.models import Spend, UsageRow
 from apps.pricing.rating import (
+    RULES,
     Payable,
-    PriceBookDocument,
     Rating,
+    asked_of,
     decimal_text,
     exact_sum,
     group_key,
     merge_ratings,
+    month_start,
     multiply,
-    payable_of,
     rate_bought,
+    section_of,
     shares_of,
+    tax_of,
 )
 from apps.pricing.rating.decimals import subtract
+from apps.pricing.rating.months import MICROSECOND
 from apps.pricing.selectors import book_of_digest
 from apps.sales.differences import differences_named
 from apps.sales.documents import stamp
 from apps.sales.models import Commitment, Contract
 from apps.sales.selectors import ContractUsage, contract_usages, terms_line
 
+__all__ = [
+    "Draft", "carried_open", "credits_waiting", "currencies_open", "document_of_draft", "invoice_draft", "months_lacking",
+    "usage_open",
+]  # fmt: skip
 FORMAT = "takt-invoice/1"
 TAX_NOTES: dict[str, str] = {
     TaxScheme.REVERSE_CHARGE: "Reverse charge: the customer owes the tax.",
@@ -58,6 +58,7 @@ TAX_NOTES: dict[str, str] = {
 class DraftLine:
     """Usage of one program under one contract: the rows, and the one rating of their sum."""
 
+    section: datetime
     contract: Contract
     kind: str
     rows: tuple[UsageRow, ...]
@@ -75,17 +76,32 @@ class Draft:
     currency: str
     exponent: int
     lines: tuple[DraftLine, ...]
-    adjustments: tuple[Adjustment, ...]
+    reckoned: Reckoning
     shares: tuple[Decimal, ...]
     net: Decimal
-    carried_in: Decimal
+    asked: Asked
     carried_share: Decimal
     rounded: Payable
     tax_rate: Decimal
     tax_note: str
-    tax: Decimal
+    taxed: Payable
     previous: Invoice | None
     contracts: tuple[tuple[Contract, ContractUsage], ...]
+
+    @property
+    def adjustments(self) -> tuple[Adjustment, ...]:
+        """The named lines beside usage."""
+        return self.reckoned.adjustments
+
+    @property
+    def carried_in(self) -> Decimal:
+        """What the rounding of earlier invoices left to be asked for; less than nothing where they asked too much."""
+        return self.asked.carried
+
+    @property
+    def tax(self) -> Decimal:
+        """The tax, in smallest units."""
+        return self.taxed.payable
 
     @property
     def due(self) -> Decimal:
@@ -99,141 +115,111 @@ class Draft:
 
 
 def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[UsageRow]:
-    """Usage recorded before `until` that is on no invoice."""
+    """Usage recorded before `until` that is on no invoice, in the order in which it was recorded."""
     rows = UsageRow.objects.filter(organisation=organisation, created_at__lt=until, invoiced__isnull=True)
-    return rows.order_by("contract_id", "program_digest", "occurred_from", "id")
+    return rows.order_by("created_at", "occurred_from", "program_digest", "id")
 
 
 def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
-    """The currencies in which something waits for an invoice: usage, what a commitment lacks, or what the month that ends
-    at `until` lacks to its minimum charge. Each has one of its own."""
+    """The currencies in which something waits for an invoice: usage, what a commitment lacks, or what a month that is over
+    lacks to its minimum charge. Each has one of its own."""
     used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
     promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
-    lacking = {
-        code
-        for code in promised.values_list("currency", flat=True).distinct()
-        if shortfalls_of(organisation, currency=code, until=until)
+    asking = Spend.objects.filter(organisation=organisation, currency__in=currencies_asking())
+    waiting = set(used)
+    others = {
+        row for rows in (promised, asking) for row in rows.order_by().values_list("currency", flat=True).distinct()
     }
-    return sorted(
-        {*used, *lacking, *(code for code in _used_of(organisation, until) if _lacks(organisation, code, until))}
-    )
+    return sorted(waiting | {code for code in others - waiting if _draft(organisation, code, until) is not None})
 
 
 def months_lacking(*, until: datetime) -> QuerySet[Organisation]:
-    """Those who used something in the month that ends at `until` in a currency whose book asks for a minimum charge."""
-    month, _ = month_of(until - MICROSECOND)
-    codes = PriceBook.objects.order_by().values_list("currency", flat=True).distinct()
-    asking = [code for code in sorted(codes) if minimum_book(code, until=until)]
-    used = [used_in(code, month, until).values("organisation") for code in asking]
-    return Organisation.objects.filter(reduce(or_, (Q(pk__in=one) for one in used), Q(pk__in=[])))
-
-
-def _used_of(organisation: Organisation, until: datetime) -> list[str]:
-    """The currencies in which the organisation used something in the month that ends at `until`; none where no month does."""
-    start, _ = month_of(until)
-    if until != start:
-        return []
-    month, _ = month_of(start - MICROSECOND)
-    rows = UsageRow.objects.filter(organisation=organisation, created_at__gte=month, created_at__lt=until)
-    return sorted(rows.order_by().values_list("currency", flat=True).distinct())
-
-
-def _lacks(organisation: Organisation, currency: str, until: datetime) -> bool:
-    """Whether invoices of the month that ends at `until` lack to its minimum charge, where nothing else waits."""
-    nothing = Decimal(0)
-    return bool(minimum_of(organisation, currency=currency, net=nothing, shortfall=nothing, until=until))
+    """Those who used something before `until` in a currency whose books ask, or asked, for a minimum charge."""
+    spent = Spend.objects.filter(currency__in=currencies_asking(), month__lt=until.date())
+    return Organisation.objects.filter(pk__in=spent.values("organisation"))
 
 
 def _until(organisation: Organisation, currency: str, until: datetime) -> datetime:
     """Where an invoice asked for at `until` ends: where a month with a minimum charge did, while usage of it waits, so that
-    the month is closed by itself and none of its usage counts in the next."""
-    start, _ = month_of(until)
-    month, _ = month_of(start - MICROSECOND)
+    the month is closed by itself."""
+    start = month_start(until)
+    month = month_start(start - MICROSECOND)
     waiting = usage_open(organisation, until=start).filter(currency=currency, created_at__gte=month)
-    return start if minimum_book(currency, until=start) and waiting.exists() else until
+    return start if waiting.exists() and minimum_book(currency, month) else until
 
 
 def invoice_draft(*, organisation: Organisation, until: datetime, currency: str | None = None) -> Draft | None:
-    """The invoice in a currency over everything that was used before `until` and not invoiced, and what commitments lack;
-    without one in the first currency in which something waits. It ends earlier where a month with a minimum charge is not
-    closed yet. None when there is nothing."""
+    """The invoice in a currency over everything that was used before `until` and not invoiced, and what commitments and
+    months lack; without one in the first currency in which something waits. It ends earlier where a month with a minimum
+    charge is not closed yet. None when there is nothing."""
     currency = currency or next(iter(currencies_open(organisation, until=until)), None)
     if currency is None:
         return None
-    until = _until(organisation, currency, until)
+    return _draft(organisation, currency, _until(organisation, currency, until))
+
+
+def credits_waiting(organisation: Organisation, *, currency: str, until: datetime) -> dict[str, Decimal]:
+    """What of each credit pays for what was used before `until` and is not invoiced yet: it is kept for that."""
+    draft = _draft(organisation, currency, until)
+    lines = draft.adjustments if draft else ()
+    return {str(one.grant.id): one.amount.copy_negate() for one in lines if one.grant is not None}
+
+
+def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft | None:
     rows = list(usage_open(organisation, until=until).filter(currency=currency))
-    document = _book(organisation, rows, currency, until)
-    if document is None:
+    wallet = wallet_of(organisation, currency=currency)
+    lines = _lines(rows, wallet.purse.cuts)
+    used = [Used(line.section, book_of_digest(line.rating.book_digest), line.rating) for line in lines]
+    reckoned = reckon(organisation=organisation, currency=currency, used=used, until=until, wallet=wallet)
+    if not lines and not reckoned.adjustments:
         return None
-    exponent = document.currency.exponent
-    invoices = Invoice.objects.filter(organisation=organisation).order_by("-sequence")
-    previous, lines, carried_in = invoices.first(), _lines(rows), carried_open(organisation, currency)
-    amounts = [line.rating.amount for line in lines]
-    adjustments = adjustments_of(
-        organisation=organisation, book=document, ratings=[line.rating for line in lines], carried_in=carried_in,
-        until=until,
-    )  # fmt: skip
-    amounts += [one.amount for one in adjustments]
+    exponent, asked = places_of(currency), asked_by_all(organisation, currency)
+    amounts = [*(line.rating.amount for line in lines), *(one.amount for one in reckoned.adjustments)]
     net = exact_sum(amounts)
-    rounded = payable_of(exact_sum([net, carried_in]), exponent=exponent)
-    *shares, carried_share = shares_of(rounded.payable, [*amounts, carried_in], exponent=exponent)
+    rounded = asked_of(exact_sum([net, asked.carried]), before=asked.payable, exponent=exponent)
+    *shares, carried_share = shares_of(rounded.payable, [*amounts, asked.carried], exponent=exponent)
     profile = BillingProfile.objects.filter(organisation=organisation).first()
     tax_rate = profile.tax_rate if profile else Decimal(0)
+    taxed = multiply(rounded.payable, tax_rate)
     contracts = list({line.contract.id: line.contract for line in lines}.values())
     usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
-        period_start=_period_start(organisation, rows, until),
+        period_start=_period_start(organisation, [*(row.created_at for row in rows)], reckoned.begins, until),
         period_end=until,
         currency=currency,
         exponent=exponent,
         lines=lines,
-        adjustments=tuple(adjustments),
+        reckoned=reckoned,
         shares=tuple(shares),
         net=net,
-        carried_in=carried_in,
+        asked=asked,
         carried_share=carried_share,
         rounded=rounded,
         tax_rate=tax_rate,
         tax_note=TAX_NOTES.get(profile.tax_scheme, "") if profile else "",
-        tax=payable_of(multiply(rounded.payable, tax_rate), exponent=exponent).payable,
-        previous=previous,
+        taxed=tax_of(taxed, carried_in=asked.tax_carried, before=asked.tax, exponent=exponent),
+        previous=Invoice.objects.filter(organisation=organisation).order_by("-sequence").first(),
         contracts=tuple((contract, usages[contract.id]) for contract in contracts),
     )
 
 
-def carried_open(organisation: Organisation, currency: str) -> Decimal:
-    """What invoices that stand carried on and none has taken: of a chain that is whole, what the last one carries out."""
-    standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
-    carried = standing.values_list("carried_out", "carried_in")
-    return exact_sum(amount for out, into in carried for amount in (out, into.copy_negate()))
-
-
-def _period_start(organisation: Organisation, rows: Sequence[UsageRow], until: datetime) -> datetime:
-    """Where the last invoice that stands ended before `until`, or earlier, when usage of a void one is invoiced again."""
+def _period_start(
+    organisation: Organisation, used: Sequence[datetime], lacked: Sequence[datetime], until: datetime
+) -> datetime:
+    """Where the last invoice that stands ended before `until`, or earlier, where something before that is asked for: usage
+    of a void one, what a month lacks."""
     standing = Invoice.objects.filter(organisation=organisation, period_end__lt=until).exclude(state=InvoiceState.VOID)
     last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
-    begins = [row.created_at for row in rows] + ([last] if last else [])
-    return min(begins, default=organisation.created_at)
-
-
-def _book(
-    organisation: Organisation, rows: Sequence[UsageRow], currency: str, until: datetime
-) -> PriceBookDocument | None:
-    """The book of the oldest open usage; without usage, of a commitment whose ended month lacks something, or the one
-    whose minimum charge the invoices of the month lack."""
-    if rows:
-        return book_of_digest(rows[0].rating["book_digest"])
-    if not shortfalls_of(organisation, currency=currency, until=until):
-        return minimum_book(currency, until=until) if _lacks(organisation, currency, until) else None
-    promised = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
-    return book_of_digest(promised[0].book_digest)
+    begins = [*used, *([last] if last else [])]
+    return min([*(begins or [organisation.created_at]), *lacked])
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:
     """The self-contained document: with the model and the price book it can be verified offline (T1)."""
     return {
         "format": FORMAT,
+        "rules": RULES,
         **identity,
         "organisation": {"id": str(draft.organisation.id), "name": draft.organisation.name},
         "period": {"start": stamp(draft.period_start), "end": stamp(draft.period_end)},
@@ -243,6 +229,9 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
             for number, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1)
         ],
         **_adjustments_json(draft),
+        "sections": [held.to_json(section) for section, held in sorted(draft.reckoned.own.items())],
+        **({"credits": draft.reckoned.credits} if draft.reckoned.credits else {}),
+        "asked_before": decimal_text(draft.asked.payable),
         "net": decimal_text(draft.net),
         "carried_in": decimal_text(draft.carried_in),
         "carried_in_share": decimal_text(draft.carried_share),
@@ -252,7 +241,10 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         "payable": decimal_text(draft.rounded.payable),
         "tax_rate": decimal_text(draft.tax_rate),
         **({"tax_note": draft.tax_note} if draft.tax_note else {}),
+        "tax_asked_before": decimal_text(draft.asked.tax),
+        "tax_carried_in": decimal_text(draft.asked.tax_carried),
         "tax": decimal_text(draft.tax),
+        "tax_carried_out": decimal_text(draft.taxed.carried),
         "due": decimal_text(draft.due),
         "quoted_against_actual": [comparison_json(contract, usage) for contract, usage in draft.contracts],
         "previous": None
@@ -272,12 +264,15 @@ def _adjustments_json(draft: Draft) -> dict[str, Any]:
 
 
 def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
-    """A line with everything that its amount follows from, and the usage rows that it sums."""
+    """A line with everything that its amount follows from, the pool that ran it, and the usage rows that it sums."""
+    pool = line.contract.pool
     return {
         "number": number,
         "kind": line.kind,
+        "section": stamp(line.section),
         "contract": str(line.contract.id),
         "terms_digest": line.contract.terms_digest,
+        "pool": {"slug": pool.slug, "name": pool.name, "processor_class": pool.processor_class},
         "program": line.terms["program"],
         "executions": line.rating.executions,
         "quoted_executions": line.terms["executions"],
@@ -324,21 +319,31 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
     return {"downgrade": {"bought": decimal_text(bought), "saved": decimal_text(saved), "sentence": sentence}}
 
 
-def _lines(rows: Sequence[UsageRow]) -> tuple[DraftLine, ...]:
-    """Rows whose ratings can stand on one line: the same program under the same terms, used or unused."""
-    groups: dict[tuple[UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
+def _lines(rows: Sequence[UsageRow], cuts: Sequence[datetime]) -> tuple[DraftLine, ...]:
+    """Rows whose ratings can stand on one line: the same program under the same terms in one section, used or unused; in the
+    order in which each was first used."""
+    groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
     for row in rows:
-        rating = Rating.from_json(row.rating)
-        groups.setdefault((row.contract_id, row.program_digest, group_key(rating)), []).append((row, rating))
-    contracts = Contract.objects.select_related("pool").in_bulk({contract for contract, _, _ in groups})
-    return tuple(_line(contracts[contract], digest, members) for (contract, digest, _), members in groups.items())
+        rating, section = Rating.from_json(row.rating), section_of(row.created_at, cuts)
+        groups.setdefault((section, row.contract_id, row.program_digest, group_key(rating)), []).append((row, rating))
+    contracts = Contract.objects.select_related("pool").in_bulk({contract for _, contract, _, _ in groups})
+    return tuple(
+        _line(section, contracts[contract], digest, members)
+        for (section, contract, digest, _), members in groups.items()
+    )
 
 
-def _line(contract: Contract, program_digest: str, members: list[tuple[UsageRow, Rating]]) -> DraftLine:
+def _line(
+    section: datetime, contract: Contract, program_digest: str, members: list[tuple[UsageRow, Rating]]
+) -> DraftLine:
     """Rating is linear, so the rating of the sum is the sum of the ratings; if it were not, nothing is invoiced."""
     rating = merge_ratings(book_of_digest(members[0][1].book_digest), [rating for _, rating in members])
     metered = exact_sum(row.amount for row, _ in members)
     if rating.amount != metered:
         raise RuntimeError(f"contract {contract.id}: metered and rated differ by {subtract(metered, rating.amount)}")
+    rows = tuple(row for row, _ in members)
+    if rating.charged is not None:
+        quoted = {"program": None, "executions": 1, "amount": decimal_text(contract.minimum)}
+        return DraftLine(section, contract, "minimum", rows, rating, quoted)
     kind = "unused" if rating.unused else "usage"
-    return DraftLine(contract, kind, tuple(row for row, _ in members), rating, terms_line(contract, program_digest))
+    return DraftLine(section, contract, kind, rows, rating, terms_line(contract, program_digest))

@@ -15,6 +15,7 @@ from ninja import Router
 from apps.accounts.access import organisation_get
 from apps.accounts.downloads import download_described
 from apps.accounts.models import Organisation
+from apps.accounts.numbers import Day
 from apps.accounts.problems import Problem
 from apps.billing.focus import focus_rows
 from apps.billing.focus_columns import Row
@@ -39,7 +40,7 @@ def focus_file(request: HttpRequest, kind: str = "csv") -> StreamingHttpResponse
     openapi_extra=download_described("text/csv", PARQUET),
 )  # fmt: skip
 def usage_focus(
-    request: HttpRequest, start: date | None = None, end: date | None = None, kind: Literal["csv", "parquet"] = "csv"
+    request: HttpRequest, start: Day | None = None, end: Day | None = None, kind: Literal["csv", "parquet"] = "csv"
 ) -> StreamingHttpResponse:
     """Invoices and credit notes issued in [start, end) and what was used there and is on no invoice; UTC days, this month
     unless stated. Parquet holds amounts as decimals of 76 digits."""
@@ -50,17 +51,17 @@ def _day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        raise Problem(422, "No such day", "Write days as 2026-11-30.") from None
+        raise Problem(422, "No such day", "Write days as 2026-11-30.", kind="day-unknown") from None
 
 
 def _focus(organisation: Organisation, first: date | None, after: date | None, kind: str) -> StreamingHttpResponse:
     if kind not in TYPES:
-        raise Problem(404, "No such file", f"The export comes as {' or '.join(TYPES)}.")
+        raise Problem(404, "No such file", f"The export comes as {' or '.join(TYPES)}.", kind="file-unknown")
     start, end = month_of(timezone.now())
     start = _midnight(first) if first else start
     end = _midnight(after) if after else max(end, start + timedelta(days=1))
     if end <= start:
-        raise Problem(422, "Empty period", "The period must end after it starts.")
+        raise Problem(422, "Empty period", "The period must end after it starts.", kind="period-empty")
     rows = focus_rows(organisation=organisation, start=start, end=end)
     chunks = focus_csv(rows) if kind == "csv" else _parquet(rows)
     response = StreamingHttpResponse(chunks, content_type=TYPES[kind])
@@ -79,5 +80,5 @@ def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
 
 def _midnight(day: date) -> datetime:
     if day.year >= 9998:  # the day after must exist
-        raise Problem(422, "No such day", "Choose a day before the year 9998.")
+        raise Problem(422, "No such day", "Choose a day before the year 9998.", kind="day-unknown")
     return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -11,7 +11,7 @@ from typing import Any
 from apps.billing.models import CreditNote, Invoice
 from apps.billing.payments import provider_of
 from apps.figures import count_format, money_exact_format, money_format
-from apps.sales.exports import instant, step_of, step_table, steps_csv
+from apps.sales.exports import instant, line_title, step_of, step_table, steps_csv
 from apps.sales.paper import Paper
 
 # What an invoice comes to, as its document says it; `correction` is what rounding leaves open or takes.
@@ -116,16 +116,17 @@ def _print_check(paper: Paper, invoice: Invoice) -> None:
     paper.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
     paper.code(f"invoice {invoice.digest}")
     for line in invoice.document["lines"]:
-        paper.code(f"line {line['number']}: program {line['program']['digest']}")
+        if line["program"] is not None:
+            paper.code(f"line {line['number']}: program {line['program']['digest']}")
 
 
 def _row(line: dict[str, Any], currency: dict[str, Any]) -> list[str]:
-    name = f"{line['program']['model']} on {line['program']['target']}, {line['rating']['terms']['klass']}"
+    used = line["kind"] != "minimum"
     return [
         str(line["number"]),
-        f"{name} (unused)" if line["kind"] == "unused" else name,
-        count_format(line["executions"]),
-        count_format(step_of(line, "billed")["result"]),
+        line_title(line),
+        count_format(line["executions"]) if used else "",
+        count_format(step_of(line, "billed")["result"]) if used else "",
         money_exact_format(line["amount"], currency),
         money_format(line["share"], currency),
     ]
@@ -196,7 +197,7 @@ def credit_note_pdf(note: CreditNote) -> bytes:
 def _totals(document: dict[str, Any], currency: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("Net, exact", money_exact_format(document["net"], currency))]
     if Decimal(document["carried_in"]):
-        rows.append(("Carried from the last invoice", money_exact_format(document["carried_in"], currency)))
+        rows.append(("Carried from earlier invoices", money_exact_format(document["carried_in"], currency)))
     rows.append(("Total, exact", money_exact_format(document["total"], currency)))
     if Decimal(document["correction"]):
         rows.append(("Rounding", money_exact_format(Decimal(document["correction"]).copy_negate(), currency)))
@@ -205,6 +206,8 @@ def _totals(document: dict[str, Any], currency: dict[str, Any]) -> list[tuple[st
     rows.append(("Payable", money_format(document["payable"], currency)))
     if "tax_note" in document:
         rows.append(("Tax note", document["tax_note"]))
+    if Decimal(document.get("tax_carried_in", "0")):
+        rows.append(("Tax carried from earlier invoices", money_exact_format(document["tax_carried_in"], currency)))
     rows.append((f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)))
     rows.append(("Total with tax", money_format(document["due"], currency)))
     return rows

@@ -30,6 +30,7 @@ from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum, multiply, payable_of
 from apps.pricing.rating.decimals import subtract
+from apps.sales.exports import line_subject
 
 PROVIDER = "Takt"
 CHUNK = 500
@@ -132,10 +133,10 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
 
 def _line_about(line: dict[str, Any], names: Names) -> Row:
     """What a corrected line was about; its quantities and prices stay those of the invoice."""
-    program, contract = line["program"], line["contract"]
+    program, contract = line["program"] or {"digest": "", "project_id": ""}, line["contract"]
     about = about_row(
-        names, contract=contract, digest=program["digest"], model=program["model"], project=program["project_id"],
-        unused=line["kind"] == "unused",
+        names, contract=contract, digest=program["digest"], model=line_subject(line), project=program["project_id"],
+        unused=line["kind"] != "usage",
     )  # fmt: skip
     return about | promised_row(names.commitment_of(contract), "Used")
 

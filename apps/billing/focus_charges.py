@@ -11,7 +11,7 @@ from typing import Any
 from apps.accounts.models import Organisation
 from apps.billing.focus_columns import Row
 from apps.ledger.models import UsageRow
-from apps.pricing.rating import Rating, multiply
+from apps.pricing.rating import Rating, decimal_text, multiply
 from apps.pricing.rating.decimals import CONTEXT, TERA
 from apps.registry.models import Project
 from apps.sales.models import Commitment, Contract
@@ -75,11 +75,43 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
         project=str(usage.project_id) if usage.project_id else "", unused=rating.unused,
     )  # fmt: skip
     promise = names.commitment_of(str(usage.contract_id))
+    if rating.charged is not None:
+        yield whose | about | _minimum(usage, rating) | promised_row(promise, "Used") | _spent(promise, rating.amount)
+        return
     for part in _parts(rating):
-        counted = {"CommitmentDiscountQuantity": part.amount, "CommitmentDiscountUnit": usage.currency}
-        yield (
-            whose | about | _priced(usage, rating, part) | promised_row(promise, "Used") | (counted if promise else {})
-        )
+        counted = _spent(promise, part.amount)
+        yield whose | about | _priced(usage, rating, part) | promised_row(promise, "Used") | counted
+
+
+def _spent(promise: Commitment | None, amount: Decimal) -> Row:
+    """What a charge counts towards a commitment."""
+    if promise is None:
+        return {}
+    return {"CommitmentDiscountQuantity": amount, "CommitmentDiscountUnit": promise.currency}
+
+
+def _minimum(usage: UsageRow, rating: Rating) -> Row:
+    """What a contract lacks to its minimum: units of currency at 1, as a commitment's shortfall is."""
+    sku, amount = "contract/minimum", rating.amount
+    told = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
+    said = f"{usage.model_name}: its lines came to {decimal_text(rating.charged or Decimal(0))} {usage.currency}"
+    return {
+        **dict.fromkeys(COSTS, amount),
+        "ChargeCategory": "Usage",
+        "ChargeDescription": said,
+        "ChargeFrequency": "One-Time",
+        "ConsumedQuantity": amount,
+        "ConsumedUnit": usage.currency,
+        "ContractedUnitPrice": Decimal(1),
+        "ListUnitPrice": Decimal(1),
+        "PricingCategory": "Standard",
+        "PricingQuantity": amount,
+        "PricingUnit": usage.currency,
+        "SkuId": sku,
+        "SkuMeter": "Contract minimum",
+        "SkuPriceDetails": told,
+        "SkuPriceId": f"{rating.book_digest[:16]}/{sku}",
+    }
 
 
 def about_row(names: Names, *, contract: str, digest: str, model: str, project: str, unused: bool) -> Row:

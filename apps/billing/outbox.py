@@ -23,12 +23,13 @@ from typing import Any, cast
 from uuid import UUID
 
 import structlog
-from celery import current_app
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, transaction
 from django.utils.module_loading import import_string
+from redis.exceptions import RedisError
 
+from apps.accounts.broker import task_send
 from apps.accounts.failpoints import failpoint
 from apps.billing.models import OutboxWork
 from apps.ledger.models import OutboxRow
@@ -52,12 +53,16 @@ class Undeliverable(Exception):
 
 @dataclass(frozen=True)
 class Handler:
-    """A named listener. `topics` are prefixes, `function` the dotted path of `handle(row, *, now)`."""
+    """A named listener. `topics` are prefixes, `function` the dotted path of `handle(row, *, now)`.
+
+    `queue`: the Celery queue whose worker carries out what waits, so that one slow network holds up no other.
+    """
 
     name: str
     topics: tuple[str, ...]
     function: str
     remote: bool = False
+    queue: str = "default"
 
     def fits(self, topic: str) -> bool:
         """True when the handler must hear of it."""
@@ -65,15 +70,22 @@ class Handler:
 
 
 # Every posting of usage would be work for it, so it is there only where it is wanted.
-_METER = (Handler("stripe-meter", ("ledger.usage",), "apps.billing.stripe.metering.usage_mirror", remote=True),)
+_METER = (
+    Handler(
+        "stripe-meter", ("ledger.usage",), "apps.billing.stripe.metering.usage_mirror", remote=True, queue="stripe"
+    ),
+)
 
 # The table of handlers. A room adds a line; the function is imported when the first row comes.
 HANDLERS: tuple[Handler, ...] = (
     Handler(
         "stripe", ("invoice.issued", "invoice.paid", "invoice.voided", "invoice.written_off", "credit_note.issued"),
-        "apps.billing.stripe.collecting.outbox_handle", remote=True,
+        "apps.billing.stripe.collecting.outbox_handle", remote=True, queue="stripe",
     ),
-    Handler("stripe-parts", ("payment.received",), "apps.billing.stripe.collecting.settlement_handle", remote=True),
+    Handler(
+        "stripe-parts", ("payment.received",), "apps.billing.stripe.collecting.settlement_handle", remote=True,
+        queue="stripe",
+    ),
     Handler(
         "webhooks",
         (
@@ -83,8 +95,12 @@ HANDLERS: tuple[Handler, ...] = (
         "apps.billing.webhooks.services.outbox_handle",
     ),
     Handler("budgets", ("ledger.usage",), "apps.billing.budgets.services.usage_handle"),
-    Handler("invoice-mails", ("invoice.issued", "invoice.reminder"), "apps.billing.mails.invoice_mail", remote=True),
-    Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True),
+    Handler(
+        "invoice-mails", ("invoice.issued", "invoice.reminder"), "apps.billing.mails.invoice_mail", remote=True,
+        queue="mail",
+    ),
+    Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True, queue="mail"),
+    Handler("webhook-mails", ("webhook.",), "apps.billing.webhooks.services.disabled_mail", remote=True, queue="mail"),
     *(_METER if settings.STRIPE_METER else ()),
 )  # fmt: skip
 
@@ -100,21 +116,40 @@ def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], 
 
 def nudge() -> None:
     """Ask a worker to look now rather than at its next turn; at most one message a second."""
-    if cache.add("outbox-nudge", 1, timeout=NUDGE_SECONDS):
-        current_app.send_task(NUDGE, queue="default", expires=60)
+    try:
+        is_first = cache.add("outbox-nudge", 1, timeout=NUDGE_SECONDS)
+    except RedisError:
+        return  # the next turn of the scheduler finds the rows
+    if is_first:
+        task_send(NUDGE, queue="default", expires=60)
 
 
 def outbox_deliver(*, now: datetime, handlers: Sequence[Handler] | None = None) -> int:
-    """Hand on what waits; returns how many rows and works were finished. Any number of processes may do this at once."""
+    """Hand on what waits, for the handlers of every queue; returns how many rows and works were finished.
+
+    Any number of processes may do this at once.
+    """
     table = HANDLERS if handlers is None else tuple(handlers)
+    finished = rows_hand_on(now=now, table=table)
+    return finished + works_carry_out(now=now, table=table)
+
+
+def rows_hand_on(*, now: datetime, table: tuple[Handler, ...] = HANDLERS) -> int:
+    """Give every row that waits to its handlers: local ones at once, the others get work; returns how many rows."""
     finished, left = 0, BATCHES_AT_ONCE
     waiting = OutboxRow.objects.filter(delivered_at=None).order_by("organisation_id")
     for organisation_id in list(waiting.values_list("organisation_id", flat=True).distinct()):
         while left and (count := _rows_hand_on(organisation_id, table, now)):
             finished, left = finished + count, left - 1
+    return finished
+
+
+def works_carry_out(*, now: datetime, table: tuple[Handler, ...] = HANDLERS, queue: str | None = None) -> int:
+    """Carry out the work that is due, of the handlers of one queue or of all; returns how many were finished."""
+    finished, left = 0, BATCHES_AT_ONCE
     open_works = OutboxWork.objects.filter(done_at=None, dead_at=None)
     lanes = open_works.order_by("handler", "row__organisation_id").values_list("handler", "row__organisation_id")
-    known = {handler.name: handler for handler in table}
+    known = {handler.name: handler for handler in table if queue in {None, handler.queue}}
     for name, organisation_id in list(lanes.distinct()):
         while left and name in known and _work_try(known[name], organisation_id, now):
             finished, left = finished + 1, left - 1

@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from django.db.models import Case, Exists, F, Max, OuterRef, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Sum, Value, When
 
 from apps.accounts.models import Organisation
 from apps.billing.models import WAITING, Invoice, InvoiceState, Settlement, SettlementKind
-from apps.ledger.models import Cap, UsageRow
-from apps.ledger.selectors import cap_of, month_of, spending
+from apps.ledger.models import AccountKind, Cap, UsageRow, UsageSum
+from apps.ledger.selectors import balance_of, balances, cap_of, month_of, spending
 from apps.pricing.rating import exact_sum
+from apps.pricing.rating.decimals import subtract
 from apps.sales.models import Contract
 from apps.sales.selectors import ContractUsage, contract_usages
 
@@ -58,8 +59,8 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
     spent = spending(organisation_id=organisation.id, currency=currency, now=now)
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency)
     last_start, _ = month_of(start - timedelta(seconds=1))
-    last = rows.filter(created_at__gte=last_start, created_at__lt=start).aggregate(sum=Sum("amount"))["sum"]
-    uninvoiced = rows.filter(invoiced__isnull=True).aggregate(sum=Sum("amount"))["sum"]
+    sums = UsageSum.objects.filter(organisation=organisation, currency=currency, recorded_at__gte=last_start)
+    last = sums.filter(recorded_at__lt=start).aggregate(sum=Sum("amount"))["sum"]
     elapsed = max(now - start, timedelta(seconds=1))
     return Month(
         currency=currency,
@@ -70,9 +71,23 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
         last_month=last or Decimal(0),
         forecast=Fraction(spent.used) * _microseconds(end - start) / _microseconds(elapsed),
         cap=cap_of(organisation.id, currency=currency),
-        uninvoiced=uninvoiced or Decimal(0),
-        updated_at=rows.aggregate(at=Max("created_at"))["at"],
+        uninvoiced=_uninvoiced(organisation, currency),
+        updated_at=rows.order_by("-created_at", "-id").values_list("created_at", flat=True).first(),
     )
+
+
+def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
+    """Used and on no invoice: what is accrued, less what invoices carry; reconciliation sums the rows and compares."""
+    standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
+    carried = standing.aggregate(sum=Sum(F("carried_out") - F("carried_in")))["sum"]
+    return subtract(balance_of(organisation.id, AccountKind.ACCRUED, currency), carried or Decimal(0))
+
+
+def uninvoiced_of(organisation: Organisation) -> list[tuple[str, Decimal]]:
+    """What was used and is on no invoice, in each currency in which there is something."""
+    codes = sorted(code for kind, code in balances(organisation.id) if kind == AccountKind.ACCRUED)
+    found = [(code, _uninvoiced(organisation, code)) for code in codes]
+    return [(code, amount) for code, amount in found if amount]
 
 
 def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
@@ -93,8 +108,9 @@ def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[t
 
 
 def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
-    """The organisation's invoices, newest first, each with what it is called."""
-    return invoices_called(Invoice.objects.filter(organisation=organisation))
+    """The organisation's invoices, newest first, each with what it is called; without their documents, which hold every
+    usage row."""
+    return invoices_called(Invoice.objects.filter(organisation=organisation)).defer("document")
 
 
 def invoices_called(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
@@ -107,4 +123,5 @@ def invoices_called(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
 
 def invoices_unpaid() -> QuerySet[Invoice]:
     """Every invoice that waits for money, the oldest first; for administrators."""
-    return Invoice.objects.filter(state__in=WAITING).select_related("organisation").order_by("due_at")
+    rows = Invoice.objects.filter(state__in=WAITING).select_related("organisation").defer("document")
+    return rows.order_by("due_at")

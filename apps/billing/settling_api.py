@@ -11,7 +11,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
-from ninja.pagination import paginate
 from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
@@ -20,7 +19,7 @@ from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import Organisation
 from apps.accounts.numbers import Instant
-from apps.accounts.paging import Cursor
+from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.billing import services
@@ -158,7 +157,7 @@ def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
 @router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
 @idempotent
 def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[str, Any]]:
-    """For administrators: the organisation's next invoices are less by it."""
+    """For administrators: it pays for the organisation's use from now on."""
     now = timezone.now()
     organisation = Organisation.objects.filter(pk=payload.organisation).first()
     if organisation is None:

@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, path
 from apps.billing import exporting, views
 from apps.billing.budgets import views as budgets
 from apps.billing.customers import views as customers
+from apps.billing.portal import closing
 from apps.billing.portal import views as portal
 from apps.billing.portal.ledger import ledger
 from apps.billing.stripe import pages as stripe
@@ -21,6 +22,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("portal/payment-methods", stripe.payment_methods, name="payment_methods"),
     path("portal/usage", portal.usage, name="usage"),
     path("portal/caps", portal.caps, name="cap_list"),
+    path("settings/organisation/delete", closing.delete, name="organisation_delete"),
     path("portal/settings", views.settings, name="settings"),
     path("portal/ledger", ledger, name="ledger"),
     path("portal/focus.csv", exporting.focus_file, name="focus_file"),

@@ -8,18 +8,18 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, platform_admin_check, principal_get
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
 from apps.billing.api import invoice_file_response
-from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft
+from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft, usage_open
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
@@ -31,18 +31,25 @@ from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
 PER_PAGE = 25
+ROWS_SHOWN = 500  # usage rows on the page of an invoice, spread over its lines
+ROWS_LEAST = 3  # of each line
+DRAFT_ROWS = 1_000  # usage rows of which the list of invoices makes a draft
 
 
 @require_GET
 def invoice_list(request: HttpRequest) -> HttpResponse:
-    """Invoices, and what the next one would say now."""
+    """Invoices, and what the next one would say now; where much waits for it, only what was used."""
     organisation, now = organisation_get(request), timezone.now()
-    page = Paginator(selectors.invoices_of(organisation), PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, selectors.invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE)
+    is_long = usage_open(organisation, until=now).order_by()[: DRAFT_ROWS + 1].count() > DRAFT_ROWS
     drafts = [
         invoice_draft(organisation=organisation, until=now, currency=code)
-        for code in currencies_open(organisation, until=now)
+        for code in ([] if is_long else currencies_open(organisation, until=now))
     ]
-    return render(request, "billing/invoice_list.html", {"page": page, "drafts": drafts, "now": now})
+    waiting = selectors.uninvoiced_of(organisation) if is_long else []
+    codes = [code for code, _ in waiting] + [draft.currency for draft in drafts if draft]
+    context = {"page": page, "drafts": drafts, "waiting": waiting, "codes": codes, "now": now}
+    return render(request, "billing/invoice_list.html", context)
 
 
 @require_POST
@@ -97,20 +104,27 @@ def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _document_context(document: dict[str, Any]) -> dict[str, Any]:
+    most = max(ROWS_SHOWN // max(len(document["lines"]), 1), ROWS_LEAST)
+    lines = [_shown(lined(line), most) for line in document["lines"]]
     return {
         "document": document,
         "currency": document["currency"],
-        "lines": [lined(line) for line in document["lines"]],
+        "lines": lines,
         "period_start": instant(document["period"]["start"]),
         "period_end": instant(document["period"]["end"]),
-        "jobs": _jobs_of(document),
+        "jobs": _jobs_of(lines),
         "carries": bool(Decimal(document["carried_in"]) or Decimal(document["carried_out"])),
     }
 
 
-def _jobs_of(document: dict[str, Any]) -> dict[str, str]:
-    """Lease -> job, for the leases that the document's lines name."""
-    leases = {row["lease"] for line in document["lines"] for row in line["usage"] if row["lease"]}
+def _shown(line: dict[str, Any], most: int) -> dict[str, Any]:
+    """A line with the first of its usage rows; the files hold all of them."""
+    return {**line, "usage": line["usage"][:most], "more": max(len(line["usage"]) - most, 0)}
+
+
+def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:
+    """Lease -> job, for the leases that the lines show."""
+    leases = {row["lease"] for line in lines for row in line["usage"] if row["lease"]}
     known = Lease.objects.filter(pk__in=leases).values_list("pk", "stage__job_id")
     return {str(lease): str(job) for lease, job in known}
 
@@ -180,7 +194,7 @@ def payments(request: HttpRequest) -> HttpResponse:
             if not form.is_valid():
                 said = " ".join(map(str, form.errors.get("amount", [])))
                 asked = "Enter the amount that arrived and the reference of the statement."
-                raise Problem(422, "Not recorded", f"{said} {asked}".strip())
+                raise Problem(422, "Not recorded", f"{said} {asked}".strip(), kind="payment-not-recorded")
             services.invoice_mark_paid(
                 invoice_id=invoice.id, actor=principal.user, now=timezone.now(),
                 amount=form.cleaned_data["amount"], reference=form.cleaned_data["reference"],
@@ -201,4 +215,6 @@ def _waiting(value: Any) -> Invoice:
     try:
         return Invoice.objects.get(pk=UUID(str(value)))
     except (ValueError, Invoice.DoesNotExist) as error:
-        raise Problem(422, "No such invoice", "Choose one of the invoices in the list.") from error
+        raise Problem(
+            422, "No such invoice", "Choose one of the invoices in the list.", kind="invoice-unknown"
+        ) from error

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.accounts.roles import MONEY, Scope
+from apps.accounts.roles import MONEY, OWNING, Scope
 from apps.billing.budgets.services import budget_create
 from apps.billing.models import Invoice, StripeEvent, WebhookEndpoint
 from apps.billing.services import credit_note_issue, grant_create, invoice_issue
@@ -81,6 +81,7 @@ def _credit(cast: Cast) -> dict[str, Any]:
 
 
 ROUTES = [
+    page("/settings/organisation/delete", "GET", "POST", roles=OWNING),
     page("/credit-notes/<uuid:pk>/credit-note.<str:kind>", make=lambda cast: {**_credit_note(cast), "kind": "pdf"}),
     operation("GET /credit-notes"),
     operation("GET /credit-notes/{uuid:pk}/file", make=_credit_note),

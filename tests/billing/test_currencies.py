@@ -110,7 +110,7 @@ def test_an_invoice_is_shown_and_paid_in_its_currencys_units(
     assert f"asks for {due.replace(' ', NARROW_SPACE)}, due" in mail.outbox[-1].body
     path, unit = f"/api/v1/invoices/{invoice.pk}", Decimal(1).scaleb(-exponent)
     status, problem = sent(admin, "post", f"{path}/paid", amount=fine, reference="a")
-    assert (status, problem["type"], problem["detail"]) == (422, "amount", said)
+    assert (status, problem["code"], problem["detail"]) == (422, "amount", said)
     assert sent(admin, "post", f"{path}/paid", amount=f"{unit:f}", reference="a")[0] == 200
     status, problem = sent(admin, "post", f"{path}/credit-notes", reason="slow", parts={"1": fine})
     assert (status, problem["detail"]) == (422, said)

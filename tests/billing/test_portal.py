@@ -203,17 +203,18 @@ def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(
         run(contract, 1, now=timezone.now())
     page = _text(client, "/portal/ledger")
     assert "All 5 transactions" in page
-    assert "Page 1 of 2" in page
     assert "History is whole" not in page
-    assert [*_rows(client, 1), *_rows(client, 2)] == [(number, "yes") for number in (5, 4, 3, 2, 1)]
+    following = client.get("/portal/ledger").context["page"].next
+    first, second = _rows(client, ""), _rows(client, following)
+    assert [*first, *second] == [(number, "yes") for number in (5, 4, 3, 2, 1)]
     with connection.cursor() as cursor:  # behind the guards of the database
         cursor.execute("SET session_replication_role = replica")
         cursor.execute("UPDATE ledger_transaction SET subject = 'another' WHERE sequence = 4")
         cursor.execute("SET session_replication_role = DEFAULT")
-    assert [number for number, follows in _rows(client, 1) if follows == "no"] == [4]
+    assert [number for number, follows in _rows(client, "") if follows == "no"] == [4]
     assert "History does not agree" in _text(client, "/portal/ledger?check=1")
 
 
-def _rows(client: Client, page: int) -> list[tuple[int, str]]:
-    rows = client.get(f"/portal/ledger?page={page}").context["rows"]
+def _rows(client: Client, query: str) -> list[tuple[int, str]]:
+    rows = client.get(f"/portal/ledger{query}").context["rows"]
     return [(row.posted.sequence, "yes" if row.follows else "no") for row in rows]

@@ -100,13 +100,13 @@ def test_a_void_one_in_the_middle_keeps_what_was_carried(cast: Cast, market: Mar
         invoices.append(_issue(cast, number + 1))
         _books_agree(cast)
     first, second, third = invoices
-    assert [one.carried_in for one in invoices] == [0, Decimal("0.005632"), 0]
+    assert [one.carried_in for one in invoices] == [0, Decimal("0.005632"), Decimal("0.00408")]
     assert (first.payable, second.payable) == (0, Decimal("0.01"))
     _void(cast, second, 10)
     _books_agree(cast)
-    assert carried_open(cast.organisation, "EUR") == Decimal("0.005632")
+    assert carried_open(cast.organisation, "EUR") == Decimal("0.002032")  # 1.132032 is charged by both, 1.13 asked for
     again = _issue(cast, 11)
-    assert (again.net, again.carried_in, again.payable) == (second.net, second.carried_in, second.payable)
+    assert (again.net, again.payable, again.carried_out) == (second.net, second.payable, third.carried_out)
     assert again.period_start < third.period_start
     _books_agree(cast)
 

@@ -62,10 +62,14 @@ def budget_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "The budget is set.")
             return redirect("billing:budget_list")
-    budgets = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
+    known = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
+    budgets = list(known)
     alerts = BudgetAlert.objects.filter(budget__organisation=organisation, month=month_of(now)[0].date())
     context = {
-        "rows": [(one, *services.used_and_forecast(one, now=now)) for one in budgets],
+        "rows": [
+            (one, *spent)
+            for one, spent in zip(budgets, services.used_and_forecasts(budgets, now=now), strict=True)
+        ],
         "alerts": alerts.select_related("budget__project", "budget__token"),
         "form": form, "never_stops": services.NEVER_STOPS,
     }  # fmt: skip

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -15,6 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from apps.accounts.access import platform_admin_check
 from apps.accounts.models import Organisation
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.billing import services
 from apps.billing.adjusting import credits_left
@@ -36,7 +36,7 @@ def customer_list(request: HttpRequest) -> HttpResponse:
     """Every organisation with what is open and what is left of its credits, in each currency; `?q=` finds by name."""
     platform_admin_check(request)
     words = request.GET.get("q", "")[:200].replace("\x00", "")
-    page = Paginator(organisations_found(words), PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, organisations_found(words), ordering=("name", "pk"), size=PER_PAGE)
     context = {"page": page, "customers": customers_of(list(page.object_list)), "words": words}
     return render(request, "billing/customers/list.html", context)
 
@@ -70,7 +70,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "customer": organisation, "profile": profile, "now": now, "credits": credits_left(organisation),
         "burns": burn_charts(organisation, now), "balances": kept,
-        "page": Paginator(invoices_of(organisation), PER_PAGE).get_page(request.GET.get("page")),
+        "page": page_of(request, invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE),
         "grant_body": {"organisation": str(pk), "amount": "10", "reason": "..."},
         **{f"{name}_form": form for name, form in shown.items()},
     }  # fmt: skip
@@ -84,7 +84,7 @@ def _grant(form: GrantForm, given: dict[str, Any]) -> str:
         amount=told["amount"], currency=form.chosen.code, reason=told["reason"], expires_at=form.expires_at(),
         idempotency_key=f"page:{told['key']}", **given,
     )  # fmt: skip
-    return "The credit is granted; the next invoices are less by it."
+    return "The credit is granted; it pays for use from now on."
 
 
 def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:

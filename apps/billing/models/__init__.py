@@ -25,8 +25,10 @@ from apps.billing.models.invoices import (
 from apps.billing.models.outbox import OutboxWork
 from apps.billing.models.payments import DunningStep, Payment, Settlement, SettlementKind
 from apps.billing.models.stripe import (
+    CallOutcome,
     FactKind,
     PushState,
+    StripeCall,
     StripeCheck,
     StripeCustomer,
     StripeEvent,
@@ -41,6 +43,7 @@ __all__ = [
     "BillingProfile",
     "Budget",
     "BudgetAlert",
+    "CallOutcome",
     "CreditEnd",
     "CreditGrant",
     "CreditNote",
@@ -62,6 +65,7 @@ __all__ = [
     "ReleasedUsage",
     "Settlement",
     "SettlementKind",
+    "StripeCall",
     "StripeCheck",
     "StripeCustomer",
     "StripeEvent",

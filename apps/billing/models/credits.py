@@ -21,7 +21,7 @@ class GrantKind(models.TextChoices):
 
 
 class CreditGrant(models.Model):
-    """Money that the next invoices are less by, until it is used up or expires. `basis` holds what a missed guarantee
+    """Money that pays for use from its grant until it is used up or expires. `basis` holds what a missed guarantee
     is computed from."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -132,12 +132,13 @@ class ReleasedUsage(models.Model):
 
 
 class CreditUse(models.Model):
-    """A part of a grant that an invoice used; negative where a credit note gave it back. Without an invoice: what was
-    left when the grant expired or was ended."""
+    """A part of a grant that an invoice used, for the `section` of a month (its first instant; none before version 2 of the
+    rules); negative where a credit note gave it back. Without an invoice: what was left when the grant expired or was ended."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     grant = models.ForeignKey(CreditGrant, on_delete=models.PROTECT, related_name="uses")
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, null=True, related_name="credit_uses")
+    section = models.DateTimeField(null=True)
     amount = amount_field()
     at = models.DateTimeField()
 

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 
 from apps.accounts.models import Organisation
 from apps.ledger.models import UsageRow
@@ -91,8 +93,9 @@ WAITING = (InvoiceState.ISSUED, InvoiceState.OVERDUE, InvoiceState.COLLECTION)
 class Invoice(models.Model):
     """What an organisation is asked to pay for [period_start, period_end): net exact, rounded once into `payable`.
 
-    net + carried_in == payable + correction + carried_out, to the last digit. `due` is payable plus tax; `open` is what of
-    it is still to be paid: due minus the settlements, which the database checks.
+    net + carried_in == payable + correction + carried_out, to the last digit; since version 2 of the rules what rounding
+    leaves is carried, and `correction` is 0. `tax_carried` is the exact tax on what it asks for, less its tax. `due` is
+    payable plus tax; `open` is what of it is still to be paid: due minus the settlements, which the database checks.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -108,9 +111,17 @@ class Invoice(models.Model):
     correction = amount_field()
     payable = amount_field()
     tax = amount_field()
+    tax_carried = amount_field(default=0)
     due = amount_field()
     open = amount_field(default=0)
+    rules = models.PositiveSmallIntegerField(default=1)
     document = models.JSONField()
+    # Places of the currency's smallest unit; by itself, since the document of a large invoice has every usage row.
+    exponent = models.GeneratedField(
+        expression=Cast(KeyTextTransform("exponent", KeyTransform("currency", "document")), models.SmallIntegerField()),
+        output_field=models.SmallIntegerField(),
+        db_persist=True,
+    )
     digest = models.CharField(max_length=64)
     provider = models.CharField(max_length=30)
     state = models.CharField(max_length=12, choices=InvoiceState, default=InvoiceState.ISSUED)
@@ -157,14 +168,14 @@ class Invoice(models.Model):
         return self.state in WAITING
 
     @property
-    def exponent(self) -> int:
-        """Places of the currency's smallest unit."""
-        return int(self.document["currency"]["exponent"])
-
-    @property
     def unit(self) -> Currency:
         """The currency with its places, as the invoice was rounded to."""
         return Currency(self.currency, self.exponent)
+
+    @property
+    def shown_currency(self) -> dict[str, Any]:
+        """The same as pages take it."""
+        return {"code": self.currency, "exponent": self.exponent}
 
 
 class InvoiceLine(models.Model):

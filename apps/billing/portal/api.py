@@ -10,6 +10,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 
 from apps.accounts.access import organisation_get
+from apps.accounts.numbers import Day
 from apps.accounts.problems import Problem
 from apps.billing.portal.forms import UsageForm
 from apps.billing.portal.selectors import excluded
@@ -64,8 +65,8 @@ class UsageSummaryOut(Schema):
 def usage_summary(
     request: HttpRequest,
     group: Literal["model", "project", "class", "key", "hours"] = "model",
-    first: date | None = None,
-    last: date | None = None,
+    first: Day | None = None,
+    last: Day | None = None,
     project: str = "",
     model: str = "",
     klass: str = "",

@@ -14,7 +14,7 @@ from apps.accounts.models import ApiToken, Organisation
 from apps.billing.forms import AmountField, MoneyForm
 from apps.billing.portal.selectors import currencies_of
 from apps.billing.portal.usage import COLUMNS, NO_KEY, Ask
-from apps.ledger.models import UsageRow
+from apps.ledger.models import UsageSum
 from apps.registry.models import Project
 
 DAYS_MOST = 366
@@ -40,7 +40,7 @@ class UsageForm(forms.Form):
         self.default = Ask(first=today - timedelta(days=29), last=today, currency=currency)
         told = {"first": str(self.default.first), "last": str(today), "group": "model", "currency": currency}
         super().__init__({**told, **{name: query[name] for name in self.base_fields if query.get(name)}})
-        used = UsageRow.objects.filter(organisation=organisation).order_by()
+        used = UsageSum.objects.filter(organisation=organisation).order_by()
         projects = Project.objects.filter(organisation=organisation).order_by("name")
         keys = ApiToken.objects.filter(organisation=organisation).order_by("name", "created_at")
         self._choose("project", ((str(one.pk), one.name) for one in projects))

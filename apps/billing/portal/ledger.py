@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from django.core.paginator import Paginator
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from apps.accounts.access import organisation_get
 from apps.accounts.models import Organisation
+from apps.accounts.paging import page_of
 from apps.billing.reconciling import reconcile_all
 from apps.ledger.chain import hash_or_nothing
 from apps.ledger.instant import one_instant
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 def ledger(request: HttpRequest) -> HttpResponse:
     """Transactions, newest first, and the roots of days; `?check=1` checks the whole chain and reconciles it."""
     organisation, now = organisation_get(request), timezone.now()
-    page = Paginator(_transactions(organisation), PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, _transactions(organisation), ordering=("-sequence",), size=PER_PAGE)
     head = Chain.objects.filter(organisation=organisation).first()
     length = head.sequence if head else 0
     context: dict[str, Any] = {

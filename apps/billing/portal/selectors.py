@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, Q, Sum, Value
 
 from apps.accounts.models import Organisation
-from apps.billing.budgets.services import used_and_forecast
+from apps.billing.budgets.services import used_and_forecasts
 from apps.billing.models import Budget, BudgetAlert, CreditGrant, CreditUse
-from apps.dispatch.models import Lease, LeaseState
+from apps.dispatch.models import NOT_BILLED, Lease, LeaseState
 from apps.ledger.models import Cap, Hold, Spend
-from apps.ledger.selectors import Spending, caps_of, month_of, spending
+from apps.ledger.selectors import Scope, Spending, caps_of, month_of, spendings
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.commitments import Month, commitment_at, commitment_left, commitment_months, promised
-from apps.sales.quota_caps import quota_promised
+from apps.sales.quota_caps import quotas_promised
 
 FORECAST_METHOD = "this month's use divided by the time gone by, times the whole month"
 
@@ -142,8 +142,10 @@ def currencies_of(organisation: Organisation, *, first: str) -> list[str]:
 
 def budget_rows(organisation: Organisation, *, now: datetime) -> list[BudgetRow]:
     """Budgets that alert, the organisation's own first."""
-    budgets = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
-    rows = [BudgetRow(one, *used_and_forecast(one, now=now)) for one in budgets]
+    found = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
+    budgets = list(found)
+    spent = used_and_forecasts(budgets, now=now)
+    rows = [BudgetRow(one, *told) for one, told in zip(budgets, spent, strict=True)]
     return sorted(
         rows, key=lambda row: (row.budget.project_id is not None, row.budget.token_id is not None, row.budget.scope)
     )
@@ -159,42 +161,42 @@ def alert_highest(organisation: Organisation, *, now: datetime) -> BudgetAlert |
 def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
     """Every cap with what is used and held of it this month; of a project's also what its jobs were promised from quotas,
     whose holds belong to no project."""
-    return [CapRow(cap, _counted(organisation, cap, now)) for cap in caps_of(organisation.pk)]
+    caps = caps_of(organisation.pk)
+    scopes = [Scope(cap.currency, cap.project_id, cap.token_id) for cap in caps]
+    spent = spendings(organisation_id=organisation.pk, scopes=scopes, now=now)
+    promised = quotas_promised(organisation_id=organisation.pk)
+    return [
+        CapRow(cap, one if cap.project_id is None else _with(one, promised.get((cap.project_id, cap.currency))))
+        for cap, one in zip(caps, spent, strict=True)
+    ]
 
 
-def _counted(organisation: Organisation, cap: Cap, now: datetime) -> Spending:
-    spent = spending(
-        organisation_id=organisation.pk,
-        currency=cap.currency,
-        now=now,
-        project_id=cap.project_id,
-        token_id=cap.token_id,
-    )
-    if cap.project_id is None:
-        return spent
-    more = quota_promised(organisation_id=organisation.pk, project_id=cap.project_id, currency=cap.currency)
-    return Spending(used=spent.used, held=exact_sum([spent.held, more]), currency=spent.currency)
+def _with(spent: Spending, promised: Decimal | None) -> Spending:
+    held = spent.held if promised is None else exact_sum([spent.held, promised])
+    return Spending(used=spent.used, held=held, currency=spent.currency)
 
 
 def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> list[Excluded]:
     """What ended in [start, end) and is not billed, with the reason; nothing is left out of a bill unsaid."""
-    leases = Lease.objects.filter(stage__job__organisation=organisation, finished_at__gte=start, finished_at__lt=end)
-    again = leases.filter(state=LeaseState.DONE, epoch__gt=1)
-    found = [
-        _excluded("Taken back before they were done: the job was cancelled or had failed.", leases, LeaseState.REVOKED),
-        _excluded("Failed: they were not what was compiled, or no worker finished them.", leases, LeaseState.FAILED),
-        Excluded(
-            "Given to a worker again, since the one before was not heard of: only the run that finished is billed.",
-            again.aggregate(n=Sum(F("epoch") - 1))["n"] or 0,
-            again.aggregate(n=Sum((F("epoch") - 1) * F("count")))["n"] or 0,
-        ),
-    ]
+    leases = Lease.objects.filter(NOT_BILLED, finished_at__gte=start, finished_at__lt=end)
+    sums = leases.filter(stage__job__organisation=organisation).aggregate(
+        **_ended("revoked", Q(state=LeaseState.REVOKED)),
+        **_ended("failed", Q(state=LeaseState.FAILED)),
+        **_ended("again", Q(state=LeaseState.DONE, epoch__gt=1), each=F("epoch") - 1),
+    )
+    reasons = {
+        "revoked": "Taken back before they were done: the job was cancelled or had failed.",
+        "failed": "Failed: they were not what was compiled, or no worker finished them.",
+        "again": "Given to a worker again, since the one before was not heard of: only the run that finished is billed.",
+    }
+    found = [Excluded(reason, sums[f"{name}_leases"], sums[f"{name}_items"]) for name, reason in reasons.items()]
     return [one for one in found if one.leases]
 
 
-def _excluded(reason: str, leases: QuerySet[Lease], state: LeaseState) -> Excluded:
-    rows = leases.filter(state=state)
-    return Excluded(reason, rows.count(), rows.aggregate(n=Sum("count"))["n"] or 0)
+def _ended(name: str, which: Q, *, each: Any = 1) -> dict[str, Sum]:
+    """How many leases are such ones, and their executions; `each` counts that many times."""
+    count = Sum(Value(1) * each, filter=which, default=0)
+    return {f"{name}_leases": count, f"{name}_items": Sum(F("count") * each, filter=which, default=0)}
 
 
 def burn_down(organisation: Organisation, *, currency: str) -> list[BurnStep]:

@@ -14,7 +14,8 @@ from django.db.models import F, QuerySet, Sum
 from django.db.models.functions import TruncDate, TruncHour
 
 from apps.accounts.models import ApiToken, Organisation
-from apps.ledger.models import UsageRow
+from apps.ledger.models import UsageSum
+from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import PriceBookDocument, exact_sum
 from apps.registry.models import Project
 
@@ -102,11 +103,11 @@ def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocumen
     """Every day asked for and every part of it; `book` tells which hours are which."""
     column = COLUMNS[ask.group]
     rows = narrowed(organisation, ask).filter(currency=ask.currency)
-    rows = rows.annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
+    rows = rows.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
     if ask.group == "hours":
-        rows = rows.annotate(hour=TruncHour("occurred_from", tzinfo=book.tariff.tzinfo))
+        rows = rows.annotate(hour=TruncHour("occurred_at", tzinfo=book.tariff.tzinfo))
     summed = rows.order_by().values("day", part=F(column)).annotate(
-        q=Sum("quantity"), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
+        q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
     )  # fmt: skip
     name_of = names_of(organisation, ask.group, book)
     report, parts = Report(ask), dict[str, Total]()
@@ -126,10 +127,10 @@ def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocumen
     return report
 
 
-def narrowed(organisation: Organisation, ask: Ask) -> QuerySet[UsageRow]:
-    """The usage rows asked for, in every currency."""
+def narrowed(organisation: Organisation, ask: Ask) -> QuerySet[UsageSum]:
+    """The sums of usage asked for, in every currency."""
     start, end = ask.instants(organisation.time_zone)
-    rows = UsageRow.objects.filter(organisation=organisation, created_at__gte=start, created_at__lt=end)
+    rows = UsageSum.objects.filter(organisation=organisation, recorded_at__gte=start, recorded_at__lt=end)
     chosen = {"project_id": ask.project, "model_name": ask.model, "klass": ask.klass, "token_id": ask.key}
     rows = rows.filter(**{name: value for name, value in chosen.items() if value})
     return rows.filter(token_id=None) if ask.without_key else rows

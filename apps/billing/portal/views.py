@@ -26,7 +26,7 @@ from apps.billing.portal import selectors as portal_selectors
 from apps.billing.portal.forms import GROUPS, ScopedCapForm, UsageForm
 from apps.billing.portal.usage import Ask, Report, names_of, narrowed, usage_report
 from apps.billing.services import cap_change
-from apps.ledger.selectors import day_roots
+from apps.ledger.selectors import day_roots, executions_sum
 from apps.pricing.amounts import currencies_offered
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
@@ -180,9 +180,9 @@ def _file_rows(organisation: Organisation, ask: Ask, currency: str) -> Iterator[
     project, key = (names_of(organisation, group, book) for group in ("project", "key"))
     parts = ("day", "project_id", "model_name", "klass", "token_id", "currency")
     chosen = narrowed(organisation, ask).filter(**({"currency": currency} if currency else {}))
-    rows = chosen.annotate(day=TruncDate("created_at", tzinfo=ZoneInfo(organisation.time_zone)))
+    rows = chosen.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
     summed = rows.order_by().values(*parts).annotate(
-        q=Sum("quantity"), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
+        q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
     ).order_by(*parts)  # fmt: skip
     for row in summed.iterator():
         names = (project(row["project_id"]), row["model_name"], row["klass"], key(row["token_id"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
@@ -9,10 +10,12 @@ from django.db.models import Exists, OuterRef
 from apps.accounts.models import AuditEntry
 from apps.billing.reconciling.postings import digest_follows, figures_differ
 from apps.ledger.altered import compared
+from apps.ledger.models import HoldState
 from apps.ledger.selectors import hold_of
 from apps.pricing.rating import decimal_text
 from apps.sales.asks import asks_of
-from apps.sales.models import Commitment, Contract, Quote
+from apps.sales.minimum import minimum_quoted
+from apps.sales.models import Commitment, Contract, ContractState, Quote
 from apps.sales.services.accepting import terms_of
 
 AT_ONCE = 100  # documents
@@ -80,6 +83,8 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
         found.append(f"{name}: its terms are not those of its quote")
     if (contract.net, contract.currency) != (quote.worst, quote.currency):
         found.append(f"{name}: its net is not that of its quote")
+    if contract.minimum != minimum_quoted(contract.terms):
+        found.append(f"{name}: what it lacks to its minimum is not what its terms say")
     return found + _bought(name, contract) + _held(name, contract)
 
 
@@ -102,6 +107,9 @@ def _held(name: str, contract: Contract) -> list[str]:
         return [f"{name}: its hold is not there any more"]
     if (hold.amount, hold.currency) != (contract.net, contract.currency):
         return [f"{name}: {decimal_text(hold.amount)} {hold.currency} are held, not {decimal_text(contract.net)}"]
+    least = Decimal(contract.terms.get("minimum", {}).get("at_least", 0))
+    if contract.state != ContractState.ACTIVE and hold.state != HoldState.EXPIRED and hold.posted < least:
+        return [f"{name}: it came to {decimal_text(hold.posted)}, less than its minimum of {decimal_text(least)}"]
     return []
 
 

@@ -20,7 +20,7 @@ from apps.billing.reconciling.postings import (
 from apps.billing.services.crediting import adjustment_account
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
-from apps.pricing.rating import decimal_text, exact_sum
+from apps.pricing.rating import RULES, decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
 
@@ -71,11 +71,25 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
         found.append(f"{name}: it is due at {stamp(invoice.due_at)}, and its document says {document.get('due_at')}")
     if document.get("currency", {}).get("code") != invoice.currency:
         found.append(f"{name}: its currency is {invoice.currency}, and its document says another one")
+    found += compared(name, lambda: _rules(name, invoice))
     if found:  # its document is no measure for the rest
         expected = {AccountKind.RECEIVABLE: invoice.due, AccountKind.TAX: invoice.tax.copy_negate()}
         return found + moved_differences(name, posting, expected, invoice.currency)
     found += _lines(name, lines, document["lines"])
     return found + moved_differences(name, posting, _expected(invoice), invoice.currency, whole=True)
+
+
+def _rules(name: str, invoice: Invoice) -> list[str]:
+    """The version of the rules, and what of the tax is carried on by them."""
+    document, told = invoice.document, NOTHING
+    found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
+    if invoice.rules >= RULES:
+        told = subtract(Decimal(document["tax_carried_out"]), Decimal(document["tax_carried_in"]))
+    if told != invoice.tax_carried:
+        found.append(
+            f"{name}: {decimal_text(invoice.tax_carried)} of its tax is carried, and its document says {decimal_text(told)}"
+        )
+    return found
 
 
 def _lines(name: str, lines: list[InvoiceLine], told: Iterable[dict[str, Any]]) -> list[str]:

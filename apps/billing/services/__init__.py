@@ -5,7 +5,7 @@ from apps.billing.services.disputing import balance_refund, invoice_dispute
 from apps.billing.services.dunning import dunning_run, invoice_collect, payment_failed
 from apps.billing.services.granting import grant_create, grant_end, grants_expire, guarantees_credit_due
 from apps.billing.services.invoicing import cap_change, invoice_issue, invoices_issue_month, profile_set
-from apps.billing.services.paying import invoice_mark_paid, invoice_write_off, payment_record
+from apps.billing.services.paying import invoice_mark_paid, invoice_payment_take, invoice_write_off, payment_record
 from apps.billing.services.voiding import invoice_void
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "invoice_dispute",
     "invoice_issue",
     "invoice_mark_paid",
+    "invoice_payment_take",
     "invoice_void",
     "invoice_write_off",
     "invoices_issue_month",

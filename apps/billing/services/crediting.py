@@ -29,7 +29,7 @@ from apps.billing.models import (
     StripeFact,
 )
 from apps.billing.outbox import outbox_write
-from apps.billing.services.settling import invoice_lock, settle
+from apps.billing.services.settling import change_lock, settle
 from apps.figures import money_format
 from apps.ledger.identity import identity
 from apps.ledger.models import AccountKind, Entry
@@ -39,6 +39,7 @@ from apps.pricing.amounts import amount_check
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
+from apps.sales.exports import line_title
 
 FORMAT = "takt-credit-note/1"
 ACCOUNTS = {
@@ -99,9 +100,10 @@ def credit_note_issue(
     """Take back the rest of an invoice, or `parts` of it (line number -> amount before tax, at most what is left).
 
     A line that is taken back whole is reversed to its last digit; its tax follows, so that all parts together give the
-    invoice's tax. What was open is settled, the rest is the customer's balance. Raises Problem.
+    invoice's tax. What was open is settled, the rest is the customer's balance. Raises Problem, also while it is not known
+    whether a card was charged for the invoice.
     """
-    invoice = invoice_lock(invoice_id)
+    invoice = change_lock(invoice_id)
     return note_write(invoice, parts, reason, actor, now)
 
 
@@ -214,7 +216,7 @@ def part_known(invoice: Invoice, part: Part) -> bool:
 def _account(invoice: Invoice, part: Part) -> AccountKind:
     """Where the part's amount was posted to when it was invoiced, or used."""
     if part.line is not None:
-        return AccountKind.BREAKAGE if part.line.kind == "unused" else AccountKind.REVENUE
+        return AccountKind.REVENUE if part.line.kind == "usage" else AccountKind.BREAKAGE
     return adjustment_account(_adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried")
 
 
@@ -228,9 +230,7 @@ def _title(invoice: Invoice, number: int) -> str:
         return "Carried from the invoice before"
     if number in _adjustments(invoice):
         return str(_adjustments(invoice)[number]["title"])
-    line = invoice.document["lines"][number - 1]
-    name = f"{line['program']['model']} on {line['program']['target']}, {line['rating']['terms']['klass']}"
-    return f"{name} (unused)" if line["kind"] == "unused" else name
+    return line_title(invoice.document["lines"][number - 1])
 
 
 def _tax(invoice: Invoice, net: Decimal) -> Decimal:

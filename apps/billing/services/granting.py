@@ -16,6 +16,7 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.billing.adjusting import Adjustment
+from apps.billing.drafting import credits_waiting
 from apps.billing.models import CreditEnd, CreditGrant, CreditUse, GrantKind, Invoice
 from apps.billing.models.invoices import amount_field
 from apps.billing.outbox import outbox_write
@@ -60,7 +61,9 @@ def grant_create(
     known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
         if (known.amount, known.currency) != (amount, currency):
-            raise Problem(409, "Granted already", f"The key {idempotency_key!r} stands for another credit.")
+            raise Problem(
+                409, "Granted already", f"The key {idempotency_key!r} stands for another credit.", kind="credit-granted"
+            )
         return known
     grant = CreditGrant.objects.create(
         organisation=organisation, kind=kind, amount=amount, currency=currency, reason=reason.strip()[:300],
@@ -84,18 +87,19 @@ def _tell(
 
 
 def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
-    """Write down what a new invoice took of which grant."""
+    """Write down what a new invoice took of which grant, and for which time."""
     CreditUse.objects.bulk_create(
-        CreditUse(grant=one.grant, invoice=invoice, amount=one.amount.copy_negate(), at=now)
+        CreditUse(grant=one.grant, invoice=invoice, section=section, amount=amount, at=now)
         for one in adjustments
         if one.grant is not None
+        for section, amount in one.uses
     )
 
 
 @transaction.atomic
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
-    """End what is left of a credit, such as one that was granted by mistake: its unused rest is reversed, what invoices
-    used of it stays used. Raises CreditGrant.DoesNotExist, and Problem when nothing of it is left."""
+    """End what is left of a credit, such as one that was granted by mistake: what no invoice has used is reversed. Raises
+    CreditGrant.DoesNotExist, and Problem when nothing of it is left."""
     if not reason.strip():
         raise Problem(422, "Reason missing", "Say why the credit is ended.", kind="credit")
     chain_lock(CreditGrant.objects.values_list("organisation_id", flat=True).get(pk=grant_id))
@@ -115,9 +119,10 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
 
 
 def grants_expire(*, now: datetime) -> int:
-    """End what is left of grants whose time is over; how many ended."""
+    """End what is left of grants whose time is over; how many ended. What pays for use within their time that is not invoiced
+    yet is kept, so that it is no matter whether the invoice or this comes first."""
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
-    over = CreditGrant.objects.filter(expires_at__lte=now).annotate(used=used)
+    over = CreditGrant.objects.filter(expires_at__lte=now).select_related("organisation").annotate(used=used)
     return sum(_expire(grant, now=now) for grant in over.exclude(used=F("amount")).order_by("granted_at", "id"))
 
 
@@ -125,6 +130,9 @@ def grants_expire(*, now: datetime) -> int:
 def _expire(grant: CreditGrant, *, now: datetime) -> bool:
     chain_lock(grant.organisation_id)
     left = _left(grant)
+    if left > 0:
+        waiting = credits_waiting(grant.organisation, currency=grant.currency, until=now)
+        left = subtract(left, waiting.get(str(grant.id), Decimal(0)))
     if left <= 0:
         return False
     _give_up(grant, left, key=f"expire:{grant.uses.count() + 1}", now=now)

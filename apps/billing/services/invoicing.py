@@ -31,7 +31,7 @@ from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.ledger.selectors import month_of
 from apps.ledger.services import cap_set
-from apps.pricing.rating import decimal_text, digest_of, exact_sum
+from apps.pricing.rating import RULES, decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
 from apps.sales.models import Commitment
@@ -63,7 +63,7 @@ def invoice_issue(
             409, "Nothing to invoice", f"There is no {of} before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
             kind="nothing-to-invoice",
         )  # fmt: skip
-    if carry and not draft.adjustments and draft.rounded.payable == 0:
+    if carry and not draft.adjustments and draft.rounded.exact < Decimal(1).scaleb(-draft.exponent):
         raise Problem(
             409, "Less than one minor unit", f"{money_exact_format(draft.net, draft.currency)} is carried: it is invoiced with "
             "what follows.", kind="carried",
@@ -174,8 +174,10 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
         correction=draft.rounded.correction,
         payable=draft.rounded.payable,
         tax=draft.tax,
+        tax_carried=subtract(draft.taxed.carried, draft.asked.tax_carried),
         due=draft.due,
         open=draft.due,
+        rules=RULES,
         document=document,
         digest=digest_of(document),
         provider=provider_default(due=draft.due, currency=draft.currency),

@@ -16,7 +16,7 @@ from apps.accounts.services import audit_record
 from apps.billing.models import Invoice, InvoiceState, Payment, SettlementKind
 from apps.billing.outbox import outbox_write
 from apps.billing.payments import provider_of
-from apps.billing.services.settling import invoice_lock, settle, tell
+from apps.billing.services.settling import change_lock, invoice_lock, settle, tell
 from apps.figures import money_exact_format, money_format
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
@@ -26,6 +26,24 @@ from apps.pricing.rating.decimals import subtract
 
 @transaction.atomic
 def invoice_mark_paid(
+    *,
+    invoice_id: UUID,
+    amount: Decimal,
+    reference: str,
+    actor: User | None,
+    now: datetime,
+    is_overpaid: bool = True,
+) -> Invoice:
+    """As `invoice_payment_take`, for money that whoever collects knows nothing of, such as a transfer. Raises Problem also
+    while it is not known whether a card was charged for the invoice."""
+    change_lock(invoice_id)
+    return invoice_payment_take(
+        invoice_id=invoice_id, amount=amount, reference=reference, actor=actor, now=now, is_overpaid=is_overpaid
+    )
+
+
+@transaction.atomic
+def invoice_payment_take(
     *,
     invoice_id: UUID,
     amount: Decimal,
@@ -141,8 +159,9 @@ def payment_record(
 
 @transaction.atomic
 def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Give up what is open of an invoice: receivable becomes bad debt. Raises Problem when nothing is open."""
-    invoice = invoice_lock(invoice_id)
+    """Give up what is open of an invoice: receivable becomes bad debt. Raises Problem when nothing is open, or
+    while it is not known whether a card was charged for it."""
+    invoice = change_lock(invoice_id)
     if not invoice.is_waiting or not reason.strip():
         raise Problem(
             409, "Not written off", f"Only an invoice with something open is written off, with a reason; {invoice.number} "

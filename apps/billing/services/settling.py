@@ -10,7 +10,8 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from apps.billing.models import CreditNote, Invoice, InvoiceState, Payment, Settlement, SettlementKind
+from apps.accounts.problems import Problem
+from apps.billing.models import CreditNote, Invoice, InvoiceState, Payment, Settlement, SettlementKind, StripeCall
 from apps.billing.outbox import outbox_write
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
@@ -25,6 +26,19 @@ def invoice_lock(invoice_id: UUID) -> Invoice:
     return (
         Invoice.objects.select_for_update(no_key=True, of=("self",)).select_related("organisation").get(pk=invoice_id)
     )
+
+
+def change_lock(invoice_id: UUID) -> Invoice:
+    """The locked invoice, for whoever changes what it asks. Raises Problem (409) while a call to Stripe about it has no
+    known outcome: a card may have been charged, and whoever voids the invoice would never hear of it."""
+    invoice = invoice_lock(invoice_id)
+    if StripeCall.objects.filter(invoice=invoice, settled_at=None).exists():
+        raise Problem(
+            409, "Stripe has not answered yet", f"A call to Stripe about invoice {invoice.number} has no known outcome, so its "
+            "card may have been charged. Stripe is asked again every minute; try again then.", kind="collection-unsettled",
+            retry_after=60,
+        )  # fmt: skip
+    return invoice
 
 
 def settle(

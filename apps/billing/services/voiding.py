@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.billing.models import CreditNote, Invoice, InvoicedUsage, InvoiceState, ReleasedUsage, SettlementKind
 from apps.billing.services.crediting import note_write
-from apps.billing.services.settling import balance_give_back, invoice_lock, tell
+from apps.billing.services.settling import balance_give_back, change_lock, tell
 
 
 @transaction.atomic
@@ -22,9 +22,9 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
     invoice took of the customer's balance when it was issued is there again.
 
     To give the usage away instead, issue a credit note over everything. Raises Problem when anything else settled a part of
-    it, or when it is void already.
+    it, when it is void already, or while it is not known whether a card was charged for it.
     """
-    invoice = invoice_lock(invoice_id)
+    invoice = change_lock(invoice_id)
     if invoice.state == InvoiceState.VOID:
         raise Problem(409, "Void already", f"Invoice {invoice.number} is void already.", kind="invoice-void")
     by_balance = invoice.settlements.filter(kind=SettlementKind.BALANCE).aggregate(sum=Sum("amount"))["sum"] or Decimal(
