@@ -18,7 +18,8 @@ from apps.accounts.roles import MONEY, Scope
 from apps.accounts.services import audit_record
 from apps.ledger.chain import chain_json
 from apps.ledger.models import Cap
-from apps.ledger.selectors import caps_of, spending
+from apps.ledger.selectors import Scope as LedgerScope
+from apps.ledger.selectors import Spending, caps_of, spendings
 from apps.ledger.services import cap_set
 from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
 from apps.pricing.rating import decimal_text
@@ -102,14 +103,13 @@ def _set(
 
 
 def _caps(organisation_id: UUID) -> list[dict[str, Any]]:
-    return [_told(cap, timezone.now()) for cap in caps_of(organisation_id)]
+    caps = caps_of(organisation_id)
+    scopes = [LedgerScope(cap.currency, cap.project_id, cap.token_id) for cap in caps]
+    spent = spendings(organisation_id=organisation_id, scopes=scopes, now=timezone.now())
+    return [_told(cap, one) for cap, one in zip(caps, spent, strict=True)]
 
 
-def _told(cap: Cap, now: datetime) -> dict[str, Any]:
-    spent = spending(
-        organisation_id=cap.organisation_id, currency=cap.currency, now=now, project_id=cap.project_id,
-        token_id=cap.token_id,
-    )  # fmt: skip
+def _told(cap: Cap, spent: Spending) -> dict[str, Any]:
     return {
         "scope": cap.scope, "project": cap.project_id, "token": cap.token_id, "cap": decimal_text(cap.amount),
         "used": decimal_text(spent.used), "held": decimal_text(spent.held), "currency": cap.currency,

@@ -253,10 +253,58 @@ class UsageRow(models.Model):
                 condition=models.Q(occurred_to__gte=models.F("occurred_from")), name="usage_period_forward"
             ),
         ]
-        indexes = [models.Index(fields=["organisation", "occurred_from"], name="usage_by_time")]
+        indexes = [
+            models.Index(fields=["organisation", "occurred_from"], name="usage_by_time"),
+            models.Index(fields=["organisation", "-created_at", "-id"], name="usage_by_record"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.quantity} x {self.model_name}: {self.amount} {self.currency}"
+
+
+class UsageSum(models.Model):
+    """Usage rows of one contract, program and quarter of an hour, added up: what reports and contracts read.
+
+    Both instants are rounded down to quarters of an hour in UTC, which every zone's days and hours consist of. A trigger
+    adds every usage row to its sum; reconciliation sums the rows and compares.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, db_index=False, related_name="+")
+    recorded_at = models.DateTimeField()
+    occurred_at = models.DateTimeField()
+    currency = models.CharField(max_length=3)
+    contract_id = models.UUIDField(db_index=True)
+    program_digest = models.CharField(max_length=64)
+    project_id = models.UUIDField(null=True)
+    token_id = models.UUIDField(null=True)
+    model_name = models.CharField(max_length=200)
+    klass = models.CharField(max_length=20)
+    unused = models.BooleanField()
+    quantity = models.DecimalField(max_digits=40, decimal_places=0)
+    operations = models.DecimalField(max_digits=50, decimal_places=0)
+    billed_operations = models.DecimalField(max_digits=50, decimal_places=0)
+    amount = _amount()
+    rows = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=[
+                    "organisation", "recorded_at", "occurred_at", "currency", "contract_id", "program_digest", "project_id",
+                    "token_id", "model_name", "klass", "unused",
+                ],
+                nulls_distinct=False,
+                name="usagesum_once",
+            )
+        ]  # fmt: skip
+        indexes = [
+            models.Index(fields=["recorded_at"], name="usagesum_by_record"),
+            models.Index(fields=["occurred_at"], name="usagesum_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of {self.recorded_at:%Y-%m-%d %H:%M}: {self.amount} {self.currency}"
 
 
 class Spend(models.Model):

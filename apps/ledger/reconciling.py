@@ -102,6 +102,26 @@ SELECT coalesce(summed.month, kept.month)::text, coalesce(summed.currency, kept.
 ) AS kept USING (month, currency)
 WHERE (summed.amount, summed.rows) IS DISTINCT FROM (kept.amount, kept.rows) ORDER BY 1, 2
 """
+_SUM_DIFFERS = """
+SELECT DISTINCT to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'), contract_id::text FROM (
+    SELECT date_bin('15 minutes', created_at, 'epoch') AS recorded_at,
+        date_bin('15 minutes', occurred_from, 'epoch') AS occurred_at, currency, contract_id, program_digest,
+        coalesce(project_id::text, '') AS project, coalesce(token_id::text, '') AS token, model_name, klass, unused,
+        sum(quantity) AS quantity, sum(operations) AS operations, sum(billed_operations) AS billed, sum(amount) AS amount,
+        count(*) AS rows
+    FROM ledger_usagerow WHERE organisation_id = %(organisation)s GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+) AS summed FULL JOIN (
+    SELECT recorded_at, occurred_at, currency, contract_id, program_digest, coalesce(project_id::text, '') AS project,
+        coalesce(token_id::text, '') AS token, model_name, klass, unused, quantity, operations,
+        billed_operations AS billed, amount, rows
+    FROM ledger_usagesum WHERE organisation_id = %(organisation)s
+) AS kept USING (
+    recorded_at, occurred_at, currency, contract_id, program_digest, project, token, model_name, klass, unused
+)
+WHERE (summed.quantity, summed.operations, summed.billed, summed.amount, summed.rows)
+    IS DISTINCT FROM (kept.quantity, kept.operations, kept.billed, kept.amount, kept.rows)
+ORDER BY 1, 2
+"""
 _HOLD_DIFFERS = """
 SELECT hold.contract_id::text FROM ledger_hold AS hold LEFT JOIN ledger_usagerow AS used USING (contract_id)
 WHERE hold.organisation_id = %(organisation)s
@@ -114,6 +134,7 @@ def _kept_differences(organisation_id: UUID) -> list[str]:
     found = []
     for sql, sentence in (
         (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage in {}"),
+        (_SUM_DIFFERS, "the quarter of an hour from {} does not hold the sum of its usage of contract {}"),
         (_HOLD_DIFFERS, "contract {}: its hold posted another sum than its usage rows say"),
     ):
         with connection.cursor() as cursor:

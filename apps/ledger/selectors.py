@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import OuterRef, QuerySet, Subquery, Sum
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 
 from apps.ledger.chain import chain_verify, day_roots
 from apps.ledger.models import Account, AccountKind, Cap, Entry, Hold, HoldState, Spend, UsageRow
 from apps.pricing.rating import exact_sum
 
 __all__ = [
+    "Scope",
     "Spending",
     "balance_of",
     "balances",
@@ -30,6 +31,7 @@ __all__ = [
     "moved",
     "spending",
     "spending_of_all",
+    "spendings",
     "usage_of",
 ]
 
@@ -54,38 +56,59 @@ def month_of(now: datetime) -> tuple[datetime, datetime]:
     return start, (start + timedelta(days=32)).replace(day=1)
 
 
+class Scope(NamedTuple):
+    """What a cap or a budget is for: a currency of the whole organisation, of one of its projects or of one API token."""
+
+    currency: str
+    project_id: UUID | None = None
+    token_id: UUID | None = None
+
+
 _SPENT = """
 SELECT
     (SELECT coalesce(sum(amount), 0) FROM ledger_spend WHERE organisation_id = %(organisation)s
-        AND currency = %(currency)s AND month >= %(month)s
-        AND (%(project)s::uuid IS NULL OR project_id = %(project)s)
-        AND (%(token)s::uuid IS NULL OR token_id = %(token)s)),
-    (SELECT coalesce(sum(CASE WHEN %(project)s::uuid IS NULL THEN hold.amount - hold.posted
+        AND currency = asked.currency AND month >= %(month)s
+        AND (asked.project IS NULL OR project_id = asked.project)
+        AND (asked.token IS NULL OR token_id = asked.token)),
+    (SELECT coalesce(sum(CASE WHEN asked.project IS NULL THEN hold.amount - hold.posted
             ELSE share.amount - share.posted END), 0)
         FROM ledger_hold AS hold
-        LEFT JOIN ledger_holdshare AS share ON share.hold_id = hold.id AND share.project_id = %(project)s
-        WHERE hold.organisation_id = %(organisation)s AND hold.currency = %(currency)s AND hold.state = 'pending'
-        AND (%(token)s::uuid IS NULL OR hold.token_id = %(token)s))
+        LEFT JOIN ledger_holdshare AS share ON share.hold_id = hold.id AND share.project_id = asked.project
+        WHERE hold.organisation_id = %(organisation)s AND hold.currency = asked.currency AND hold.state = 'pending'
+        AND (asked.token IS NULL OR hold.token_id = asked.token))
+FROM unnest(%(currencies)s::text[], %(projects)s::uuid[], %(tokens)s::uuid[]) WITH ORDINALITY
+    AS asked(currency, project, token, place) ORDER BY place
 """
+
+
+def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) -> list[Spending]:
+    """Used this month and still on hold, for each of the scopes.
+
+    One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all. What a
+    clock that was ahead posted to a month to come counts as well.
+    """
+    values: dict[str, Any] = {
+        "organisation": organisation_id, "month": month_of(now)[0].date(),
+        "currencies": [one.currency for one in scopes], "projects": [one.project_id for one in scopes],
+        "tokens": [one.token_id for one in scopes],
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_SPENT, values)
+        found = cursor.fetchall()
+    return [
+        Spending(used=used, held=held, currency=one.currency)
+        for one, (used, held) in zip(scopes, found, strict=True)
+    ]
 
 
 def spending(
     *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Spending:
-    """Used this month and still on hold: by the organisation, for one of its projects, or through one API token.
-
-    One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all. What a
-    clock that was ahead posted to a month to come counts as well.
-    """
-    start, _ = month_of(now)
-    values: dict[str, Any] = {
-        "organisation": organisation_id, "currency": currency, "month": start.date(), "project": project_id,
-        "token": token_id,
-    }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(_SPENT, values)
-        used, held = cursor.fetchone()
-    return Spending(used=used, held=held, currency=currency)
+    """The same by the organisation, for one of its projects, or through one API token."""
+    (found,) = spendings(
+        organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now
+    )
+    return found
 
 
 def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list[Spending]:
@@ -94,7 +117,7 @@ def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list
     held = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
     others = {*spent.values_list("currency", flat=True).distinct(), *held.values_list("currency", flat=True).distinct()}
     codes = [first, *sorted(others - {first})]
-    return [spending(organisation_id=organisation_id, currency=code, now=now) for code in codes]
+    return spendings(organisation_id=organisation_id, scopes=[Scope(code) for code in codes], now=now)
 
 
 def cap_of(
@@ -143,6 +166,11 @@ def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Deci
 def hold_of(contract_id: UUID) -> Hold | None:
     """The hold of a contract."""
     return Hold.objects.filter(contract_id=contract_id).first()
+
+
+def executions_sum() -> Sum:
+    """Executions of usage rows: what is charged for a contract or a quota as a whole names no program and executed none."""
+    return Sum("quantity", filter=~Q(program_digest=""), default=0)
 
 
 def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:

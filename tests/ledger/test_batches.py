@@ -161,7 +161,7 @@ def test_a_hold_over_two_projects_counts_to_each_its_share(cast: Cast, project: 
     hold.refresh_from_db()
     assert hold.state == HoldState.POSTED
     with pytest.raises(ValueError, match="must sum"):
-        _hold(cast.organisation, 11, shares=shares)
+        _hold(cast.organisation, 9, shares=shares)
 
 
 def test_the_cap_of_a_key_counts_what_it_accepted(cast: Cast, token: ApiToken) -> None:

@@ -37,8 +37,9 @@ def hold_place(
 ) -> Hold:
     """Set aside the most that a contract may cost. Raises CapReached; the same key and content again is a no-op.
 
-    The amount belongs to `project_id`, or is divided by `shares` (project -> amount); the caps of these projects and of
-    the API token that accepts are kept beside the organisation's. At `expires_at` what is left is given back.
+    The amount belongs to `project_id`, or is divided by `shares` (project -> amount; what they leave is no project's); the
+    caps of these projects and of the API token that accepts are kept beside the organisation's. At `expires_at` what is left
+    is given back.
     """
     parts = _parts(amount, project_id, shares)
     # Holds of one organisation are placed one after another, or two could each see room under the cap.
@@ -47,7 +48,12 @@ def hold_place(
     if known is not None:
         stands_for = (known.contract_id, known.amount, known.currency, known.token_id, known.expires_at)
         if stands_for != (contract_id, amount, currency, token_id, expires_at) or _shares_of(known) != parts:
-            raise Problem(409, "Key used twice", f"The key {idempotency_key!r} already stands for another hold.")
+            raise Problem(
+                409,
+                "Key used twice",
+                f"The key {idempotency_key!r} already stands for another hold.",
+                kind="idempotency-conflict",
+            )
         return known
     cap_check(
         organisation_id=organisation_id, amount=amount, currency=currency, now=now, shares=parts, token_id=token_id
@@ -69,10 +75,10 @@ def hold_place(
 
 
 def _parts(amount: Decimal, project_id: UUID | None, shares: Mapping[UUID, Decimal] | None) -> dict[UUID, Decimal]:
-    """The amount by project. Raises ValueError when the shares are not the amount."""
+    """The amount by project. Raises ValueError when the shares are more than the amount."""
     if shares:
-        if project_id is not None or exact_sum(shares.values()) != amount:
-            raise ValueError(f"shares {dict(shares)} of a hold must sum to {amount}")
+        if project_id is not None or exact_sum(shares.values()) > amount:
+            raise ValueError(f"shares {dict(shares)} of a hold must sum to at most {amount}")
         return {key: part for key, part in sorted(shares.items()) if part}
     return {} if project_id is None else {project_id: amount}
 

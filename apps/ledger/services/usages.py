@@ -152,7 +152,12 @@ def _holds_lock(organisation_id: UUID, contracts: set[UUID]) -> dict[UUID, _Held
         cursor.execute(_LOCKED, [organisation_id, list(contracts)])
         holds = {row[1]: _Held(*row) for row in cursor.fetchall()}
     for contract_id in sorted(contracts - holds.keys()):
-        raise Problem(409, "Nothing is held", f"Contract {contract_id} has no hold, so nothing can be charged to it.")
+        raise Problem(
+            409,
+            "Nothing is held",
+            f"Contract {contract_id} has no hold, so nothing can be charged to it.",
+            kind="hold-missing",
+        )
     return holds
 
 
@@ -186,7 +191,8 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
 
 
 def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None:
-    """What each project used goes from its share of the hold. A hold that was not divided has none."""
+    """What each project used goes from its share of the hold. A hold that was not divided has none, and what is no
+    project's, such as a contract's minimum, is bounded by the hold alone."""
     if not any(hold.is_divided for hold in holds.values()):
         return
     shares: defaultdict[UUID, dict[UUID, HoldShare]] = defaultdict(dict)
@@ -195,9 +201,9 @@ def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None
     changed: dict[int, HoldShare] = {}
     for usage in fresh:
         hold = holds[usage.contract_id]
-        if not shares[hold.id]:
+        if not shares[hold.id] or usage.project_id is None:
             continue
-        drawn = shares[hold.id].get(usage.project_id) if usage.project_id else None
+        drawn = shares[hold.id].get(usage.project_id)
         left = subtract(drawn.amount, drawn.posted) if drawn else Decimal(0)
         if drawn is None or usage.rating.amount > left:
             raise _too_much(hold, left, usage.rating.amount, hold.currency, " for this project")
