@@ -1,4 +1,5 @@
-"""The named lines beside usage, computed again: from the price book, from the invoice's own lines, from what they state."""
+"""The named lines beside usage of an invoice of version 1 of the rules, computed again: from the price book, from the
+invoice's own lines, from what they state."""
 
 from __future__ import annotations
 
@@ -8,8 +9,6 @@ from typing import Any
 from apps.cli.agreement import Difference, Unreadable, rated, same, steps_same
 from apps.pricing.rating import PriceBookDocument, Rating, decimal_text, exact_sum, free_tier, minimum_topup
 from apps.pricing.rating.decimals import subtract
-
-CHARGES = ("free-tier", "minimum", "shortfall")
 
 
 def adjustment_verify(document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.pricing.rating import Counts, PriceBookDocument, Rating, RatingError, Terms, rate
-from apps.pricing.rating.terms import measured_of, periods_of
+from apps.pricing.rating import Counts, PriceBookDocument, Rating, RatingError, Terms, rate, rate_contract_minimum
+from apps.pricing.rating.terms import charged_of, measured_of, periods_of
 
 
 class Difference(Exception):
@@ -43,7 +43,10 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
     """The rating that a document states, computed again. Raises Unreadable for what has no price."""
+    charged = charged_of(stated)
     try:
+        if charged is not None:
+            return rate_contract_minimum(book=book, charged=charged, terms=Terms.from_json(stated["terms"]))
         return rate(
             book=book,
             counts=Counts.from_json(stated["counts"]),

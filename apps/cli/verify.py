@@ -9,8 +9,10 @@ from typing import Any
 
 from apps.cli.adjustments import adjustment_verify
 from apps.cli.agreement import Difference, Unreadable, books_given, rated, same, steps_same
+from apps.cli.months import MonthsCheck
 from apps.cli.recompile import ModelFile, Recompiled, recompile
 from apps.pricing.rating import (
+    RULES,
     PriceBookDocument,
     decimal_text,
     digest_of,
@@ -89,9 +91,8 @@ def _computed(
     try:
         books_given(document, books)
         _lines(document, models, books, ranges, done)
-        for adjustment in document.get("adjustments", []):
-            done.checked.append(adjustment_verify(document, adjustment, books))
-        _totals(document, done)
+        months = _months(document, books, done)
+        _totals(document, months, done)
         _comparisons(document, done)
     except KeyError as error:
         raise Unreadable(f"The document lacks something that a {document['format']} has: {error}.") from error
@@ -100,6 +101,20 @@ def _computed(
     except ArithmeticError as error:  # no number, or one that no amount of money is
         raise Unreadable("The document holds an amount that is not a number.") from error
     return done
+
+
+def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification) -> MonthsCheck | None:
+    """Every named line, by the rules that the invoice was issued by; their check, where its totals follow from it too."""
+    rules = document.get("rules", 1)
+    if rules not in (1, RULES):
+        raise Unreadable(f"The invoice was issued by version {rules} of the rules; this command knows 1 and {RULES}.")
+    if rules == 1:
+        for adjustment in document.get("adjustments", []):
+            done.checked.append(adjustment_verify(document, adjustment, books))
+        return None
+    months = MonthsCheck(document, books)
+    done.checked += months.run()
+    return months
 
 
 def _lines(
@@ -115,11 +130,22 @@ def _lines(
         same(f"number of line {number}", line["number"], number)
         _line_program(line, by_digest, ranges, compiled, done)
         _line_price(line, document["currency"], books, done)
+    for line in _minimum(document):
+        lacking = exact_sum(Decimal(one["amount"]) for one in document["lines"])
+        same("contract minimum, what the lines come to", line["rating"]["charged"], decimal_text(lacking))
+        _line_price(line, document["currency"], books, done)
     named = {line["program"]["model_sha256"] for line in document["lines"] if line["program"] is not None}
     strange = [model for model in models if model.sha256 not in named]
     done.checked += [
         f"{model.name} is the model of no line: its SHA-256 is {model.sha256[:16]}..." for model in strange
     ]
+
+
+def _minimum(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The contract's minimum of a quote as a line of it; none on an invoice, where it stands among the lines."""
+    if document["format"] != QUOTE or "minimum" not in document:
+        return []
+    return [{**document["minimum"], "number": len(document["lines"]) + 1, "executions": 1}]
 
 
 def _line_program(
@@ -132,6 +158,9 @@ def _line_program(
     """The line's counts, from the model itself."""
     program, place = line["program"], f"line {line['number']}"
     counts = line["rating"]["counts"]
+    if "charged" in line["rating"]:
+        same(f"{place}, operations of a contract's minimum", counts, {"operations": 0, "cycles": 0})
+        return
     if program is None:
         # A raw quota is a number of operations and names no program.
         same(f"{place}, form of a line without a program", line["rating"]["terms"].get("form"), QUOTA)
@@ -198,6 +227,8 @@ def _line_price(
         )
     same("currency", digest_of(currency), digest_of(book.currency.to_json()))
     same(f"{place}, executions", line["executions"], stated["executions"])
+    if "pool" in line:  # documents of before do not name it
+        same(f"{place}, processor class of the pool", line["pool"]["processor_class"], stated["terms"]["processor_class"])
     rating = rated(book, stated)
     steps_same(place, stated["steps"], rating.to_json()["steps"])
     same(f"{place}, amount of the rating", stated["amount"], decimal_text(rating.amount))
@@ -224,15 +255,18 @@ def _rest(rating: dict[str, Any]) -> str:
     return digest_of({key: value for key, value in rating.items() if key not in {"steps", "amount"}})
 
 
-def _totals(document: dict[str, Any], done: Verification) -> None:
-    lines = [*document["lines"], *document.get("adjustments", [])]
+def _totals(document: dict[str, Any], months: MonthsCheck | None, done: Verification) -> None:
+    lines = [*document["lines"], *_minimum(document), *document.get("adjustments", [])]
     amounts = [Decimal(line["amount"]) for line in lines]
     net = exact_sum(amounts)
     same("net", document["net"], decimal_text(net))
     exponent = document["currency"]["exponent"]
-    pairs = (
-        _quote_totals(net, exponent) if document["format"] == QUOTE else _invoice_totals(document, amounts, exponent)
-    )
+    if months is not None:
+        pairs = months.totals()
+    elif document["format"] == QUOTE:
+        pairs = _quote_totals(net, exponent)
+    else:
+        pairs = _invoice_totals(document, amounts, exponent)
     for name, value in pairs:
         same(name, document[name], decimal_text(value))
     done.checked.append(
@@ -243,6 +277,9 @@ def _totals(document: dict[str, Any], done: Verification) -> None:
 def _comparisons(document: dict[str, Any], done: Verification) -> None:
     """Quoted against actual: each difference is the two amounts' own, and what is named of it comes to all of it."""
     rows = document.get("quoted_against_actual", [])
+    for line in document["lines"]:
+        if "charged" in line["rating"]:
+            _whole_contract(line, rows)
     for number, row in enumerate(rows, 1):
         place = f"quoted against actual, contract {number}"
         difference = subtract(Decimal(row["actual"]), Decimal(row["quoted"]))
@@ -253,6 +290,13 @@ def _comparisons(document: dict[str, Any], done: Verification) -> None:
         done.checked.append(f"quoted against actual: {len(rows)} contracts, every difference named")
 
 
+def _whole_contract(line: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+    """A contract's minimum is what it was charged in all, less what its use came to."""
+    whole = next(row["actual"] for row in rows if row["contract"] == line["contract"])
+    all_else = decimal_text(subtract(Decimal(whole), Decimal(line["amount"])))
+    same(f"line {line['number']}, what the contract's use came to", line["rating"]["charged"], all_else)
+
+
 def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
     rounded = payable_of(net, exponent=exponent)
     yield "payable", rounded.payable
@@ -260,6 +304,7 @@ def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
 
 
 def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: int) -> Iterator[tuple[str, Decimal]]:
+    """By version 1 of the rules."""
     carried_in = Decimal(document["carried_in"])
     total = exact_sum([*amounts, carried_in])
     yield "total", total

@@ -10,6 +10,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 
 from apps.accounts.auth import requires
+from apps.accounts.numbers import Day
 from apps.accounts.roles import Scope
 from apps.pricing.rating import decimal_text
 from apps.reports import selectors
@@ -79,7 +80,7 @@ class CapacityOut(Schema):
 
 
 @router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Load of every pool over a day")
-def capacity(request: HttpRequest, day: date | None = None) -> dict[str, Any]:
+def capacity(request: HttpRequest, day: Day | None = None) -> dict[str, Any]:
     """`day` is a UTC day, today unless stated. Times are whole microseconds of device time, free windows from now on."""
     now = timezone.now()
     report = selectors.capacity(day=day_of(day.isoformat() if day else "", now=now), now=now)

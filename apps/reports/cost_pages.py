@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -20,7 +19,7 @@ from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
-from apps.accounts.paging import Cursor, paginate
+from apps.accounts.paging import Cursor, page_of, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.billing.forms import PriceField
@@ -78,7 +77,7 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
     try:
         per_hour = decimal_of(payload.per_hour, places=PRICE_PLACES)
     except ValueError as error:
-        raise Problem(422, "Impossible cost", f"{error}.") from error
+        raise Problem(422, "Impossible cost", f"{error}.", kind="cost-invalid") from error
     now = timezone.now()
     return 201, costrate_set(
         processor_class=payload.processor_class, per_hour=per_hour, currency=book_in_force(at=now).currency,
@@ -121,8 +120,6 @@ def cost_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form, "refusal": refusal, "currency": currency,
         "present": [(name, parts[0].per_hour.get(name)) for name in processor_classes()],
-        "page": Paginator(CostRate.objects.select_related("set_by").order_by("-id"), PER_PAGE).get_page(
-            request.GET.get("page")
-        ),
+        "page": page_of(request, CostRate.objects.select_related("set_by"), ordering=("-id",), size=PER_PAGE),
     }  # fmt: skip
     return render(request, "reports/cost_list.html", context, status=422 if form.errors or refusal else 200)

@@ -37,18 +37,24 @@ def costrate_set(
     known = processor_classes()
     if processor_class not in known:
         raise Problem(
-            422, "No such class", f"There is no pool of class '{processor_class}'. Known: {', '.join(known)}."
+            422,
+            "No such class",
+            f"There is no pool of class '{processor_class}'. Known: {', '.join(known)}.",
+            kind="class-unknown",
         )
     if not 0 < per_hour < MOST:
         raise Problem(
             422,
             "Impossible cost",
             f"A device-hour costs more than 0 and less than {MOST:,}; leave out what is not known.",
+            kind="cost-invalid",
         )
     if not FIRST_YEAR <= effective_from.year < LAST_YEAR:
-        raise Problem(422, "Impossible date", f"A cost begins between {FIRST_YEAR} and {LAST_YEAR}.")
+        raise Problem(
+            422, "Impossible date", f"A cost begins between {FIRST_YEAR} and {LAST_YEAR}.", kind="date-invalid"
+        )
     if "\x00" in note or len(note) > 200:
-        raise Problem(422, "Impossible note", "A note has at most 200 characters of text.")
+        raise Problem(422, "Impossible note", "A note has at most 200 characters of text.", kind="note-invalid")
     rate = CostRate.objects.create(
         processor_class=processor_class, currency=currency, per_hour=per_hour, effective_from=effective_from, note=note,
         set_by=actor, set_at=now,

@@ -7,8 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,9 +16,10 @@ from ninja import Router, Schema
 
 from apps.accounts.access import platform_admin_required, principal_get
 from apps.accounts.auth import requires
+from apps.accounts.broker import task_send_on_commit
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import User
-from apps.accounts.paging import Cursor, paginate
+from apps.accounts.paging import Cursor, page_of, paginate
 from apps.accounts.roles import Scope
 from apps.ledger.models import UsageRow
 from apps.reports.models import ReconciliationRow, ReconciliationRun
@@ -97,7 +96,7 @@ def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[Reconciliati
 
 def _ask(user: User | None) -> ReconciliationRun:
     run = reconciliation_ask(asked_by=user, now=timezone.now())
-    transaction.on_commit(lambda: reconcile.delay(run_id=str(run.id)))
+    task_send_on_commit(reconcile.name, queue="default", run_id=str(run.id))
     return run
 
 
@@ -109,7 +108,9 @@ def run_list(request: HttpRequest) -> HttpResponse:
         run = _ask(principal_get(request).user)
         messages.success(request, "It has begun; reload in a few seconds.")
         return redirect("reports:reconciliation", pk=run.id)
-    page = Paginator(ReconciliationRun.objects.select_related("asked_by"), PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(
+        request, ReconciliationRun.objects.select_related("asked_by"), ordering=("-started_at", "-id"), size=PER_PAGE
+    )
     return render(request, "reports/reconciliation_list.html", {"page": page})
 
 
@@ -120,7 +121,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = get_object_or_404(ReconciliationRun, pk=pk)
     rows = run.rows.select_related("organisation").order_by("organisation__name", "id")
     wrong = list(rows.exclude(differences=[])[:PER_PAGE])
-    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, rows, ordering=("organisation__name", "id"), size=PER_PAGE)
     context = {"run": run, "wrong": wrong, "page": page, "api_path": f"/api/v1/reconciliations/{pk}/organisations"}
     return render(request, "reports/reconciliation.html", context)
 
@@ -133,6 +134,6 @@ def run_rows(request: HttpRequest, pk: UUID, organisation: UUID) -> HttpResponse
         ReconciliationRow.objects.select_related("run", "organisation"), run_id=pk, organisation_id=organisation
     )
     usages = UsageRow.objects.filter(organisation_id=organisation, created_at__lte=row.compared_at)
-    usages = usages.select_related("transaction", "invoiced__line__invoice").order_by("-created_at", "id")
-    page = Paginator(usages, PER_PAGE).get_page(request.GET.get("page"))
+    usages = usages.select_related("transaction", "invoiced__line__invoice")
+    page = page_of(request, usages, ordering=("-created_at", "-id"), size=PER_PAGE)
     return render(request, "reports/reconciliation_rows.html", {"row": row, "page": page})

@@ -18,6 +18,7 @@ from django.db.models import Count, Sum
 
 from apps.accounts.models import Organisation, User
 from apps.accounts.services import audit_record
+from apps.accounts.turns import turn
 from apps.billing.models import InvoicedUsage
 from apps.billing.outbox import outbox_write
 from apps.billing.reconciling import FullReconciliation, reconcile_all
@@ -27,6 +28,7 @@ from apps.billing.stripe.reconciling import check_run
 from apps.dispatch.models import Lease, LeaseState
 from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
+from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import decimal_text
 from apps.reports.models import ReconciliationRow, ReconciliationRun
 
@@ -80,7 +82,7 @@ def organisation_compare(organisation: Organisation) -> Compared:
         executed = leases.aggregate(rows=Count("id"), executions=Sum("count"))
         rows = UsageRow.objects.filter(organisation=organisation).order_by()
         metered = rows.filter(lease_id__isnull=False).aggregate(rows=Count("id"), executions=Sum("quantity"))
-        unused = rows.filter(lease_id__isnull=True).aggregate(rows=Count("id"), executions=Sum("quantity"))
+        unused = rows.filter(lease_id__isnull=True).aggregate(rows=Count("id"), executions=executions_sum())
         invoiced = InvoicedUsage.objects.filter(usage__organisation=organisation).count()
         unmatched = _unmatched(organisation.id)
     ledger = found.ledger
@@ -127,14 +129,15 @@ def reconciliation_ask(*, asked_by: User | None, now: datetime) -> Reconciliatio
 
 
 def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
-    """Compare every organisation that the run has not compared yet, and finish it. Safe to repeat."""
+    """Compare every organisation that the run has not compared yet, and finish it. Safe to repeat; one process at a time."""
     run = ReconciliationRun.objects.get(pk=run_id)
-    if run.finished_at is not None:
-        return run
-    compared = run.rows.values("organisation_id")
-    for organisation in Organisation.objects.exclude(pk__in=compared).order_by("id"):
-        _row_store(run, organisation, organisation_compare(organisation), now)
-    return _finish(run, _stripe_compare(now), now)
+    with turn(f"reconciliation {run_id}") as is_ours:
+        if run.finished_at is not None or not is_ours:
+            return run
+        compared = run.rows.values("organisation_id")
+        for organisation in Organisation.objects.exclude(pk__in=compared).order_by("id"):
+            _row_store(run, organisation, organisation_compare(organisation), now)
+        return _finish(run, _stripe_compare(now), now)
 
 
 def _stripe_compare(now: datetime) -> dict[str, Any] | None:

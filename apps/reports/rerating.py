@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation, User
+from apps.accounts.turns import turn
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.models import PriceBook
@@ -18,6 +19,7 @@ from apps.pricing.rating import NotPriced, Rating, RatingError, book_from_json, 
 from apps.pricing.rating.book import PriceBookDocument
 from apps.pricing.rating.decimals import subtract
 from apps.reports.models import Rerating
+from apps.sales.minimum import minimum_lacking
 from apps.sales.models import Contract
 
 CHUNK = 500  # rows between two reports of progress
@@ -84,11 +86,18 @@ def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now
 
 
 def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
-    """Rate every row and store the result; progress is stored as it goes. Safe to repeat, and to run twice at once."""
+    """Rate every row and store the result; progress is stored as it goes. Safe to repeat; one process at a time."""
     asked = Rerating.objects.get(pk=pk)
-    if asked.finished_at is not None:
-        return asked
+    with turn(f"rerating {pk}") as is_ours:
+        if asked.finished_at is None and is_ours:
+            _rate(asked, now)
+    asked.refresh_from_db()
+    return asked
+
+
+def _rate(asked: Rerating, now: datetime) -> None:
     document, whole = book_from_json(asked.document), _Sum()
+    unfinished = Rerating.objects.filter(pk=asked.pk, finished_at__isnull=True)
     sums: dict[str, dict[str, _Sum]] = {group: {} for group in GROUPS}
     pools, names = _names(asked)
     done = 0
@@ -99,14 +108,12 @@ def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
             sums[group].setdefault(name, _Sum()).add(row, other)
         done += 1
         if done % CHUNK == 0:
-            Rerating.objects.filter(pk=pk, finished_at__isnull=True).update(rows_done=done)
+            unfinished.update(rows_done=done)
     result: dict[str, Any] = {"whole": whole.part("all").to_json()}
     for group, some in sums.items():
         parts = [one.part(names.get(name, name)) for name, one in some.items()]
         result[group] = [part.to_json() for part in sorted(parts, key=lambda part: (-part.amount, part.name))]
-    Rerating.objects.filter(pk=pk, finished_at__isnull=True).update(rows_done=done, result=result, finished_at=now)
-    asked.refresh_from_db()
-    return asked
+    unfinished.update(rows_done=done, result=result, finished_at=now)
 
 
 def usage_of(asked: Rerating) -> QuerySet[UsageRow]:
@@ -134,12 +141,22 @@ def parts_of(asked: Rerating) -> dict[str, list[RatedPart]]:
     }
 
 
+def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
+    """What a contract would lack to another book's minimum, by what its use would have cost under that."""
+    others = UsageRow.objects.filter(contract_id=row.contract_id).exclude(pk=row.pk)
+    amounts = [rated_again(document, one) for one in others]
+    known = [amount for amount in amounts if amount is not None]
+    return minimum_lacking(document, exact_sum(known)) if len(known) == len(amounts) else None
+
+
 def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
     """What the row would cost by another book under its own terms; None when the book has no price for them, or is in
     another currency."""
     rating = Rating.from_json(row.rating)
     if document.currency.code != row.currency:
         return None
+    if rating.charged is not None:
+        return _minimum_again(document, row)
     try:
         return rate(
             book=document, counts=rating.counts, executions=rating.executions, terms=rating.terms, unused=rating.unused,

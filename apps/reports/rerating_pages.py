@@ -16,8 +16,10 @@ from ninja import Router, Schema
 from apps.accounts.access import platform_admin_required, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
+from apps.accounts.broker import task_send_on_commit
 from apps.accounts.idempotency import idempotent
 from apps.accounts.models import User
+from apps.accounts.numbers import Day
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.pricing.models import PriceBook
@@ -79,7 +81,7 @@ class RatingIn(RequestBody):
     """The version of a published book, and any day of the month (UTC), this month unless stated."""
 
     book: int
-    month: date | None = None
+    month: Day | None = None
 
 
 @router.post(
@@ -136,12 +138,14 @@ def rerating_begin(book: PriceBook, month: date | None, user: User | None) -> Re
     now = timezone.now()
     with transaction.atomic():
         asked = rerating_ask(book=book, month=month_instant(month, now), asked_by=user, now=now)
-        transaction.on_commit(lambda: rerate.delay(pk=str(asked.pk)))
+        task_send_on_commit(rerate.name, queue="default", pk=str(asked.pk))
     return asked
 
 
 def _book(version: int) -> PriceBook:
     book = PriceBook.objects.filter(version=version).first() if 0 < version < 2**31 else None
     if book is None:
-        raise Problem(422, "No such price book", "Name the version of a published price book.")
+        raise Problem(
+            422, "No such price book", "Name the version of a published price book.", kind="price-book-unknown"
+        )
     return book

@@ -20,8 +20,8 @@ from django.db.models import Min, Q, Sum
 from apps.accounts.models import Organisation
 from apps.billing.models import CreditNote, CreditNoteLine, InvoiceState
 from apps.billing.services.crediting import CARRIED
-from apps.ledger.models import UsageRow
-from apps.ledger.selectors import month_of
+from apps.ledger.models import UsageSum
+from apps.ledger.selectors import executions_sum, month_of
 from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.reports.margin import DeviceTime, PoolTime, Time, device_time, total
@@ -109,7 +109,7 @@ def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
     """The report of every currency in which something was used or credited in the month, after that in `first`: money of two
     currencies is never added. Device time is the same in each; its cost is what is stated in that currency."""
     start, end = month_of(month)
-    rows = UsageRow.objects.filter(created_at__gte=start, created_at__lt=end).order_by()
+    rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end).order_by()
     notes = CreditNote.objects.filter(issued_at__gte=start, issued_at__lt=end).order_by()
     others = {code for some in (rows, notes) for code in some.values_list("currency", flat=True).distinct()} - {first}
     return [revenue(month=month, currency=code, now=now) for code in (first, *sorted(others))]
@@ -121,9 +121,9 @@ _Income = dict[str, tuple[int, Decimal]]
 def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]:
     """Executions and amounts by pool (slug), class and customer (id as text), summed by the database, which is exact."""
     rows = (
-        UsageRow.objects.filter(created_at__gte=start, created_at__lt=end, currency=currency)
+        UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
         .values("contract_id", "organisation_id", "klass")
-        .annotate(executions=Sum("quantity"), total=Sum("amount"))
+        .annotate(executions=executions_sum(), total=Sum("amount"))
         .order_by()
     )
     found = list(rows)

@@ -17,6 +17,7 @@ from ninja import Router, Schema
 
 from apps.accounts.access import platform_admin_required
 from apps.accounts.auth import requires
+from apps.accounts.numbers import Day
 from apps.accounts.roles import Scope
 from apps.pricing.amounts import Code, currency_chosen
 from apps.pricing.models import PriceBook
@@ -71,7 +72,7 @@ class RevenueOut(Schema):
     "/revenue", auth=requires(Scope.ADMIN), response=RevenueOut, operation_id="revenue",
     summary="Revenue and margin of a month",
 )  # fmt: skip
-def revenue_get(request: HttpRequest, month: date | None = None, currency: Code | None = None) -> dict[str, Any]:
+def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code | None = None) -> dict[str, Any]:
     """Any day of the month (UTC), this month unless stated; the currency of the price book in force unless stated. Device
     time counts up to `until`: the month's end, or now."""
     chosen = currency_chosen(currency, now=timezone.now()).code

@@ -6,4 +6,9 @@ SCHEDULE = {
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600},
     },
+    "reports-asked": {
+        "task": "apps.reports.tasks.asked_sweep",
+        "schedule": 10.0,
+        "options": {"queue": "default", "expires": 10},
+    },
 }

@@ -18,7 +18,8 @@ from apps.dispatch.models import Lease, LeaseState
 from apps.dispatch.selectors import queue_depths
 from apps.fleet.models import Pool
 from apps.fleet.selectors import PoolInFull, pools_in_full
-from apps.ledger.models import UsageRow
+from apps.ledger.models import UsageSum
+from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import exact_sum
 from apps.sales.models import Contract
 from apps.timetable.admission import Interval, clip, total
@@ -167,11 +168,11 @@ def capacity(*, day: datetime, now: datetime) -> Capacity:
 
 
 def income(start: datetime, end: datetime) -> list[Income]:
-    """By pool and class, from the ledger's usage rows whose device time began in [start, end)."""
+    """By pool and class, from the ledger's usage whose device time began in [start, end), whole hours."""
     rows = (
-        UsageRow.objects.filter(occurred_from__gte=start, occurred_from__lt=end)
+        UsageSum.objects.filter(occurred_at__gte=start, occurred_at__lt=end)
         .values("contract_id", "klass", "currency")
-        .annotate(executions=Sum("quantity"), amount=Sum("amount"))
+        .annotate(executions=executions_sum(), amount=Sum("amount"))
         .order_by()
     )
     found = list(rows)

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 from django.utils import timezone
 
-from apps.reports import reconciling, rerating
+from apps.reports import asked, reconciling, rerating
 
 
 @shared_task(name="apps.reports.tasks.reconcile_daily", queue="default", ignore_result=True)
@@ -26,3 +26,9 @@ def reconcile(*, run_id: str) -> None:
 def rerate(*, pk: str) -> None:
     """A month by another price book, that somebody asked for."""
     rerating.rerating_run(pk=UUID(pk), now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.asked_sweep", queue="default", ignore_result=True)
+def asked_sweep() -> None:
+    """What was asked for and lost."""
+    asked.asked_sweep(now=timezone.now())

@@ -128,7 +128,7 @@ def test_the_administrator_asks_reads_and_drills(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr("apps.reports.tasks.reconcile.delay", lambda *, run_id: sent.append(run_id))
+    monkeypatch.setattr("apps.accounts.broker.task_send", lambda *_, run_id, **__: sent.append(run_id))
     browser = as_user(worked.cast.admin)
     assert "Nothing was compared yet" in browser.get("/reconciliations").content.decode()
     with django_capture_on_commit_callbacks(execute=True):
