@@ -129,7 +129,9 @@ def _examples(text: str) -> bytes | None:
     try:
         return b64decode(text, validate=True) or None
     except ValueError:
-        raise Problem(422, "Not base64", "Send the bytes of the calibration .npz in base64.") from None
+        raise Problem(
+            422, "Not base64", "Send the bytes of the calibration .npz in base64.", kind="base64-invalid"
+        ) from None
 
 
 @router.get("/compiles", response=list[CompileOut], summary="Compile jobs, newest first")

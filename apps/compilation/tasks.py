@@ -19,4 +19,10 @@ def compile_run(*, job_id: str) -> None:
 @shared_task(name="apps.compilation.tasks.jobs_sweep")
 def jobs_sweep() -> int:
     """Hand out again what was lost."""
-    return len(services.jobs_sweep(now=timezone.now(), send=lambda pk: compile_run.delay(job_id=str(pk))))
+    return len(services.jobs_sweep(now=timezone.now(), send=services.compile_send))
+
+
+@shared_task(name="apps.compilation.tasks.files_sweep", ignore_result=True)
+def files_sweep() -> None:
+    """Delete files that no row names."""
+    services.program_files_sweep(now=timezone.now())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -13,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ANY_ROLE, ENGINEERING
 from apps.compilation import selectors, services
@@ -43,7 +43,9 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         except Problem as problem:
             refusal = problem
         else:
-            return redirect(JOB_PAGE, pk=jobs[0].pk) if len(jobs) == 1 else redirect("compilation:version_detail", pk=pk)
+            return (
+                redirect(JOB_PAGE, pk=jobs[0].pk) if len(jobs) == 1 else redirect("compilation:version_detail", pk=pk)
+            )
     refused = refusal is not None or bool(form.errors and form.is_bound)
     context = {**_version_context(version), "form": form, "refusal": refusal}
     return render(request, "compilation/version_detail.html", context, status=422 if refused else 200)
@@ -78,14 +80,18 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
         "others": registry.versions_present().filter(model=version.model).exclude(pk=version.pk).order_by("-number"),
         "programs": [(program, selectors.price_preview(program, now=now)) for program in programs],
         "jobs": selectors.jobs_of_version(version),
-        "api_body": {"version_id": str(version.pk), "target": "lpu", "dims": {r["name"]: 1 for r in version.symbolic_dims}},
+        "api_body": {
+            "version_id": str(version.pk),
+            "target": "lpu",
+            "dims": {r["name"]: 1 for r in version.symbolic_dims},
+        },
     }
 
 
 @require_GET
 def job_list(request: HttpRequest) -> HttpResponse:
     rows = selectors.jobs_list(organisation=organisation_get(request))
-    page = Paginator(rows, PAGE_ROWS).get_page(request.GET.get("page"))
+    page = page_of(request, rows, ordering=("-created_at", "-id"), size=PAGE_ROWS)
     return render(request, "compilation/job_list.html", {"page": page})
 
 

@@ -41,7 +41,7 @@ class PoolOut(Schema):
         return len(pool.devices.all())
 
 
-@router.get("/pools", auth=requires(Scope.READ), response=list[PoolOut])
+@router.get("/pools", auth=requires(Scope.READ), response=list[PoolOut], summary="Active pools")
 def pool_list(request: HttpRequest) -> list[Pool]:
     """The active pools."""
     return list(selectors.pools())

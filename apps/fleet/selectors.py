@@ -28,7 +28,12 @@ def pool_get(slug: str) -> Pool:
     """The active pool with that slug; a Problem that lists the known ones otherwise."""
     pool = pools().filter(slug=slug).first()
     if pool is None:
-        raise Problem(422, "No such pool", f"There is no pool '{slug}'. Choose one of: {', '.join(pool_slugs())}.")
+        raise Problem(
+            422,
+            "No such pool",
+            f"There is no pool '{slug}'. Choose one of: {', '.join(pool_slugs())}.",
+            kind="pool-unknown",
+        )
     return pool
 
 

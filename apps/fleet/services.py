@@ -60,7 +60,9 @@ def pool_ensure(
 def device_activate(*, device: Device, is_active: bool) -> Device:
     """Switch a device on or off for new windows; windows already sold stay where they are."""
     if is_active and device.owned_until is not None:
-        raise Problem(409, "No longer owned", f"{device.name} was given away; add another device instead.")
+        raise Problem(
+            409, "No longer owned", f"{device.name} was given away; add another device instead.", kind="pool-retired"
+        )
     device.is_active = is_active
     device.save(update_fields=["is_active"])
     return device
@@ -74,11 +76,16 @@ def device_retire(*, device: Device, actor: User, now: datetime) -> Device:
     """
     held = Device.objects.select_for_update().get(pk=device.pk)
     if held.owned_until is not None:
-        raise Problem(409, "No longer owned", f"{held.name} was given away already.")
+        raise Problem(409, "No longer owned", f"{held.name} was given away already.", kind="pool-retired")
     sold = held.windows.filter(state="active", period__endswith__gt=now).order_by("-period__endswith").first()
     if sold is not None:
         until = f"{sold.end:%Y-%m-%d %H:%M} UTC"
-        raise Problem(409, "Still sold", f"{held.name} holds windows until {until}; take it out of sale and wait.")
+        raise Problem(
+            409,
+            "Still sold",
+            f"{held.name} holds windows until {until}; take it out of sale and wait.",
+            kind="pool-still-sold",
+        )
     held.is_active, held.owned_until = False, now
     held.save(update_fields=["is_active", "owned_until"])
     audit_record(action="device.retire", subject=f"device {held.name}", actor=actor, now=now)
@@ -90,7 +97,9 @@ def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bo
     pool = Pool.objects.filter(slug=pool_slug, is_active=True).first()
     if pool is None:
         known = ", ".join(Pool.objects.filter(is_active=True).values_list("slug", flat=True)) or "none yet"
-        raise Problem(404, "No such pool", f"There is no active pool '{pool_slug}'. Known pools: {known}.")
+        raise Problem(
+            404, "No such pool", f"There is no active pool '{pool_slug}'. Known pools: {known}.", kind="pool-unknown"
+        )
     host, made = WorkerHost.objects.get_or_create(
         name=name, pool=pool, defaults={"concurrency": concurrency, "started_at": now, "last_seen": now}
     )

@@ -165,6 +165,7 @@ def _variant(
         "model": place.version.model.name + ("" if precision == Precision.FLOAT32 else f" in {precision}"),
         "pool": pool.slug,
         "evaluated": _evaluated(evaluation) if evaluation else None,
+        "least": book.contract_minimum,
     }
     if program is None:
         target = pool.processor.name if pool.processor else "any processor"

@@ -26,8 +26,10 @@ def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
     The second program of a cascade counts the proven upper bound of the share of items that go on to it.
     """
     chosen = _chosen(plan)
-    programs = Program.objects.filter(organisation=plan.organisation).select_related("model_version__model").in_bulk(
-        [line["program"] for line in chosen["lines"]]
+    programs = (
+        Program.objects.filter(organisation=plan.organisation)
+        .select_related("model_version__model")
+        .in_bulk([line["program"] for line in chosen["lines"]])
     )
     found = {str(pk): program for pk, program in programs.items()}
     return [(found[line["program"]], Fraction(line["per_item"])) for line in chosen["lines"]]
@@ -45,6 +47,11 @@ def plan_volume(plan: Plan) -> int:
 
 def _chosen(plan: Plan) -> dict[str, Any]:
     if plan.chosen is None:
-        raise Problem(409, "Nothing to quote", "No candidate of this plan is feasible; relax a requirement and plan again.")
+        raise Problem(
+            409,
+            "Nothing to quote",
+            "No candidate of this plan is feasible; relax a requirement and plan again.",
+            kind="nothing-to-quote",
+        )
     chosen: dict[str, Any] = plan.chosen
     return chosen

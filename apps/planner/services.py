@@ -68,7 +68,9 @@ def plan_create(
         created_by=actor,
         created_at=now,
     )
-    audit_record(action="plan.create", now=now, actor=actor, organisation=version.organisation, subject=f"plan {plan.pk}")
+    audit_record(
+        action="plan.create", now=now, actor=actor, organisation=version.organisation, subject=f"plan {plan.pk}"
+    )
     return plan
 
 
@@ -84,13 +86,15 @@ def _check(requirements: Requirements) -> None:
             errors.append({"field": name, "message": f"State a {name} above zero, or leave it out."})
     if errors:
         detail = " ".join(error["message"] for error in errors)
-        raise Problem(422, "Requirements that nothing can meet", detail, errors=errors)
+        raise Problem(422, "Requirements that nothing can meet", detail, kind="requirements-impossible", errors=errors)
 
 
 def _class_check(klass: str, offered: dict[str, bool]) -> None:
     if not offered.get(klass):
         known = ", ".join(sorted(name for name, is_offered in offered.items() if is_offered))
-        raise Problem(422, "No such class here", f"A plan is made in one of the classes: {known}.")
+        raise Problem(
+            422, "No such class here", f"A plan is made in one of the classes: {known}.", kind="class-not-offered"
+        )
 
 
 def _requirements_json(requirements: Requirements, klass: str) -> dict[str, Any]:
@@ -110,14 +114,18 @@ def _candidate_json(candidate: Candidate, gathered: Gathered, requirements: Requ
         "pool_name": pool.name,
         "models": [{"version": str(place.version.pk), "name": place.title} for place in places],
         "programs": programs,
-        "lines": [_line_json(use, program, candidate) for use, program in zip(candidate.uses, programs, strict=True) if program],
+        "lines": [
+            _line_json(use, program, candidate)
+            for use, program in zip(candidate.uses, programs, strict=True)
+            if program
+        ],
         "accuracy": _text(candidate.accuracy),
         "correct": candidate.correct,
         "total": candidate.total,
         "latency": _text(candidate.latency),
         "duration": _text(candidate.duration),
         "certainty": candidate.certainty,
-        "price": None if candidate.price is None else decimal_text(candidate.price),
+        "price": None if candidate.total_price is None else decimal_text(candidate.total_price),
         "price_per_thousand": _per_thousand(candidate.price, requirements.items),
         "threshold": _text(candidate.threshold),
         "share": _text(candidate.share),
@@ -155,7 +163,9 @@ def _change_json(change: Change, solution: Solution) -> dict[str, Any]:
 
 
 @transaction.atomic
-def alternatives_compile(*, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime) -> list[CompileJob]:
+def alternatives_compile(
+    *, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime
+) -> list[CompileJob]:
     """Queue the compile of every alternative for every processor on offer for which it has no program yet.
 
     Open lengths are set so that all alternatives take the same items; one that cannot is left out.

@@ -8,13 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.planner import gathering, selectors, services
@@ -30,7 +30,9 @@ PAGE_ROWS = 30
 @require_GET
 def plan_list(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request)
-    page = Paginator(selectors.plans_list(organisation=organisation), PAGE_ROWS).get_page(request.GET.get("page"))
+    page = page_of(
+        request, selectors.plans_list(organisation=organisation), ordering=("-created_at", "-id"), size=PAGE_ROWS
+    )
     models = registry.models_list(organisation=organisation)
     return render(request, "planner/plan_list.html", {"page": page, "models": models})
 
@@ -39,7 +41,7 @@ def _version(request: HttpRequest) -> ModelVersion:
     """The version that the request names. Raises Problem(422) when it names none."""
     pk = request.GET.get("version") or request.POST.get("version")
     if not pk:
-        raise Problem(422, "No model", "Choose the model first, on the page of plans.")
+        raise Problem(422, "No model", "Choose the model first, on the page of plans.", kind="model-missing")
     return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
 
 

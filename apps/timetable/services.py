@@ -113,7 +113,12 @@ def reservation_replace(
     placement = _place_locked(known.pool, demand, now=now)
     reservation = Reservation.objects.select_for_update().get(pk=reservation_id)
     if reservation.state != ReservationState.ACTIVE:
-        raise Problem(409, "Reservation given back", "This contract's capacity was given back; ask for a new quote.")
+        raise Problem(
+            409,
+            "Reservation given back",
+            "This contract's capacity was given back; ask for a new quote.",
+            kind="reservation-released",
+        )
     return _windows_add(reservation, placement)
 
 

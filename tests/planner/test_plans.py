@@ -80,7 +80,8 @@ def test_the_price_is_that_of_the_rating_to_the_last_digit(cast: Cast, market: d
             counts = Counts(program.operations, program.interval_cycles)
             terms = Terms(pool.processor_class, "float32", "priority", instant=NOW)
             total += rate(book=book, counts=counts, executions=line["executions"], terms=terms).amount
-        assert Decimal(row["price"]) == total
+        assert Decimal(row["price"]) == max(total, book.contract_minimum), "what a quote says"
+        assert Fraction(row["price_per_thousand"]) == Fraction(total) / 10
 
 
 def test_the_latency_is_cycles_over_clock(cast: Cast, market: dict[str, ModelVersion]) -> None:

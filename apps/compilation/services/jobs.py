@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
-from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 from django.db import transaction
 
+from apps.accounts.broker import task_send, task_send_on_commit
+from apps.accounts.files import file_save, file_transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -19,9 +20,10 @@ from apps.compilation.models import CompileJob, Precision, Program
 from apps.registry.models import ModelVersion
 
 UNFINISHED_MAX = 50
+COMPILE_TASK = "apps.compilation.tasks.compile_run"
 
 
-@transaction.atomic
+@file_transaction()
 def job_create(
     *,
     version: ModelVersion,
@@ -77,9 +79,9 @@ def _place_check(organisation: Organisation, target: str, precision: str) -> Non
     """Whether the organisation may compile for this target in this precision."""
     known = selectors.target_names(organisation)
     if target not in known:
-        raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.")
+        raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.", kind="target-unknown")
     if precision not in Precision.values:
-        raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.")
+        raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.", kind="precision")
 
 
 def _queue_check(organisation: Organisation) -> None:
@@ -87,13 +89,18 @@ def _queue_check(organisation: Organisation) -> None:
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
     ).count()
     if unfinished >= UNFINISHED_MAX:
-        raise Problem(429, "Too many compiles", f"{unfinished} compiles are waiting; cancel some or let them finish.")
+        raise Problem(
+            429,
+            "Too many compiles",
+            f"{unfinished} compiles are waiting; cancel some or let them finish.",
+            kind="too-many-compiles",
+        )
 
 
 def _calibration_keep(
     version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
 ) -> tuple[str, str]:
-    """(key, digest) of the examples in storage, named by their digest so that the same ones are kept once."""
+    """(key, digest) of the examples in storage; the same ones are kept once, by what earlier compiles name."""
     if compares_with is not None:
         return compares_with.compile_job.calibration_key, compares_with.calibration_digest
     if not data or precision == Precision.FLOAT32:
@@ -102,18 +109,20 @@ def _calibration_keep(
         detail = (
             f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are taken. Send fewer items."
         )
-        raise Problem(413, "File too large", detail)
+        raise Problem(413, "File too large", detail, kind="file-too-large")
     digest = sha256(data).hexdigest()
-    key = f"calibrations/{version.organisation_id}/{digest}.npz"
-    if not default_storage.exists(key):
-        key = default_storage.save(key, ContentFile(data))
-    return key, digest
+    kept = CompileJob.objects.filter(organisation=version.organisation, calibration_digest=digest)
+    key = kept.exclude(calibration_key="").values_list("calibration_key", flat=True).first()
+    return key or file_save(f"calibrations/{version.organisation_id}/{digest}.npz", data), digest
 
 
 def _send(job: CompileJob) -> None:
-    from apps.compilation.tasks import compile_run
+    task_send_on_commit(COMPILE_TASK, queue="compile", job_id=str(job.pk))
 
-    transaction.on_commit(lambda: compile_run.delay(job_id=str(job.pk)))
+
+def compile_send(job_id: UUID) -> bool:
+    """Give a queued job to a worker now; False when the broker is away."""
+    return task_send(COMPILE_TASK, queue="compile", job_id=str(job_id))
 
 
 def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
@@ -139,14 +148,16 @@ def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any
         errors.append({"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of lengths at once."})
     if errors:
         detail = " ".join(error["message"] for error in errors)
-        raise Problem(422, "Lengths are missing or impossible", detail, errors=errors)
+        raise Problem(422, "Lengths are missing or impossible", detail, kind="dimensions", errors=errors)
     return {name: sorted(set(value)) if isinstance(value, list) else value for name, value in sorted(stated.items())}
 
 
 def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
     unknown = sorted(set(constants) - {value["name"] for value in version.inputs})
     if unknown:
-        raise Problem(422, "No such input", f"The model has no input {unknown[0]!r}; constants name inputs.")
+        raise Problem(
+            422, "No such input", f"The model has no input {unknown[0]!r}; constants name inputs.", kind="input-unknown"
+        )
 
 
 @transaction.atomic
@@ -168,9 +179,11 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
     """Queue a failed or cancelled compile again; programs of finished buckets are kept. Raises Problem(409) otherwise."""
     locked = CompileJob.objects.select_for_update().get(pk=job.pk)
     if locked.state not in {CompileJob.State.FAILED, CompileJob.State.CANCELLED}:
-        raise Problem(409, "Nothing to retry", "Only a failed or cancelled compile can be started again.")
+        raise Problem(
+            409, "Nothing to retry", "Only a failed or cancelled compile can be started again.", kind="nothing-to-retry"
+        )
     if locked.model_version.deleted_at is not None:
-        raise Problem(409, "The file is gone", "The model was deleted; upload it again.")
+        raise Problem(409, "The file is gone", "The model was deleted; upload it again.", kind="file-gone")
     locked.state, locked.error, locked.stage, locked.attempts = CompileJob.State.QUEUED, None, "", 0
     locked.epoch, locked.heartbeat_at, locked.finished_at, locked.started_at = locked.epoch + 1, now, None, None
     narrow = locked.precision != Precision.FLOAT32
@@ -188,7 +201,7 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
     """Compile a program's model again from the start; the job's `comparison` says whether the bytes are the same."""
     if program.model_version.deleted_at is not None:
-        raise Problem(409, "The file is gone", "The model was deleted; upload it again to compare.")
+        raise Problem(409, "The file is gone", "The model was deleted; upload it again to compare.", kind="file-gone")
     return job_create(
         version=program.model_version,
         target=program.target,

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from apps.accounts.files import file_drop, file_save, file_transaction
 from apps.compilation import selectors
 from apps.compilation.models import CompileJob, Program
 
@@ -51,17 +51,15 @@ def program_keep(
         _orphans_delete(_place(job, earlier, dims))
     place = _place(job, epoch, dims)
     keys: dict[str, str] = {}
-    kept = False
-    try:
+    with file_transaction():
         for name in ARTEFACTS:
             if (folder / name).exists():  # only a narrow precision has ranges
-                keys[name] = default_storage.save(f"{place}/{name}", ContentFile((folder / name).read_bytes()))
+                keys[name] = file_save(f"{place}/{name}", (folder / name).read_bytes())
         program, kept = _row(job, epoch, dims, facts, keys, now)
-        return program
-    finally:
-        if not kept:
-            for key in keys.values():
-                default_storage.delete(key)
+    if not kept:
+        for key in keys.values():
+            file_drop(key)
+    return program
 
 
 def _place(job: CompileJob, epoch: int, dims: dict[str, int]) -> str:

@@ -23,23 +23,43 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
     Raises Problem(422) with the figure at fault, and for a name that ships with the compiler.
     """
     if len(data) > LARGEST:
-        raise Problem(413, "File too large", f"A processor's file has at most {LARGEST:,} bytes.")
+        raise Problem(
+            413, "File too large", f"A processor's file has at most {LARGEST:,} bytes.", kind="file-too-large"
+        )
     try:
         text = data.decode("utf-8")
         target = targets.parse(text)
     except UnicodeDecodeError:
-        raise Problem(422, "Not a processor's file", "The file is not UTF-8 text; write it as TOML.") from None
+        raise Problem(
+            422, "Not a processor's file", "The file is not UTF-8 text; write it as TOML.", kind="processor-file"
+        ) from None
     except ModelError as error:
-        raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.") from error
+        raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
     if target.name in targets.names():
-        raise Problem(422, "The name is taken", f"{target.name!r} ships with the compiler; give yours another name.")
+        raise Problem(
+            422,
+            "The name is taken",
+            f"{target.name!r} ships with the compiler; give yours another name.",
+            kind="name-taken",
+        )
     others = OwnProcessor.objects.select_for_update().filter(organisation=organisation).exclude(name=target.name)
     if len(others) >= PROCESSORS_MAX:
-        raise Problem(422, "Too many processors", f"An organisation keeps at most {PROCESSORS_MAX}; remove one first.")
+        raise Problem(
+            422,
+            "Too many processors",
+            f"An organisation keeps at most {PROCESSORS_MAX}; remove one first.",
+            kind="too-many-processors",
+        )
     row, _ = OwnProcessor.objects.update_or_create(
         organisation=organisation,
         name=target.name,
-        defaults={"title": target.title[:200], "digest": target.digest, "text": text, "created_by": actor, "created_at": now},
+        defaults={
+            "title": target.title[:200],
+            "digest": target.digest,
+            "text": text,
+            "created_by": actor,
+            "created_at": now,
+        },
     )
     audit_record(action="processor.add", now=now, actor=actor, organisation=organisation, subject=target.name[:120])
     return row
@@ -49,6 +69,10 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
 def processor_remove(*, processor: OwnProcessor, actor: User, now: datetime) -> None:
     """Forget a processor's file; programs that were compiled for it stay."""
     audit_record(
-        action="processor.remove", now=now, actor=actor, organisation=processor.organisation, subject=processor.name[:120]
+        action="processor.remove",
+        now=now,
+        actor=actor,
+        organisation=processor.organisation,
+        subject=processor.name[:120],
     )
     processor.delete()

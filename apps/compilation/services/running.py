@@ -12,18 +12,21 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import transaction
-from django.db.models import Q
+from django.db import DatabaseError, transaction
+from django.db.models import F, Q
 
+from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.compilation import selectors, stages
 from apps.compilation.models import CompileJob, CompileState, Program
+from apps.compilation.services.jobs import compile_send
 from apps.compilation.services.keeping import NotDeterministic, program_compare, program_keep
 from apps.registry.child import Child, ChildFailed, Limits, child_start
 from apps.registry.selectors import modelversion_bytes
 
 LIMITS = Limits(memory=8 * 2**30, cpu=540, wall=570)
 SILENT_AFTER = timedelta(seconds=15)
-WAITING_AFTER = timedelta(seconds=60)
+WAITING_AFTER = timedelta(seconds=60)  # a queue may be long; nobody waits this long beside an idle worker
+IDLE_AFTER = timedelta(seconds=10)
 ATTEMPTS_MAX = 3
 POLL_SECONDS = 0.25
 BEAT_SECONDS = 0.5
@@ -68,7 +71,34 @@ def job_run(*, job_id: UUID, clock: Clock) -> None:
     except (Failed, NotDeterministic) as error:
         _finish(job, epoch, CompileJob.State.FAILED, clock(), error.error)
     except FileNotFoundError:
-        _finish(job, epoch, CompileJob.State.FAILED, clock(), {"kind": "deleted", "message": "The model file was deleted."})
+        _finish(job, epoch, CompileJob.State.FAILED, clock(), _missing(job))
+    except (Unavailable, DatabaseError, OSError) as outage:
+        if unavailable_of(outage) is None:
+            raise
+        _release(job, epoch, outage, clock)
+
+
+def _missing(job: CompileJob) -> dict[str, Any]:
+    """Why a file of the job is not there: somebody deleted the model, or the storage lost what it kept."""
+    job.model_version.refresh_from_db(fields=["deleted_at"])
+    if job.model_version.deleted_at is not None:
+        return {"kind": "deleted", "message": "The model file was deleted."}
+    log.error("compile_file_missing", job=str(job.pk))
+    text = "A file of this compile is no longer in our storage. Upload the model again; this is our fault, not yours."
+    return {"kind": "missing", "message": text}
+
+
+def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> None:
+    """Back to the queue, and no attempt: storage or database were away.
+
+    Raises the outage when the database stays away; then the job's silence tells the sweep.
+    """
+    log.warning("compile_released", job=str(job.pk), error=str(outage)[:200])
+    owned = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
+    told_when_back(
+        lambda: owned.update(state=CompileJob.State.QUEUED, attempts=F("attempts") - 1, heartbeat_at=clock())
+    )
+    compile_send(job.pk)  # lost, the sweep hands it out
 
 
 @transaction.atomic
@@ -83,7 +113,7 @@ def _claim(job_id: UUID, now: datetime) -> int | None:
     job.attempts += 1
     if job.attempts > ATTEMPTS_MAX:
         job.state, job.finished_at = CompileJob.State.FAILED, now
-        text = f"The compile was interrupted {ATTEMPTS_MAX} times. Start it again; if it happens again, the model is too large."
+        text = f"The compile was interrupted {ATTEMPTS_MAX} times. Start it again; if it ends the same way, choose smaller sizes."
         job.error = {"kind": "interrupted", "message": text}
         job.save(update_fields=["epoch", "attempts", "state", "finished_at", "error"])
         return None
@@ -177,18 +207,20 @@ def _finish(job: CompileJob, epoch: int, state: CompileState, now: datetime, err
 
 
 @transaction.atomic
-def jobs_sweep(*, now: datetime, send: Callable[[UUID], None]) -> list[UUID]:
+def jobs_sweep(*, now: datetime, send: Callable[[UUID], object]) -> list[UUID]:
     """Hand out again what no worker has been heard of for a while, whether its task or its worker was lost.
 
-    The row goes back to the queue, which fences a worker that is merely slow.
+    The row goes back to the queue, which fences a worker that is merely slow. A queued job waits for its turn while
+    others are compiled; when none is, its message was lost.
     """
     state = CompileJob.State
+    is_busy = CompileJob.objects.filter(state=state.RUNNING, heartbeat_at__gt=now - SILENT_AFTER).exists()
     silent = Q(state=state.RUNNING, heartbeat_at__lte=now - SILENT_AFTER) | Q(
-        state=state.QUEUED, heartbeat_at__lte=now - WAITING_AFTER
+        state=state.QUEUED, heartbeat_at__lte=now - (WAITING_AFTER if is_busy else IDLE_AFTER)
     )
     rows = CompileJob.objects.select_for_update(skip_locked=True).filter(silent).order_by("created_at")
     found = list(rows.values_list("pk", flat=True)[:100])
     CompileJob.objects.filter(pk__in=found).update(state=state.QUEUED, heartbeat_at=now)
     for pk in found:
-        transaction.on_commit(partial(send, pk))
+        transaction.on_commit(partial(send, pk), robust=True)
     return found

@@ -82,7 +82,9 @@ def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
     latencies = [part.latency for part in plain.parts]
     latency = sum((value for value in latencies if value is not None), Fraction(0)) if None not in latencies else None
     duration = _duration(plain.parts, uses)
-    measures = {"accuracy": judged.accuracy if judged else None, "latency": latency, "duration": duration, "budget": price}
+    least = max(part.least for part in plain.parts)
+    asked = None if price is None else max(price, least)  # what a quote says is what a budget must hold
+    measures = {"accuracy": judged.accuracy if judged else None, "latency": latency, "duration": duration, "budget": asked}
     # What is missing explains every unknown figure; saying so again for each would only be noise.
     unmet = [row for row in _unmet(measures, requirements) if row[1] is not None or not (missing or unpriced)]
     reasons = [*missing, *unpriced, *(text for _, _, text in unmet)]
@@ -100,6 +102,7 @@ def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
         duration=duration,
         certainty=_certainty(plain.parts),
         price=price,
+        least=least,
         reasons=tuple(reasons),
         gaps=tuple((name, value) for name, value, _ in unmet if value is not None) if soft else (),
         threshold=judged.threshold if judged else None,
@@ -205,7 +208,7 @@ def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> 
         if len(names) == fewest and (names not in best or _nearer(candidate, best[names][1], requirements)):
             best[names] = (index, candidate)
     for index, candidate in sorted(best.values(), key=lambda pair: (pair[1].price or Decimal(0), pair[0])):
-        yield Change(candidate.gaps, index, candidate.price or Decimal(0))
+        yield Change(candidate.gaps, index, candidate.total_price or Decimal(0))
 
 
 def _nearer(one: Candidate, other: Candidate, requirements: Requirements) -> bool:

@@ -30,7 +30,8 @@ class Variant:
     """A model as it runs on one pool: a compiled program, or what keeps it from being one (`missing`).
 
     `price(n)` is the exact amount for n executions; it raises `ValueError` with a sentence where nothing is priced.
-    `latency` and `interval` in seconds; `certainty` says how they are known: "exact", "bound" or "measured".
+    `least`: what a contract costs at least, however little runs. `latency` and `interval` in seconds; `certainty` says how
+    they are known: "exact", "bound" or "measured".
     """
 
     key: str
@@ -42,6 +43,7 @@ class Variant:
     interval: Fraction | None = None
     certainty: str = "exact"
     missing: tuple[str, ...] = ()
+    least: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Candidate:
     """One way to do the task. `reasons` says what speaks against it; none means feasible.
 
     `accuracy` is the lower bound that holds together with all others' bounds; `gaps` are the requirements that could be
-    relaxed, each with the value that this candidate would need.
+    relaxed, each with the value that this candidate would need. `price` is what its executions come to, by which candidates
+    are compared; `total_price` is what a quote for them says, which a budget is compared with.
     """
 
     kind: str
@@ -78,6 +81,12 @@ class Candidate:
     share: Fraction | None = None
     output: str = ""
     on_frontier: bool = False
+    least: Decimal = Decimal(0)
+
+    @property
+    def total_price(self) -> Decimal | None:
+        """The price, or the minimum of its contract where that is more."""
+        return None if self.price is None else max(self.price, self.least)
 
     @property
     def feasible(self) -> bool:

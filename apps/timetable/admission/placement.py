@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from heapq import nlargest
+from math import lcm
 from typing import NamedTuple
 
 from apps.timetable.admission.intervals import Interval, clip, intersect, merge
@@ -33,7 +36,15 @@ class Work:
 
     def capacity(self, length: int) -> int:
         """How many executions fit in a window of `length` microseconds."""
-        return max(0, int((length - self.setup) // self.each))
+        parts, setup, each = self._whole
+        return max(0, (length * parts - setup) // each)
+
+    @cached_property
+    def _whole(self) -> tuple[int, int, int]:
+        """Parts of a microsecond in which setup and interval are whole numbers, and the two in these parts: fractions are
+        slow where thousands of windows are tried."""
+        parts = lcm(self.setup.denominator, self.each.denominator)
+        return parts, int(self.setup * parts), int(self.each * parts)
 
 
 class Rated(NamedTuple):
@@ -134,12 +145,15 @@ def _capacities(work: Work, slots: list[_Open], end: int) -> list[int]:
 
 def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
     """Executions that fit before `end` in the `windows_max` best slots."""
-    return sum(sorted(_capacities(work, slots, end), reverse=True)[:windows_max])
+    return sum(nlargest(windows_max, _capacities(work, slots, end)))
 
 
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
     """The first microsecond by which all of the work can be over; room grows with the end, so halving finds it."""
     low, high = limits.not_before, limits.not_after
+    if limits.windows_max == 1:
+        length = work.length(work.count)
+        return min((slot.start + length for slot in slots if slot.start + length <= slot.end), default=None)
     if high <= low or _room(work, slots, high, limits.windows_max) < work.count:
         return None
     while low < high:

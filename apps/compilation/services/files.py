@@ -1,0 +1,26 @@
+"""Artefacts and calibration files that no row names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from apps.accounts.files import files_sweep
+from apps.compilation import selectors
+from apps.compilation.models import CompileJob, Program
+
+
+def program_files_sweep(*, now: datetime) -> int:
+    """Delete artefacts of programs and examples of compiles that are not there; returns how many."""
+    return files_sweep("programs", _artefacts, now=now) + files_sweep("calibrations", _calibrations, now=now)
+
+
+def _artefacts(keys: list[str]) -> list[str]:
+    """A program's artefacts lie beside its binary."""
+    binaries = {key: f"{key.rpartition('/')[0]}/{selectors.BINARY}" for key in keys}
+    found = Program.objects.filter(binary_key__in=[*binaries.values(), *keys]).values_list("binary_key", flat=True)
+    places = {binary.rpartition("/")[0] for binary in found}
+    return [key for key in keys if key.rpartition("/")[0] in places]
+
+
+def _calibrations(keys: list[str]) -> list[str]:
+    return list(CompileJob.objects.filter(calibration_key__in=keys).values_list("calibration_key", flat=True))
