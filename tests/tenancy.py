@@ -6,6 +6,7 @@
         operation("POST /models", roles=ENGINEERING, scope=Scope.BUILD, body={"name": "a"}),
         page("/capacity", admin=True),
         page("/share/<str:secret>", public=True),
+        page("/sign-in/code", step=True),
     ]
 
 `make(cast)` makes an object of `cast.organisation` and returns what the address needs to name it.
@@ -44,6 +45,8 @@ class Route:
     admin: bool
     make: Make | None
     body: dict[str, Any] | None
+    step: bool = False
+    own: bool = False
 
     @property
     def key(self) -> str:
@@ -70,11 +73,14 @@ def page(
     public: bool = False,
     signed_in: bool = False,
     admin: bool = False,
+    step: bool = False,
+    own: bool = False,
     body: dict[str, Any] | None = None,
 ) -> list[Route]:
-    """A page, for members with `roles` unless it says `public`, `signed_in` (no organisation needed) or `admin`."""
+    """A page, for members with `roles` unless it says `public`, `signed_in` (no organisation needed), `admin` or `step`:
+    a step of a sign-in under way, which sends everybody else to its beginning. `own`: the object is a person's."""
     chosen = methods or ("GET",)
-    return [Route(method, path, roles, None, public, signed_in, admin, make, body) for method in chosen]
+    return [Route(method, path, roles, None, public, signed_in or own, admin, make, body, step, own) for method in chosen]
 
 
 def operation(

@@ -6,15 +6,18 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 
 from apps.accounts.auth import BearerToken, BrowserSession
-from apps.accounts.problems import PROBLEM_STATUSES, Problem, ProblemBody, problem_response
+from apps.accounts.outages import unavailable_of
+from apps.accounts.problems import PROBLEM_STATUSES, STANDARD, Problem, ProblemBody, problem_response, problem_standard
 from apps.config.parser import WithoutNul, names_known
+from apps.config.reference import Reference
 
 log = structlog.get_logger("api")
 
@@ -52,7 +55,8 @@ api = TaktAPI(
     description="What was compiled is what runs is what is billed.",
     urls_namespace="api",
     auth=[BearerToken(), BrowserSession()],
-    docs_url=None,
+    docs=Reference(),
+    docs_url="/docs",
     parser=WithoutNul(),
 )
 
@@ -70,7 +74,9 @@ def _problem(request: HttpRequest, error: Problem) -> HttpResponse:
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     errors = [_fault(item) for item in error.errors]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:5])
-    return problem_response(Problem(422, "The request does not fit its schema", detail, errors=errors))
+    return problem_response(
+        Problem(422, "The request does not fit its schema", detail, kind="request-invalid", errors=errors)
+    )
 
 
 def _fault(item: dict[str, Any]) -> dict[str, str]:
@@ -84,30 +90,50 @@ def _fault(item: dict[str, Any]) -> dict[str, str]:
 @api.exception_handler(AuthenticationError)
 def _anonymous(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     detail = "Send a token as 'Authorization: Bearer ...'; tokens are made under Settings, API tokens."
-    response = problem_response(Problem(401, "Not signed in", detail))
+    response = problem_response(Problem(401, "Not signed in", detail, kind="not-signed-in"))
     response["WWW-Authenticate"] = "Bearer"
     return response
 
 
 @api.exception_handler(PermissionDenied)
 def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
-    return problem_response(Problem(403, "Not allowed", str(error) or "Your role does not allow this."))
+    return problem_response(
+        Problem(403, "Not allowed", str(error) or "Your role does not allow this.", kind="not-allowed")
+    )
 
 
 @api.exception_handler(Http404)
 def _missing(request: HttpRequest, error: Http404) -> HttpResponse:
-    return problem_response(Problem(404, "Not found", "There is no such thing here, or it is not yours to see."))
+    return problem_response(problem_standard(404))
+
+
+@api.exception_handler(RequestDataTooBig)
+def _too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+    return problem_response(problem_standard(413))
+
+
+def _unreadable(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
+    """A form without a boundary, a body that was cut off, more fields than a form may have."""
+    kind, title, _ = STANDARD[400]
+    return problem_response(Problem(400, title, str(error) or title, kind=kind))
+
+
+for unreadable in (MultiPartParserError, SuspiciousOperation, UnreadablePostError):
+    api.add_exception_handler(unreadable, _unreadable)
 
 
 @api.exception_handler(HttpError)
 def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     if isinstance(error.__cause__, Problem):  # ninja wraps whatever its parser raises
         return problem_response(error.__cause__)
-    return problem_response(Problem(error.status_code, "Refused", str(error)))
+    return problem_response(Problem(error.status_code, "Refused", str(error), kind="request-refused"))
 
 
 @api.exception_handler(Exception)
 def _defect(request: HttpRequest, error: Exception) -> HttpResponse:
+    outage = unavailable_of(error)
+    if outage is not None:
+        log.warning("outage", path=request.path, error=f"{type(error).__name__}: {error}"[:200])
+        return problem_response(outage)
     log.error("defect", path=request.path, exc_info=error)
-    detail = "This is our defect, not yours; the request id in X-Request-ID finds it in our logs."
-    return problem_response(Problem(500, "Something broke", detail))
+    return problem_response(problem_standard(500))

@@ -6,6 +6,8 @@ from django.urls import URLPattern, URLResolver, include, path
 from apps.config import health
 from apps.config.api import api
 
+handler500 = "apps.config.failures.failure"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

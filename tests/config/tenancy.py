@@ -25,6 +25,7 @@ ROUTES = [
     page("/programs/<uuid:pk>/timeline", make=a_program),
     page("/programs/<uuid:pk>/graph", make=a_program),
     page("/programs/<uuid:pk>/download/<str:kind>", make=a_file),
+    page("/problems/<slug:code>", public=True, make=lambda _: {"code": "capacity-taken"}),
     page("/docs", public=True),
     page("/docs/<path:name>", public=True, make=lambda _: {"name": "glossary"}),
 ]

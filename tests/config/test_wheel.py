@@ -31,7 +31,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
-    for name in ("compiler", "apps"):
+    for name in ("compiler", "apps", "takt"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     build = ["build", "--wheel", "--no-build-isolation", "--no-config", "--offline", "--quiet", "--out-dir", built]
     uv = [Path(sys.executable).parent / "uv", *build, "--python", sys.executable, source]
@@ -45,8 +45,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_holds_the_compiler_the_rating_and_the_command_and_nothing_of_the_server(unpacked: Path) -> None:
     names = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     inside = {name for name in names if not name.startswith("takt-")}
-    assert {name for name in inside if not name.startswith(("compiler/", "apps/cli/", "apps/pricing/rating/"))} == set()
-    assert {"compiler/__init__.py", "compiler/targets/lpu.toml", "apps/cli/main.py"} <= inside
+    assert {name for name in inside if not name.startswith(("compiler/", "apps/cli/", "apps/pricing/rating/", "takt/"))} == set()
+    assert {"compiler/__init__.py", "compiler/targets/lpu.toml", "apps/cli/main.py", "takt/client.py", "takt/py.typed"} <= inside
 
 
 def test_it_asks_for_onnx_and_numpy_alone() -> None:

@@ -13,7 +13,7 @@ from apps.accounts.problems import Problem
 from apps.billing.models import Invoice
 from apps.compilation.models import CompileJob, Program
 from apps.dispatch.models import FINAL, JobState
-from apps.dispatch.selectors import jobs_of
+from apps.dispatch.selectors import jobs_of, jobs_shown
 from apps.ledger.selectors import Spending, spending_of_all
 from apps.pricing.selectors import book_in_force
 from apps.registry.models import Model
@@ -50,7 +50,7 @@ def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
         "compiling": CompileJob.objects.filter(organisation=organisation, state__in=["queued", "running"])
         .select_related("model_version__model")
         .order_by("-created_at")[:RECENT],
-        "jobs": jobs_of(organisation)[:RECENT],
+        "jobs": jobs_shown(organisation)[:RECENT],
         "contracts": contracts_of(organisation)[:RECENT],
     }
 

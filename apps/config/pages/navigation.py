@@ -52,6 +52,7 @@ ADMINISTRATION = (
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
     Entry("New prices", "book-2", "reports:book_new", "/prices/new"),
     Entry("Customers", "users", "billing:customer_list", "/customers"),
+    Entry("Buying limits", "scale", "sales:buying", "/buying"),
     Entry("Payments", "credit-card", "billing:payments", "/payments"),
     Entry("Stripe", "credit-card", "billing:stripe_overview", "/stripe"),
     Entry("Outbox", "inbox", "billing:outbox", "/outbox"),

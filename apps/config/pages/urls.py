@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("programs/<uuid:pk>/timeline", report.program_timeline, name="program_timeline"),
     path("programs/<uuid:pk>/graph", report.program_graph, name="program_graph"),
     path("programs/<uuid:pk>/download/<str:kind>", report.program_download, name="program_download"),
+    path("problems/<slug:code>", views.problem_type, name="problem_type"),
     path("docs", views.documents, name="docs"),
     path("docs/<path:name>", views.document, name="doc"),
 ]

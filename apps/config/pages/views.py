@@ -10,6 +10,7 @@ from django.utils import timezone
 from apps.accounts.access import organisation_get, principal_get
 from apps.config.pages import documents as papers
 from apps.config.pages.dashboard import dashboard
+from apps.config.pages.problem_types import problem_types
 
 
 @login_not_required
@@ -39,3 +40,12 @@ def document(request: HttpRequest, name: str) -> HttpResponse:
     body, headings = papers.as_html(found)
     values = {"document": found, "body": body, "headings": headings, "sections": papers.sections()}
     return render(request, "pages/document.html", values)
+
+
+@login_not_required
+def problem_type(request: HttpRequest, code: str) -> HttpResponse:
+    """What one code of a refusal means and what to do: the page that a problem's `type` names."""
+    found = problem_types().get(code)
+    if found is None:
+        raise Http404
+    return render(request, "pages/problem_type.html", {"problem": found})

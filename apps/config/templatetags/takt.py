@@ -26,6 +26,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
 from apps import figures
+from apps.accounts.paging import Page
 from apps.config.pages import badges, definitions, navigation
 
 register = template.Library()
@@ -55,9 +56,24 @@ def money(amount: Decimal | int | str | None, currency: figures.Currency) -> Saf
 
 @register.filter
 def price(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ price|price:currency }}: the price of one thing, with three significant digits and the exact one as title."""
+    """{{ price|price:currency }}: the price of one thing, with four significant digits and the exact one as title."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
+
+
+@register.simple_tag
+def unit_price(
+    amount: Decimal | int | str | None, currency: figures.Currency, thing: str = "execution", of: int = 1, part: str = ""
+) -> SafeString:
+    """{% unit_price price.amount price.currency of=1000 %}: "€ 0.01218 per million executions", the exact price of one as
+    title. `part`: "price" or "per" alone."""
+    price, per = figures.unit_price_format(amount, currency, thing=thing, of=of)
+    if part == "per":
+        return format_html("{}", per)
+    exact = figures.money_exact_format(amount, currency)
+    title = f"{exact} per {'' if of == 1 else f'{of:,} '}{thing}{'' if of == 1 else 's'}"
+    shown = price if part == "price" else f"{price} {per}"
+    return format_html('<span class="money" title="{}">{}</span>', title, shown)
 
 
 @register.filter
@@ -83,7 +99,11 @@ def when(context: template.Context, at: datetime | None, seconds: bool = False) 
     if local == utc:
         return format_html('<time datetime="{}">{}</time>', at.isoformat(), utc)
     return format_html(
-        '<time datetime="{}" title="{}">{} <span class="time-utc">{}</span></time>', at.isoformat(), utc, local, utc[11:]
+        '<time datetime="{}" title="{}">{} <span class="time-utc">{}</span></time>',
+        at.isoformat(),
+        utc,
+        local,
+        utc[11:],
     )
 
 
@@ -256,16 +276,16 @@ def tabs(items: Sequence[tuple[str, str]], current: str, label: str = "Views") -
     return {"items": items, "current": current, "label": label}
 
 
-@register.inclusion_tag("components/pagination.html", takes_context=True)
-def pagination(context: template.Context, page: Any) -> dict[str, Any]:
-    """{% pagination page_obj %}: previous and next of a Django page, keeping the other query parameters."""
-    query = context["request"].GET.copy()
-    query.pop("page", None)
-    return {"page": page, "query": query.urlencode()}
+@register.inclusion_tag("components/pagination.html")
+def pagination(page: Page[Any]) -> dict[str, Any]:
+    """{% pagination page %}: first, previous and next page of a list, keeping the other query parameters."""
+    return {"page": page}
 
 
 @register.inclusion_tag("components/as_api.html", takes_context=True)
-def as_api(context: template.Context, path: str, method: str = "GET", body: Any = None, file: str = "") -> dict[str, Any]:
+def as_api(
+    context: template.Context, path: str, method: str = "GET", body: Any = None, file: str = ""
+) -> dict[str, Any]:
     """{% as_api "/api/v1/models" %}: the call that gives the same data, ready to paste.
 
     `body` is JSON (a mapping or text), `file` the name of a file to send instead.
@@ -311,7 +331,13 @@ def page_header(
     content: str, heading: str, subtitle: str = "", pretitle: str = "", back_url: str = "", back_label: str = ""
 ) -> SafeString:
     """{% page_header "Models" subtitle="..." back_url=url back_label="All models" %}buttons{% endpage_header %}."""
-    values = {"heading": heading, "subtitle": subtitle, "pretitle": pretitle, "back_url": back_url, "back_label": back_label}
+    values = {
+        "heading": heading,
+        "subtitle": subtitle,
+        "pretitle": pretitle,
+        "back_url": back_url,
+        "back_label": back_label,
+    }
     return _block("page_header", content, **values)
 
 
@@ -334,7 +360,9 @@ def why(content: str, summary: str = "Why this number?") -> SafeString:
 
 
 @register.simple_block_tag
-def chart(content: str, id: str, title: str, kind: str, data: str = "", url: str = "", height: str = "md") -> SafeString:
+def chart(
+    content: str, id: str, title: str, kind: str, data: str = "", url: str = "", height: str = "md"
+) -> SafeString:
     """{% chart id="ops" title="Share by operation" kind="bar" data="report-data" %}<table>...</table>{% endchart %}.
 
     The content is the table twin: shown when there is no JavaScript, folded beneath the chart when there is.

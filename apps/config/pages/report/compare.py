@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from apps.compilation.models import Program
 from apps.compilation.selectors import price_preview, target_of
 from apps.config.pages.report.rows import decibels_text, limit_text
 from apps.fleet.descriptions import PRECISIONS, peak
+from apps.pricing.previews import EXECUTIONS as OF
 
 COLUMNS_MAX = 4
 KIND_OF = dict(PRECISIONS)
@@ -124,10 +126,11 @@ def _priced(programs: Sequence[Program], now: datetime) -> Row:
     prices = [price_preview(one, now=now) for one in programs]
     values = [None if price is None else Fraction(price["amount"]) for price in prices]
     cells = []
+    scale = figures.unit_price_scale(Decimal(price["amount"]) / OF for price in prices if price)
     for price, value in zip(prices, values, strict=True):
-        text = figures.price_format(price["amount"], price["currency"]) if price else ""
+        text = " ".join(figures.unit_price_format(price["amount"], price["currency"], of=OF, scale=scale)) if price else ""
         cells.append(_cell(value, values[0], text, LESS_IS_BETTER) if price else Cell("not priced"))
-    return Row("Price per thousand", cells, len(set(values)) > 1)
+    return Row("Price", cells, len(set(values)) > 1)
 
 
 def _limits(programs: Sequence[Program]) -> Row:

@@ -103,7 +103,7 @@ def unit_rows(report: Report) -> list[dict[str, Any]]:
 def bound_rows(report: Report) -> list[dict[str, Any]]:
     """Each proven lower bound beside what was reached: ratio = reached / bound, `gap` what lies above it."""
     rows = []
-    for key, title in (("latency", "Latency"), ("interval", "Interval"), ("memory", "Memory")):
+    for key, title in (("latency", "Latency"), ("interval", "Interval"), ("memory", "Peak memory")):
         known = report["bounds"].get(key)
         if known and known["bound"]:
             ratio = Fraction(known["ours"], known["bound"])

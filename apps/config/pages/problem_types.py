@@ -1,0 +1,35 @@
+"""The codes of refusals, read from the guide that explains them: each has a page at /problems/<code>."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from apps.config.pages.documents import documents
+
+GUIDE = "guides/problems"
+_ROW = re.compile(r"^\| `(?P<code>[a-z0-9-]+)` \| (?P<status>[^|]+) \| (?P<meaning>[^|]+) \| (?P<remedy>[^|]+) \|$")
+
+
+@dataclass(frozen=True)
+class ProblemType:
+    """One code: the statuses it comes with, what it means, what to do."""
+
+    code: str
+    status: str
+    meaning: str
+    remedy: str
+
+    @property
+    def title(self) -> str:
+        """The code as words."""
+        return self.code.replace("-", " ").capitalize()
+
+
+@lru_cache(maxsize=1)
+def problem_types() -> dict[str, ProblemType]:
+    """Every code of the guide, in its order."""
+    rows = (_ROW.match(line) for line in documents()[GUIDE].text.splitlines())
+    found = [ProblemType(**{name: value.strip() for name, value in row.groupdict().items()}) for row in rows if row]
+    return {one.code: one for one in found}
