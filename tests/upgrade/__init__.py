@@ -1,0 +1,1 @@
+"""What earlier releases made, and whether it still loads, runs, bills and verifies."""

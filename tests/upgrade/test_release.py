@@ -1,0 +1,207 @@
+"""What was sold by release 0.1.0 stays true: its programs run, its contracts are served and billed, its papers verify."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.conf import settings as site
+from django.db import connection
+from django.test import Client
+from pytest_django import DjangoDbBlocker
+from pytest_django import Settings as SettingsWrapper
+
+import compiler
+from apps.accounts.models import Organisation, User
+from apps.billing.exports import invoice_json
+from apps.billing.models import Invoice
+from apps.billing.services import credit_note_issue, invoice_issue, invoices_issue_month
+from apps.cli.main import main as takt
+from apps.compilation.models import OwnProcessor, Program
+from apps.compilation.selectors import program_bytes
+from apps.config.celery import app
+from apps.dispatch import services as dispatch
+from apps.dispatch.execution import lease_execute
+from apps.dispatch.models import Job, JobState, Lease, LeaseState
+from apps.ledger.chain import chain_json
+from apps.ledger.models import UsageRow
+from apps.ledger.selectors import chain_verify
+from apps.reports.reconciling import organisation_compare
+from apps.sales.models import Contract, ContractState, Quote
+from apps.sales.services import contracts_close_due, quote_accept
+from tests.upgrade.databases import applied, backward, database, forward
+from tests.upgrade.fixture import DOCUMENTS, FACTS, FILES, INVOICES, PRESENT, release, storage_unpack
+
+LATER = PRESENT + timedelta(hours=5)
+
+
+@pytest.fixture(scope="module")
+def _customer(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Path]:
+    """The database of the release, migrated to now, and its storage; the tests below use it one after another."""
+    storage = tmp_path_factory.mktemp("media")
+    storage_unpack(storage)
+    with django_db_blocker.unblock(), release("upgrade_used"):
+        forward()
+        yield storage
+
+
+@pytest.fixture
+def customer(_customer: Path, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker) -> Iterator[Organisation]:
+    """The organisation that bought everything."""
+    settings.MEDIA_ROOT = str(_customer)
+    with django_db_blocker.unblock():
+        yield Organisation.objects.get(pk=FACTS["organisation"])
+    with app.connection_for_write() as broker, broker.channel() as channel:
+        channel.client.flushdb()
+
+
+def test_programs_compute_what_they_computed_then(customer: Organisation) -> None:
+    programs = Program.objects.filter(organisation=customer)
+    assert programs.count() >= len(FACTS["outputs"]) >= 6
+    assert {program.exact for program in programs} == {True, False}
+    for program in programs:
+        then = FACTS["outputs"][program.digest]
+        assert _computed(program) == then, program
+        if program.exact:
+            assert then["counters"]["cycles"] == program.latency_cycles
+
+
+def _computed(program: Program) -> dict[str, Any]:
+    """A digest over the outputs for three seeded items, and the counters."""
+    feeds, own = _feeds(program, 3), OwnProcessor.objects.filter(name=program.target).first()
+    outputs, counters = compiler.simulate(
+        program_bytes(program), [{name: array[i] for name, array in feeds.items()} for i in range(3)],
+        target=compiler.targets.parse(own.text) if own else None,
+    )  # fmt: skip
+    digest = hashlib.sha256()
+    for output in outputs:
+        for name in sorted(output):
+            digest.update(np.ascontiguousarray(output[name]).tobytes())
+    return {"outputs": digest.hexdigest(), "counters": counters.to_json()}
+
+
+def _feeds(program: Program, items: int) -> dict[str, Any]:
+    dice = np.random.default_rng(items)
+    return {one["name"]: dice.random((items, *one["shape"])).astype("float32") for one in program.inputs}
+
+
+@pytest.mark.parametrize("paper", INVOICES, ids=lambda path: path.stem)
+def test_an_old_invoice_verifies_and_is_written_the_same_again(customer: Organisation, paper: Path) -> None:
+    assert takt(["verify", str(paper), *map(str, FILES)]) == 0
+    invoice = Invoice.objects.get(organisation=customer, number=paper.stem)
+    assert invoice_json(invoice) == paper.read_text()
+
+
+def test_an_old_quote_and_an_old_chain_verify(customer: Organisation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert takt(["verify", str(DOCUMENTS / "quote.json"), *map(str, FILES)]) == 0
+    assert takt(["verify", "--chain", str(DOCUMENTS / "chain.json")]) == 0
+    altered = json.loads((DOCUMENTS / "chain.json").read_text())
+    altered["transactions"][3]["subject"] += "!"
+    assert _chain_status(altered) == 1, "the check that says so can fail"
+
+
+def _chain_status(document: dict[str, Any]) -> int:
+    path = Path(site.MEDIA_ROOT) / "chain.json"
+    path.write_text(json.dumps(document))
+    status = takt(["verify", "--chain", str(path)])
+    path.unlink()
+    return status
+
+
+def test_what_was_bought_then_is_served_and_billed_now(customer: Organisation, tmp_path: Path) -> None:
+    owner = User.objects.get(email="owner@example.com")
+    waiting = Job.objects.get(organisation=customer, state__in=[JobState.QUEUED, JobState.RUNNING])
+    _job_finish(waiting)
+    quote = Quote.objects.get(pk=FACTS["quote"])
+    accepted = quote_accept(quote_id=quote.pk, organisation=customer, actor=owner, now=PRESENT)
+    assert accepted.net == quote.worst
+    used = UsageRow.objects.filter(organisation=customer).count()
+    served = {name: _serve(Contract.objects.get(pk=pk)) for name, pk in FACTS["open"].items() if name != "interval"}
+    served["accepted now"] = _serve(accepted)
+    assert UsageRow.objects.filter(organisation=customer).count() == used + len(served)
+    contracts_close_due(now=LATER)
+    assert Contract.objects.get(pk=FACTS["open"]["interval"]).state != ContractState.ACTIVE
+    invoice = invoice_issue(organisation=customer, actor=owner, now=LATER)
+    assert len(invoice.document["lines"]) >= len(served)
+    _verified(invoice, tmp_path)
+    waits = Invoice.objects.get(organisation=customer, number="T-2026-000003")
+    credit_note_issue(invoice_id=waits.pk, reason="After the upgrade", actor=None, now=LATER)
+    contracts_close_due(now=datetime(2026, 11, 30, tzinfo=UTC))
+    assert invoices_issue_month(now=datetime(2026, 12, 1, 2, tzinfo=UTC)) >= 1
+    for one in Invoice.objects.filter(organisation=customer, issued_at__gt=LATER):
+        _verified(one, tmp_path)
+
+
+def _verified(invoice: Invoice, folder: Path) -> None:
+    paper = folder / f"{invoice.number}.json"
+    paper.write_text(invoice_json(invoice))
+    assert takt(["verify", str(paper), *map(str, FILES), *_models()]) == 0
+
+
+def _models() -> list[str]:
+    return [str(Path(__file__).parents[2] / "samples" / "digits-batch.onnx")]
+
+
+def _serve(contract: Contract) -> Job:
+    """A job of two items, run by a real lease; the usage is what the contract's own terms make of it."""
+    digest = next((line["program"]["digest"] for line in contract.terms["lines"] if line.get("program")), None)
+    program = Program.objects.filter(organisation=contract.organisation, digest=digest or "").first()
+    if program is None or contract.form == "quota":
+        program = Program.objects.get(organisation=contract.organisation, precision="int8")
+    job = dispatch.job_create(contract=contract, arrays=_feeds(program, 2), actor=None, now=PRESENT, wanted=program.pk)
+    return _job_finish(job)
+
+
+def _job_finish(job: Job) -> Job:
+    while lease := Lease.objects.filter(stage__job=job, state__in=[LeaseState.PLANNED, LeaseState.OFFERED]).first():
+        at = max(PRESENT, lease.device_from)
+        dispatch.leases_offer_due(now=at)
+        lease.refresh_from_db()
+        assert lease_execute(lease_id=lease.pk, epoch=lease.epoch, host="here", clock=lambda: at)  # noqa: B023
+    dispatch.job_advance(job_id=job.pk, now=LATER)
+    job.refresh_from_db()
+    assert job.state == JobState.DONE, job.problem
+    return job
+
+
+def test_every_organisation_reconciles_and_the_chain_goes_on(customer: Organisation) -> None:
+    for organisation in Organisation.objects.all():
+        assert organisation_compare(organisation).differences == []
+        assert chain_verify(organisation.id).broken_at is None
+    now = json.loads("".join(chain_json(customer.id, now=LATER)))
+    then = json.loads((DOCUMENTS / "chain.json").read_text())
+    assert now["transactions"][: len(then["transactions"])] == then["transactions"]
+    assert _chain_status(now) == 0
+
+
+def test_old_pages_open(customer: Organisation) -> None:
+    browser = Client()
+    browser.force_login(
+        User.objects.get(email="owner@example.com"), backend="django.contrib.auth.backends.ModelBackend"
+    )
+    contracts = Contract.objects.filter(organisation=customer).order_by("accepted_at")
+    paths = [
+        *(f"/invoices/{one.pk}" for one in Invoice.objects.filter(organisation=customer)),
+        *(f"/contracts/{one.pk}" for one in contracts[:3]),
+        *(f"/quotes/{one.pk}" for one in Quote.objects.filter(organisation=customer)[:2]),
+        *(f"/programs/{one.pk}" for one in Program.objects.filter(organisation=customer)[:3]),
+        *(f"/jobs/{one.pk}" for one in Job.objects.filter(organisation=customer)[:2]),
+        "/portal", "/models", "/contracts", "/invoices",
+    ]  # fmt: skip
+    found = {path: browser.get(path).status_code for path in paths}
+    assert set(found.values()) == {200}, found
+
+
+def test_a_database_that_was_used_after_the_upgrade_goes_back(customer: Organisation) -> None:
+    used = str(connection.settings_dict["NAME"])
+    with release("upgrade_then"):
+        then = applied()
+    with database("upgrade_back", like=used):
+        backward(then)
+        forward()
