@@ -228,7 +228,7 @@ class Machine:
     def _fact(self, kind: FactKind, number: int) -> StripeFact:
         known = list(StripeFact.objects.filter(kind=kind).select_related("invoice").order_by("id"))
         if not known:
-            raise Problem(409, "Nothing there", "There is none.")
+            raise Problem(409, "Nothing there", "There is none.", kind="nothing-to-cancel")
         return known[number % len(known)]
 
     def _invoice(self, number: int) -> Invoice:
@@ -241,7 +241,7 @@ class Machine:
         """One of those that are there. Raises Problem when there is none."""
         known = list(model.objects.filter(organisation=self.cast.organisation, **wanted).order_by("pk"))
         if not known:
-            raise Problem(409, "Nothing there", "There is none.")
+            raise Problem(409, "Nothing there", "There is none.", kind="nothing-to-cancel")
         return known[number % len(known)]
 
 

@@ -109,7 +109,7 @@ def test_nothing_that_holds_a_processor_is_free(
 @given(st.integers(1, 10**15), st.integers(1, 10**9), st.integers(1, 10**9))
 def test_a_model_that_only_moves_data_is_billed_by_its_cycles(moved: int, cycles: int, executions: int) -> None:
     """Of two programs of equal cycles, the dense one by its operations, the other by what its processor could not do."""
-    minimum = EUR.minimum("lpu")
+    minimum = EUR.minimum("lpu", "float32")
     dense, mover = Counts(cycles * minimum + moved, cycles), Counts(0, cycles)
     terms = Terms("lpu", "float32", "standard")
     dear, least = (rate(book=EUR, counts=one, executions=executions, terms=terms) for one in (dense, mover))

@@ -57,7 +57,9 @@ LAST = NOW + timedelta(days=3)
 
 
 def book_change(document: dict[str, Any]) -> None:
-    """The shipped book with a class whose price follows the hours, and guaranteed intervals on offer."""
+    """The shipped book with a class whose price follows the hours, guaranteed intervals on offer, and a minimum per
+    contract that some of the contracts lack something to."""
+    document["contract_minimum"] = "0.0137"
     document["classes"]["guaranteed"]["offered"] = True
     document["classes"]["hourly"] = {**document["classes"]["standard"], "title": "Hourly", "time_of_use": True}
     document["tariff"]["periods"][1]["factor"] = "0.6"
@@ -240,6 +242,10 @@ def _named(contract: Contract, usage: ContractUsage) -> dict[str, Decimal]:
     """Every reason why a contract's actual is not its quote, each rated for itself from the usage rows."""
     book = book_of_digest(contract.terms["book"]["digest"])
     named = {"served": Decimal(0), "hours": Decimal(0), "unused": Decimal(0), "charged for unused": usage.breakage}
+    named["contract minimum"] = subtract(usage.minimum, contract.minimum)
+    if contract.state != ContractState.ACTIVE:
+        of_use = subtract(usage.actual, usage.minimum)
+        assert usage.actual == max(of_use, book.contract_minimum), "what its use came to, or the minimum"
     bought = Decimal(0)
     for row in UsageRow.objects.filter(contract_id=contract.id):
         rating = Rating.from_json(row.rating)
@@ -251,8 +257,9 @@ def _named(contract: Contract, usage: ContractUsage) -> dict[str, Decimal]:
     if line.unused:
         whole = Rating.from_json(line.quoted_rating)
         each = Fraction(whole.amount) / line.executions
-        assert Fraction(bought) + line.unused * each == Fraction(usage.quoted)
-        named["unused"] = subtract(bought, usage.quoted)
+        lines = subtract(usage.quoted, contract.minimum)
+        assert Fraction(bought) + line.unused * each == Fraction(lines)
+        named["unused"] = subtract(bought, lines)
     return named
 
 
