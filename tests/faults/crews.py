@@ -21,7 +21,7 @@ TASK_SECONDS = 120
 ERRANDS = "tests.faults.errands"
 TURN = (  # what the scheduler asks for, in the order in which money goes on
     "apps.dispatch.tasks.offer_due", "apps.dispatch.tasks.sweep", "apps.sales.tasks.contracts_close",
-    "apps.billing.tasks.outbox_deliver",
+    "apps.billing.tasks.outbox_deliver", "apps.billing.tasks.outbox_mail", "apps.billing.tasks.outbox_stripe",
 )  # fmt: skip
 RARELY = "apps.billing.tasks.stripe_tend"
 
@@ -36,7 +36,7 @@ class Crewed:
     worker: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        queues = ("default", self.works.scene.market.lpu.queue)
+        queues = ("default", "dispatch", "mail", "stripe", self.works.scene.market.lpu.queue)
         self.worker = self.crew.start(*queues, environment=self.settings, include=ERRANDS)
 
     def survive(self, point: str, marker: Path) -> list[str]:

@@ -82,7 +82,7 @@ def check_finished_and_billed_once(scene: Scene, job: Job) -> None:
 def test_a_job_whose_worker_is_killed_is_finished_after_a_restart_once_and_billed_once(
     present: Scene, fleet: Fleet, celery_worker: Crew
 ) -> None:
-    celery_worker.start("default")
+    celery_worker.start("default", "dispatch")
     first = fleet.start("first", pool="lpu-a")
     job = submit(present)
     held = freeze_amid_a_lease(job, first.pid)
@@ -102,7 +102,7 @@ def test_a_job_whose_worker_is_killed_is_finished_after_a_restart_once_and_bille
 def test_a_worker_that_was_thought_dead_and_comes_back_changes_nothing(
     present: Scene, fleet: Fleet, celery_worker: Crew
 ) -> None:
-    celery_worker.start("default")
+    celery_worker.start("default", "dispatch")
     frozen = fleet.start("frozen", pool="lpu-a")
     job = submit(present)
     held = freeze_amid_a_lease(job, frozen.pid)
@@ -124,7 +124,7 @@ def test_a_worker_that_was_thought_dead_and_comes_back_changes_nothing(
 def test_hosts_in_folders_and_networks_of_their_own_share_the_leases_of_a_pool(
     present: Scene, fleet: Fleet, celery_worker: Crew, tmp_path: Path
 ) -> None:
-    celery_worker.start("default")
+    celery_worker.start("default", "dispatch")
     fleet.start("near", pool="lpu-a")
     fleet.start("far", pool="lpu-a")
     job = submit(present)
