@@ -10,8 +10,6 @@ Needs the server of `make run`, whose address and token are in var/demo.json, or
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 import subprocess
@@ -26,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.arguments import names
-from benchmarks.client import DEMO, ROOT, Client, Refused, demo_client, wait_for
+from benchmarks.client import DEMO, ROOT, demo_client, wait_for
 from benchmarks.real_models import LIMIT, error
 from bin.models import fetch
+from takt import Client, Refused, Unreachable
 from tests.models import light_model, seeded_feeds
 
 ITEMS = 2  # in each job; every contract is used up in full
@@ -93,20 +92,7 @@ class Walk:
 
     def upload(self) -> str:
         """The version's id; a file that is there already is not sent again."""
-        digest = hashlib.sha256(self.data).hexdigest()
-        announced = {"filename": f"{self.model}.onnx", "size": len(self.data), "sha256": digest, "name": self.model}
-        try:
-            upload = self.client.post("/api/v1/uploads", announced)
-        except Refused as refused:
-            if refused.status != 409:
-                raise
-            return str(refused.problem["errors"][0]["version_id"])
-        step = int(upload["chunk_bytes_max"])
-        binary = {"Content-Type": "application/octet-stream"}
-        for offset in range(0, len(self.data), step):
-            path = f"/api/v1/uploads/{upload['id']}/chunks/{offset}"
-            self.client.send("PUT", path, self.data[offset : offset + step], binary)
-        return str(self.client.post(f"/api/v1/uploads/{upload['id']}/complete", {"sha256": digest})["id"])
+        return self.client.upload(self.data, name=self.model, filename=f"{self.model}.onnx").id
 
     def compile(self, version: str) -> None:
         """For every processor on offer; all lengths of an open dimension in one request, as one bundle."""
@@ -173,10 +159,8 @@ class Walk:
             raise RuntimeError(f"the contract's line is for {program['dims']}, wanted were {dims}")
         kinds = {one["name"]: (one["dtype"], tuple(one["shape"])) for one in program["inputs"]}
         feeds = [seeded_feeds(kinds, ITEMS * seed + number) for number in range(line["executions"])]
-        file = io.BytesIO()
-        np.savez(file, **{name: np.stack([feed[name] for feed in feeds]) for name in kinds})
-        job = self.client.form("/api/v1/jobs/npz", {"contract": contract["id"]}, ("inputs", file.getvalue()))
-        return Sent(str(job["id"]), program, line, dims, feeds)
+        job = self.client.submit(contract["id"], {name: np.stack([feed[name] for feed in feeds]) for name in kinds})
+        return Sent(job.id, program, line, dims, feeds)
 
     def judge(self, slug: str, sent: Sent) -> Row:
         """Wait for the job's end, then compare everything that it says."""
@@ -184,7 +168,7 @@ class Walk:
         job = wait_for(f"job {sent.pk} of {self.model} on {slug}", lambda: self._final(path))
         if job["state"] != "done":
             raise RuntimeError(f"{self.model} {sent.dims} on {slug}: {job['problem'] or job['state']}")
-        outputs = np.load(io.BytesIO(self.client.send("GET", f"{path}/outputs")))
+        outputs = self.client.outputs(sent.pk)
         blocks = self.client.get(f"{path}/blocks")
         is_proven = job["latency"] == "proven"
         differs = is_proven and any(block["counters"] != program["resources"] for block in blocks)
@@ -252,9 +236,9 @@ def verify_again(client: Client, invoice: dict[str, Any], models: list[str]) -> 
     """`takt verify` of the invoice with the models' files and the price book: compiled and rated again, offline."""
     with tempfile.TemporaryDirectory() as folder:
         files = {f"{model}.onnx": model_file(model) for model in models}
-        files["invoice.json"] = client.send("GET", f"/api/v1/invoices/{invoice['id']}/file?kind=json")
+        files["invoice.json"] = client.request("GET", f"/api/v1/invoices/{invoice['id']}/file?kind=json").content
         for version in sorted({line["rating"]["book_version"] for line in invoice["document"]["lines"]}):
-            files[f"book-{version}.json"] = client.send("GET", f"/api/v1/price-books/{version}")
+            files[f"book-{version}.json"] = client.request("GET", f"/api/v1/price-books/{version}").content
         for name, data in files.items():
             Path(folder, name).write_bytes(data)
         others = sorted(str(Path(folder, name)) for name in files if name != "invoice.json")
@@ -299,5 +283,5 @@ def main(wanted: list[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except (Refused, RuntimeError, TimeoutError) as fault:
+    except (Refused, Unreachable, RuntimeError, TimeoutError) as fault:
         sys.exit(f"jobs: {fault}")

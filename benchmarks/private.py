@@ -12,9 +12,11 @@ from bin.services import Services
 
 
 @contextmanager
-def house() -> Iterator[None]:
-    """Everything is gone afterwards. PostgreSQL writes durably, as it does in production."""
-    folder = Path(tempfile.mkdtemp(prefix="takt-bench-", dir="/tmp"))
+def house(kept: Path | None = None) -> Iterator[None]:
+    """Everything is gone afterwards, unless it is in a folder that is to be kept. PostgreSQL writes durably, as it does in
+    production."""
+    folder = kept or Path(tempfile.mkdtemp(prefix="takt-bench-", dir="/tmp"))
+    folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)  # PostgreSQL may run as another account
     services = Services(folder, durable=True)
     try:
@@ -27,6 +29,8 @@ def house() -> Iterator[None]:
             "LOG_LEVEL": "WARNING",
             "LOG_FORMAT": "text",
             "STATIC_HASHED": "0",
+            "NEWCOMER_CREDIT": "none",  # what is measured is not the limits of buying
+            "POOL_SHARE": "1",
             "DJANGO_SETTINGS_MODULE": "apps.config.settings",
         }
         import django
@@ -36,4 +40,7 @@ def house() -> Iterator[None]:
         call_command("migrate", verbosity=0)
         yield
     finally:
-        services.destroy()
+        if kept:
+            services.release()
+        else:
+            services.destroy()
