@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from allauth.account.models import EmailAddress
+
 from apps.accounts.models import Membership, Organisation, User
 from apps.accounts.roles import Role
 
@@ -34,6 +36,7 @@ def person(name: str, *, admin: bool = False) -> User:
     user = User(email=f"{name.lower()}@example.com", name=name, is_platform_admin=admin)
     user.set_password(PASSWORD)
     user.save()
+    EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=True)
     return user
 
 

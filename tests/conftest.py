@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
+from apps.accounts import outages
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
@@ -25,6 +26,12 @@ from tests.cast import Cast, assemble
 def _fast_passwords(settings: SettingsWrapper) -> None:
     """PBKDF2 is slow on purpose; the tests sign in hundreds of times."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that an outage cuts off tells the database so at once."""
+    monkeypatch.setattr(outages, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

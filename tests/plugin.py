@@ -37,6 +37,9 @@ def pytest_load_initial_conftests() -> None:
         REDIS_URL=f"{os.environ['TEST_REDIS']}?virtual_host={number}",
         SECRET_KEY="the tests' own key, never used elsewhere",
         MEDIA_ROOT=str(folder / "media"),
+        MAIL_FOLDER=str(folder / "mail"),
+        NEWCOMER_CREDIT="none",  # the tests that are about limits set them
+        POOL_SHARE="1",
         BEAT_FILE=str(folder / "beat"),
         DEBUG="0",
         STATIC_HASHED="0",

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,12 +29,17 @@ class Crew:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, *queues: str, environment: dict[str, str] | None = None, cwd: Path | None = None, include: str = ""
+        self,
+        *queues: str,
+        environment: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        include: str = "",
+        how: Sequence[str] = ("-c", "1"),
     ) -> subprocess.Popen[bytes]:
         """Start a worker on these queues (default: `default`) and wait until it answers; `include` adds tasks."""
         name = f"crew{os.getpid()}-{len(self.processes)}@localhost"
         command = [
-            sys.executable, "-m", "celery", "-A", "apps.config", "worker", "-n", name, "-c", "1", "-l", "WARNING",
+            sys.executable, "-m", "celery", "-A", "apps.config", "worker", "-n", name, *how, "-l", "WARNING",
             "-Q", ",".join(queues or ("default",)), "--without-gossip", "--without-mingle",
             *(["-I", include] if include else []),
         ]  # fmt: skip

@@ -55,13 +55,17 @@ def make_places(opened: Browser, product: Product) -> Places:
     found.console += visit.noted()
     administrator.close()
     found.public = {
-        "landing": "/", "sign-in": "/sign-in", "sign-up": "/sign-up", "documents": "/docs", "glossary": "/docs/glossary",
-        "search": "/docs?q=latency", **found.public,
+        "landing": "/", "sign-in": "/sign-in", "sign-up": "/sign-up", "mail": "/mail",
+        "mail-sent": "/confirm-email", "account-closed": "/sign-in/closed", "password-forgotten": "/password/reset",
+        "password-sent": "/password/reset/sent", "password-done": "/password/reset/done",
+        "documents": "/docs", "glossary": "/docs/glossary",
+        "search": "/docs?q=latency", "reference": "/api/v1/docs", "problem": "/problems/capacity-taken", **found.public,
     }  # fmt: skip
     found.admin = {
         "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
-        "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "reconciliations": "/reconciliations",
+        "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
+        "reconciliations": "/reconciliations",
         "reconciliation": compared, "reconciliation-rows": compared_rows, "costs": "/costs", "rerating": rerated,
     }  # fmt: skip
     return found
@@ -96,7 +100,11 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "jobs": "/jobs", "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}", "portal": "/portal",
             "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",
             "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
-            "password": "/settings/password", "organisation-new": "/organisations/new",
+            "password": "/settings/password", "account": "/settings/account", "email": "/settings/email",
+            "sessions": "/settings/sessions", "two-factor": "/settings/two-factor", "passkeys": "/settings/passkeys",
+            "again": "/settings/confirm", "app-new": "/settings/two-factor/app", "passkey-new": "/settings/passkeys/new",
+            "account-delete": "/settings/account/delete",
+            "organisation-delete": "/settings/organisation/delete", "organisation-new": "/organisations/new",
             "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
             "usage": "/portal/usage?group=key", "payment-methods": "/portal/payment-methods", "caps": "/portal/caps",
             "commitments": "/commitments",
@@ -124,11 +132,13 @@ def _buy_and_run(visit: visiting.Watched, found: Places) -> None:
     walk.set_budget(visit, amount="0.01")
     walk.set_cap(visit, amount="250.00")
     pages["webhook"] = walk.add_endpoint(visit, "https://hooks.example.com/takt")
+    walk.be_sure(visit)
     pages["job-second"] = walk.run_job(visit, pages["contract"], items=2)  # so that there is something to draft
 
 
 def _share_link(visit: visiting.Watched) -> str:
     """The link by which anybody may read the quote on the page."""
+    visit.page.get_by_role("button", name="Make a share link").click()
     link = visit.page.locator("code", has_text="/shared/quotes/")
     expect(link).to_be_visible()
     text = link.inner_text()

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bin.queues import WORKERS
 from bin.services import Services
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0
+WORKER = "apps.config.serving.BufferingWorker"
 
 
 @dataclass
@@ -73,14 +75,15 @@ def running_product() -> Iterator[Product]:
             "SECRET_KEY": "of the browser tests",
             "DJANGO_SETTINGS_MODULE": "apps.config.settings",
             "MEDIA_ROOT": str(folder / "media"),
+            "MAIL_FOLDER": str(folder / "mail"),
             "BEAT_FILE": str(folder / "beat"),
-            "SITE_URL": f"http://127.0.0.1:{port}",
+            "SITE_URL": f"http://localhost:{port}",
             "LOG_FORMAT": "text",
             "LOG_LEVEL": "WARNING",
             "DEBUG": "0",
             "STATIC_HASHED": "0",
         }
-        product = Product(f"http://127.0.0.1:{port}", {}, folder, environment, {})
+        product = Product(f"http://localhost:{port}", {}, folder, environment, {})
         _start(product, port, owner=addresses.database_url)
         yield product
     finally:
@@ -97,10 +100,11 @@ def _start(product: Product, port: int, *, owner: str) -> None:
     subprocess.run(seed, cwd=ROOT, env=migrating, check=True, stdout=subprocess.DEVNULL)
     product.demo = json.loads((product.folder / "demo.json").read_text())
     celery = (python, "-m", "celery", "-A", "apps.config")
-    quiet = ("-c", "1", "-l", "WARNING", "--without-gossip", "--without-mingle")
-    product.start("web", python, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "6")
-    for queue in ("default", "compile"):
-        product.start(queue, *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *quiet)
+    quiet = ("-l", "WARNING", "--without-gossip", "--without-mingle")
+    web = (python, "-m", "gunicorn", "apps.config.wsgi", "-k", WORKER, "--bind", f"127.0.0.1:{port}", "--threads", "6")
+    product.start("web", *web)
+    for queue, how in WORKERS.items():
+        product.start(queue, *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *how, *quiet)
     for pool in product.demo["pools"]:
         product.start(pool, python, "manage.py", "worker", "--pool", pool)
     product.start("scheduler", *celery, "beat", "-l", "WARNING", "--pidfile=")

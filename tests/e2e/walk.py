@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import FilePayload, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from compiler import targets
 from tests.e2e.visit import Watched
@@ -22,7 +22,7 @@ def path_of(page: Page) -> str:
 
 
 def sign_up(visit: Watched, *, name: str, email: str) -> None:
-    """A new person with an organisation of her own."""
+    """A new person with an organisation of her own, who follows the link that she is mailed."""
     page = visit.page
     visit.open("/sign-up")
     page.get_by_label("Your name").fill(name)
@@ -30,7 +30,26 @@ def sign_up(visit: Watched, *, name: str, email: str) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("Organisation").fill(f"{name}'s workshop")
     page.locator("main form button[type=submit], main form button").first.click()
+    expect(page.get_by_role("heading", name="Check your mail")).to_be_visible()
+    follow_mail(page, email, "Confirm your e-mail address")
     expect(page.locator("body.with-rail")).to_be_visible()
+
+
+def follow_mail(page: Page, email: str, subject: str) -> None:
+    """Follow the link of the newest mail to an address."""
+    mail_link(page, email, subject).click()
+
+
+def mail_link(page: Page, email: str, subject: str) -> Locator:
+    """The link in the newest mail of a subject to an address, on the page that shows the mails."""
+    page.goto(re.sub(r"^(https?://[^/]+).*", r"\1/mail", page.url))
+    message = page.get_by_role("article", name=subject).filter(has_text=f"To {email}")
+    for _ in range(60):
+        if message.count():
+            break
+        page.wait_for_timeout(250)
+        page.reload()
+    return message.first.get_by_role("link").first
 
 
 def sign_in(visit: Watched, email: str, password: str) -> None:
@@ -151,14 +170,22 @@ def run_job(visit: Watched, contract: str, *, items: int) -> str:
 
 
 def invite(visit: Watched, email: str) -> str:
-    """Invite somebody; the address of the link that is shown once."""
+    """An invitation; the link is in the mail alone."""
     page = visit.page
     visit.open("/settings/organisation")
     page.get_by_label("E-mail address").fill(email)
-    page.get_by_role("button", name="Make a link").click()
-    link = page.locator("#invitation-link")
-    expect(link).to_be_visible()
-    return re.sub(r"^https?://[^/]+", "", link.input_value())
+    page.get_by_role("button", name="Send an invitation").click()
+    expect(page.get_by_text(f"The invitation is on its way to {email}.")).to_be_visible()
+    link = mail_link(page, email, "Join")
+    return re.sub(r"^https?://[^/]+", "", str(link.get_attribute("href")))
+
+
+def be_sure(visit: Watched) -> None:
+    """Enter the password once more, as pages that change an account's security ask."""
+    visit.open("/settings/passkeys/new")
+    visit.page.get_by_label("Password").fill(PASSWORD)
+    visit.page.get_by_role("button", name="Confirm").click()
+    expect(visit.page.get_by_role("heading", name="Add a passkey")).to_be_visible()
 
 
 def add_processor(visit: Watched, name: str) -> str:
@@ -252,7 +279,7 @@ def preview_prices(visit: Watched) -> None:
     page = visit.page
     visit.open("/prices/new")
     page.get_by_label("Or its text").fill(
-        (BOOKS / "book-1.json").read_text().replace('"version": 1', '"version": 2', 1).replace('"0.008"', '"0.009"', 1)
+        (BOOKS / "book-2.json").read_text().replace('"version": 2', '"version": 3', 1).replace('"0.000004611"', '"0.000005"', 1)
     )
     page.get_by_role("button", name="Show what it changes").click()
     expect(page.get_by_role("heading", name="What it changes")).to_be_visible()
@@ -271,7 +298,7 @@ def costs_and_another_book(visit: Watched, name: str) -> str:
         page.get_by_role("button", name="Enter it").click()
         expect(page.get_by_text("Entered. Margins are computed")).to_be_visible()
     visit.open("/revenue")
-    page.get_by_label("Price book").select_option("1")
+    page.get_by_label("Price book").select_option("2")
     page.get_by_role("button", name="by it").click()
     page.wait_for_url(re.compile(r"/revenue/ratings/[0-9a-f-]{36}$"))
     expect(page.get_by_role("rowheader", name=name)).to_be_visible(timeout=PATIENT)  # by itself, without a reload
