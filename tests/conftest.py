@@ -18,7 +18,7 @@ from apps.accounts import outages
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
-from tests import browser, workers
+from tests import workers
 from tests.cast import Cast, assemble
 
 
@@ -88,9 +88,3 @@ def celery_worker(transactional_db: None) -> Iterator[workers.Crew]:
     crew = workers.Crew(database=connection.settings_dict, media=settings.MEDIA_ROOT)
     yield crew
     crew.stop()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The path of the system's Chromium."""
-    return browser.path()

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
+from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests import browser
@@ -62,12 +64,25 @@ class Watched:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium, without a window."""
+    """The system's Chromium, without a window.
+
+    Inside, Django's connections are those of the browser's event loop. They outlive it, and what an earlier test left may
+    have been ended by the server since: each browser starts without any and leaves none.
+    """
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
+        _disconnect()
         opened = playwright.chromium.launch(executable_path=browser.path(), args=browser.arguments())
-        yield opened
-        opened.close()
+        try:
+            yield opened
+        finally:
+            _disconnect()
+            opened.close()
+
+
+def _disconnect() -> None:
+    if settings.configured:  # the product that is walked through runs elsewhere, and who walks may know no settings
+        connections.close_all()
 
 
 def context(

@@ -11,13 +11,13 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.test import Client
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
 from apps.registry.models import ModelVersion, Upload
-from tests import browser
 from tests.cast import Cast
+from tests.e2e import visit as visiting
 from tests.registry import models
 from tests.registry.helpers import check_all
 
@@ -26,11 +26,10 @@ VERSION = re.compile(r"/versions/[0-9a-f-]{36}$")
 
 
 @pytest.fixture
-def page(chromium: str, live_server: LiveServer, cast: Cast, as_user: Callable[[User], Client]) -> Iterator[Page]:
+def page(live_server: LiveServer, cast: Cast, as_user: Callable[[User], Client]) -> Iterator[Page]:
     """The upload page as the engineer sees it; errors in its scripts fail the test."""
     session = as_user(cast.engineer).cookies[settings.SESSION_COOKIE_NAME].value
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=browser.arguments())
+    with visiting.chromium() as found:
         context = found.new_context(base_url=live_server.url)
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
         opened = context.new_page()
@@ -38,7 +37,6 @@ def page(chromium: str, live_server: LiveServer, cast: Cast, as_user: Callable[[
         opened.on("pageerror", lambda error: faults.append(str(error)))
         opened.goto("/models/upload")
         yield opened
-        found.close()
     assert faults == []
 
 

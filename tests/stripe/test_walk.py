@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.db import connections
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
@@ -136,7 +135,6 @@ def walk(
     contract = a_contract_of(cast, executions=2 * MILLION)
     with visiting.chromium() as opened:
         yield Walk(cast, contract, serving[1], signed_in(opened, cast.billing), signed_in(opened, cast.admin))
-        connections.close_all()  # the browser's event loop has connections of its own, which nobody else closes
 
 
 @pytest.mark.filterwarnings("ignore::celery.exceptions.AlwaysEagerIgnored")
