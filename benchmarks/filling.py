@@ -215,6 +215,18 @@ def invoice(filling: Filling) -> int:
     return sum(invoices_issue_month(now=month + timedelta(hours=1)) for month in reversed(months))
 
 
+def reconciliations(filling: Filling) -> None:
+    """A run as the clock makes one, without its comparison, which is measured apart: a row for every customer."""
+    from apps.accounts.models import Organisation
+    from apps.reports.models import ReconciliationRow, ReconciliationRun
+
+    run = ReconciliationRun.objects.create(started_at=filling.now)
+    for one in Organisation.objects.all():
+        ReconciliationRow.objects.create(run=run, organisation=one, stages=[], compared_at=filling.now)
+    run.organisations, run.finished_at = run.rows.count(), filling.now
+    run.save(update_fields=["organisations", "finished_at"])
+
+
 def spend_caps(filling: Filling) -> None:
     """A cap and a budget for the organisation and for every project."""
     from apps.billing.budgets.services import budget_create

@@ -224,7 +224,9 @@ def invoice_differences(client: Client, contracts: list[dict[str, Any]], models:
     total = sum(quoted.values(), Decimal(0))
     if total != Decimal(invoice["net"]):
         wrong.append(f"invoice {invoice['number']}: net {invoice['net']}, quoted {total}")
-    ledger = client.get("/api/v1/ledger")
+    asked = client.post("/api/v1/ledger/checks", {})
+    path = f"/api/v1/ledger/checks/{asked['id']}"
+    ledger = wait_for("the check of the ledger", lambda: (found := client.get(path))["finished_at"] and found)
     wrong += ledger["differences"] + ([] if ledger["intact"] else [ledger["reason"]])
     print(f"\n{len(contracts)} contracts quoted {total}, invoice {invoice['number']} net {invoice['net']}, "
           f"payable {invoice['payable']} {invoice['currency']}; ledger of {ledger['transactions']} transactions "

@@ -92,6 +92,7 @@ def _filled(volume: Volume, kept: Path | None) -> dict[str, int]:
     few = max(1, volume.contracts // SMALL)
     _grow(made, few)
     filling.spend_caps(made)
+    filling.reconciliations(made)
     queries = {one.name: one.queries for one in pages.measure(times=0)}
     _grow(made, volume.contracts)
     invoices = filling.invoice(made)

@@ -159,7 +159,14 @@ def settled(customer: Customer, administrator: Customer) -> list[str]:
         for job in customer.rows("/api/v1/jobs")
         if job["state"] != "done"
     ]
-    ledger = customer.get("/api/v1/ledger")
+    check = f"/api/v1/ledger/checks/{customer.ask('POST', '/api/v1/ledger/checks', json={}).json()['id']}"
+    ledger: dict[str, Any] = {}
+
+    def is_checked() -> bool:
+        ledger.update(customer.get(check))
+        return bool(ledger["finished_at"])
+
+    wait_until(is_checked, AFTER_SECONDS, lambda: "the check of the ledger does not end")
     wrong += ledger["differences"] + ([] if ledger["intact"] else [ledger["reason"]])
     asked: dict[str, Any] = administrator.made("run", administrator.ask("POST", "/api/v1/reconciliations", json={}))
     path, found = f"/api/v1/reconciliations/{asked['id']}", asked

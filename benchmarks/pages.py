@@ -105,6 +105,7 @@ def objects(cast: Cast) -> dict[str, Any]:
 
     from apps.billing.models import Invoice
     from apps.dispatch.models import Job
+    from apps.reports.models import ReconciliationRun
     from apps.sales.models import Contract, Quote
 
     contract = (
@@ -117,6 +118,7 @@ def objects(cast: Cast) -> dict[str, Any]:
     job = Job.objects.filter(contract=contract, state="done").order_by("id").first()
     found = {
         "contracts": contract, "invoices": invoice, "quotes": quote, "jobs": job, "customers": cast.organisation,
+        "reconciliations": ReconciliationRun.objects.order_by("started_at").last(), "organisation": cast.organisation,
     }  # fmt: skip
     return {name: one.pk for name, one in found.items() if one is not None}
 

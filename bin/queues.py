@@ -12,6 +12,7 @@ WEBHOOK_THREADS = 20
 
 WORKERS: dict[str, tuple[str, ...]] = {
     "default": ("-c", "1"),  # short periodic work and invoicing
+    "books": ("-c", "1"),  # checks of whole histories, which take minutes
     "dispatch": ("-c", "1"),  # offers leases and moves jobs on
     "compile": ("-c", "1"),
     "check": ("-P", "threads", "-c", "2"),  # each check is a child process; one organisation has one at a time
@@ -19,6 +20,3 @@ WORKERS: dict[str, tuple[str, ...]] = {
     "mail": ("-P", "threads", "-c", "1"),
     "stripe": ("-P", "threads", "-c", "1"),
 }
-
-# What web requests wait for in turn: as prompt as the web itself. All other workers run behind.
-PROMPT = {"dispatch"}

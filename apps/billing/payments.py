@@ -49,7 +49,7 @@ class BankTransfer:
         return True
 
     def instructions(self, invoice: Invoice) -> Instructions:
-        amount = money_exact_format(invoice.open, invoice.document["currency"])
+        amount = money_exact_format(invoice.open, invoice.shown_currency)
         return Instructions(
             title="Pay by bank transfer",
             text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and give the number as reference.",

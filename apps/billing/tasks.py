@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from apps.accounts.broker import task_send
 from apps.billing import outbox
+from apps.billing.checking import TASK, ledger_check_run, ledger_checks_due
 from apps.billing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
 from apps.billing.stripe.closing import closings_tend
 from apps.billing.stripe.collecting import pushes_tend
@@ -71,6 +72,18 @@ def credits_tend() -> int:
     """Credit missed guarantees, end what has expired."""
     now = timezone.now()
     return guarantees_credit_due(now=now) + grants_expire(now=now)
+
+
+@shared_task(name=TASK, queue="books", ignore_result=True)
+def ledger_check(*, check_id: str) -> None:
+    """A check of a customer's history that somebody asked for."""
+    ledger_check_run(check_id=UUID(check_id), clock=timezone.now)
+
+
+@shared_task(name="apps.billing.tasks.ledger_checks", queue="books", ignore_result=True)
+def ledger_checks() -> None:
+    """Check histories that grew, and what was asked for and lost."""
+    ledger_checks_due(now=timezone.now(), clock=timezone.now)
 
 
 @shared_task(name="apps.billing.tasks.stripe_event", queue="stripe")

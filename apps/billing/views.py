@@ -20,6 +20,7 @@ from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
 from apps.billing.api import invoice_file_response
 from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft, usage_open
+from apps.billing.excerpts import Excerpt, document_excerpt, invoice_excerpt, line_asked
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
@@ -31,8 +32,6 @@ from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
 PER_PAGE = 25
-ROWS_SHOWN = 500  # usage rows on the page of an invoice, spread over its lines
-ROWS_LEAST = 3  # of each line
 DRAFT_ROWS = 1_000  # usage rows of which the list of invoices makes a draft
 
 
@@ -83,31 +82,35 @@ def invoice_draft_page(request: HttpRequest) -> HttpResponse:
         messages.info(request, "There is no usage that is not invoiced yet.")
         return redirect("billing:invoice_list")
     document = document_of_draft(draft, identity={})
-    context = _document_context(document) | {"draft": draft, "now": now}
+    excerpt = document_excerpt(document, first=line_asked(request.GET.get("line")))
+    context = _document_context(excerpt) | {"draft": draft, "now": now}
     return render(request, "billing/invoice_draft.html", context)
 
 
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice with every line, step and usage row."""
-    invoice = selectors.invoices_called(Invoice.objects.filter(pk=org_object_get(request, Invoice, pk=pk).pk)).get()
-    context = _document_context(invoice.document) | {
+    """One invoice, the lines from `?line=26` on: each with its steps and the first of its usage rows."""
+    known = selectors.invoices_called(Invoice.objects.defer("document"))
+    invoice = org_object_get(request, known, pk=pk)
+    excerpt = invoice_excerpt(invoice.pk, first=line_asked(request.GET.get("line")))
+    context = _document_context(excerpt) | {
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),
         "credit_notes": invoice.credit_notes.all(),
         "returned": balance_returned(invoice),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{invoice.pk}",
-        "books": sorted({line["rating"]["book_version"] for line in invoice.document["lines"]}),
+        "books": excerpt.books,
     }
     return render(request, "billing/invoice_detail.html", context)
 
 
-def _document_context(document: dict[str, Any]) -> dict[str, Any]:
-    most = max(ROWS_SHOWN // max(len(document["lines"]), 1), ROWS_LEAST)
-    lines = [_shown(lined(line), most) for line in document["lines"]]
+def _document_context(excerpt: Excerpt) -> dict[str, Any]:
+    document = excerpt.document
+    lines = [lined(line) for line in document["lines"]]
     return {
         "document": document,
+        "excerpt": excerpt,
         "currency": document["currency"],
         "lines": lines,
         "period_start": instant(document["period"]["start"]),
@@ -115,11 +118,6 @@ def _document_context(document: dict[str, Any]) -> dict[str, Any]:
         "jobs": _jobs_of(lines),
         "carries": bool(Decimal(document["carried_in"]) or Decimal(document["carried_out"])),
     }
-
-
-def _shown(line: dict[str, Any], most: int) -> dict[str, Any]:
-    """A line with the first of its usage rows; the files hold all of them."""
-    return {**line, "usage": line["usage"][:most], "more": max(len(line["usage"]) - most, 0)}
 
 
 def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:

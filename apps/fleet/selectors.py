@@ -11,6 +11,7 @@ from apps.accounts.problems import Problem
 from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind, WorkerHost
 
 HOSTS_SHOWN_FOR = timedelta(hours=1)
+MEASUREMENTS_SHOWN = 20  # of each pool, the newest
 
 
 def pools() -> QuerySet[Pool]:
@@ -69,17 +70,21 @@ class PoolInFull(NamedTuple):
 
 
 def pools_in_full(*, now: datetime) -> list[PoolInFull]:
-    """Every active pool with its devices, hosts and newest measurements."""
-    found = []
-    for pool in pools():
-        hosts = list(pool.worker_hosts.filter(last_seen__gt=now - HOSTS_SHOWN_FOR).order_by("-last_seen"))
-        found.append(
-            PoolInFull(
-                pool=pool,
-                devices=list(Device.objects.filter(pool=pool)),
-                alive=[host for host in hosts if host.is_alive(now=now)],
-                silent=[host for host in hosts if not host.is_alive(now=now)],
-                measurements=list(pool.measurements.order_by("-measured_at")[:20]),
-            )
+    """Every active pool with its devices, hosts and newest measurements; in a fixed number of queries."""
+    seen = WorkerHost.objects.filter(last_seen__gt=now - HOSTS_SHOWN_FOR).order_by("-last_seen")
+    measured = HostMeasurement.objects.order_by("-measured_at")[:MEASUREMENTS_SHOWN]
+    rows = Pool.objects.filter(is_active=True).select_related("processor", "site")
+    every = Prefetch("devices", queryset=Device.objects.all(), to_attr="devices_all")
+    found = rows.prefetch_related(
+        every, Prefetch("worker_hosts", queryset=seen), Prefetch("measurements", queryset=measured, to_attr="measured_last")
+    )
+    return [
+        PoolInFull(
+            pool=pool,
+            devices=pool.devices_all,
+            alive=[host for host in pool.worker_hosts.all() if host.is_alive(now=now)],
+            silent=[host for host in pool.worker_hosts.all() if not host.is_alive(now=now)],
+            measurements=pool.measured_last,
         )
-    return found
+        for pool in found
+    ]

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import F, Q, Sum
 
 from apps.ledger.altered import compared
-from apps.ledger.chain import chain_verify
+from apps.ledger.chain import ChainReport, chain_verify
 from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.pricing.rating import Rating, decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
@@ -23,7 +23,8 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Metered, rated, posted: counts, and sums by currency that must be equal; every difference in a sentence."""
+    """Metered, rated, posted: counts, and sums by currency that must be equal; every difference in a sentence, and the chain
+    that holds them."""
 
     rows: int
     metered: Amounts
@@ -32,6 +33,7 @@ class Reconciliation:
     held_open: Amounts
     held_balance: Amounts
     differences: list[str]
+    chain: ChainReport
 
 
 def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, Decimal]) -> list[str]:
@@ -60,7 +62,7 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
     chain = chain_verify(organisation_id)
     if not chain.intact:
         differences.append(chain.reason)
-    return Reconciliation(count, metered, rated, posted, held_open, held_balance, differences)
+    return Reconciliation(count, metered, rated, posted, held_open, held_balance, differences, chain)
 
 
 def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:

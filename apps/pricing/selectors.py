@@ -42,31 +42,38 @@ def book_of_digest(digest: str) -> PriceBookDocument:
 
 def document_of(book: PriceBook) -> PriceBookDocument:
     """The parsed document. Raises Problem when the stored one is not the one that was published."""
-    if altered := book_alterations(book):
+    altered, parsed = _looked_into(book)
+    if altered or parsed is None:
         raise Problem(
             503, "A price book was altered", f"{altered[0].capitalize()}. Nothing is priced by it until the administrator "
             "has put back the published one.", kind="price-book-altered",
         )  # fmt: skip
-    return _parsed(json.dumps(book.document, sort_keys=True))
+    return parsed
 
 
 def book_alterations(book: PriceBook) -> list[str]:
     """Where a stored book is not the one that was published, in sentences; none is the normal answer."""
-    name, document = f"price book {book.version}", book.document
+    return list(_looked_into(book)[0])
+
+
+def _looked_into(book: PriceBook) -> tuple[tuple[str, ...], PriceBookDocument | None]:
+    """Alterations and the parsed document: of what is stored now, whose text is the key of what was found before."""
+    text = json.dumps(book.document, sort_keys=True)
+    return _judged(text, book.digest, book.version, book.currency)
+
+
+@lru_cache(maxsize=64)
+def _judged(text: str, digest: str, version: int, currency: str) -> tuple[tuple[str, ...], PriceBookDocument | None]:
+    name = f"price book {version}"
     try:
-        parsed = _parsed(json.dumps(document, sort_keys=True))
+        parsed = book_from_text(text)
     except BookError:
-        return [f"{name}: its document is not a price book any more, nor the one that was published"]
-    if parsed.digest != book.digest:
-        return [f"{name}: its document is not the one that was published"]
-    if (parsed.version, parsed.currency.code) != (book.version, book.currency):
-        return [f"{name} in {book.currency}: its document is version {parsed.version} in {parsed.currency.code}"]
-    return []
-
-
-@lru_cache(maxsize=16)
-def _parsed(text: str) -> PriceBookDocument:
-    return book_from_text(text)
+        return (f"{name}: its document is not a price book any more, nor the one that was published",), None
+    if parsed.digest != digest:
+        return (f"{name}: its document is not the one that was published",), parsed
+    if (parsed.version, parsed.currency.code) != (version, currency):
+        return (f"{name} in {currency}: its document is version {parsed.version} in {parsed.currency.code}",), parsed
+    return (), parsed
 
 
 def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:

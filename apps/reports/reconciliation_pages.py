@@ -96,7 +96,7 @@ def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[Reconciliati
 
 def _ask(user: User | None) -> ReconciliationRun:
     run = reconciliation_ask(asked_by=user, now=timezone.now())
-    task_send_on_commit(reconcile.name, queue="default", run_id=str(run.id))
+    task_send_on_commit(reconcile.name, queue="books", run_id=str(run.id))
     return run
 
 

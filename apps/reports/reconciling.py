@@ -6,8 +6,9 @@ the outbox in the transaction that stores what was found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from django.db.models import Count, Sum
 from apps.accounts.models import Organisation, User
 from apps.accounts.services import audit_record
 from apps.accounts.turns import turn
+from apps.billing.checking import ledger_check_keep
 from apps.billing.models import InvoicedUsage
 from apps.billing.outbox import outbox_write
 from apps.billing.reconciling import FullReconciliation, reconcile_all
@@ -54,10 +56,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Compared:
-    """An organisation's stages in order, and every difference in a sentence."""
+    """An organisation's stages in order, every difference in a sentence, and the reconciliation behind them."""
 
     stages: list[Stage]
-    differences: list[str] = field(default_factory=list)
+    differences: list[str]
+    found: FullReconciliation
 
 
 _MATCHED = """
@@ -96,7 +99,7 @@ def organisation_compare(organisation: Organisation) -> Compared:
         Stage("invoiced", invoiced, None, _told(found, "invoiced")),
         Stage("not yet invoiced", ledger.rows - invoiced, None, _told(found, "not_yet_invoiced")),
     ]
-    return Compared(stages, [*unmatched, *found.differences])
+    return Compared(stages, [*unmatched, *found.differences], found)
 
 
 def _told(found: FullReconciliation, name: str) -> dict[str, str]:
@@ -136,7 +139,9 @@ def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
             return run
         compared = run.rows.values("organisation_id")
         for organisation in Organisation.objects.exclude(pk__in=compared).order_by("id"):
-            _row_store(run, organisation, organisation_compare(organisation), now)
+            began = monotonic()
+            found = organisation_compare(organisation)
+            _row_store(run, organisation, found, now, now + timedelta(seconds=monotonic() - began))
         return _finish(run, _stripe_compare(now), now)
 
 
@@ -152,7 +157,9 @@ def _stripe_compare(now: datetime) -> dict[str, Any] | None:
 
 
 @transaction.atomic
-def _row_store(run: ReconciliationRun, organisation: Organisation, found: Compared, now: datetime) -> None:
+def _row_store(
+    run: ReconciliationRun, organisation: Organisation, found: Compared, now: datetime, until: datetime
+) -> None:
     row = ReconciliationRow(
         run=run, organisation=organisation, stages=[stage.to_json() for stage in found.stages],
         differences=found.differences, compared_at=now,
@@ -160,6 +167,7 @@ def _row_store(run: ReconciliationRun, organisation: Organisation, found: Compar
     if ReconciliationRow.objects.filter(run=run, organisation=organisation).exists():
         return  # another delivery of the same task was here
     row.save(force_insert=True)
+    ledger_check_keep(organisation=organisation, found=found.found, read_at=now, now=until)
     if found.differences:
         log.error(
             TOPIC, run=str(run.id), organisation=organisation.slug, differences=len(found.differences),

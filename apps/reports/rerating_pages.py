@@ -138,7 +138,7 @@ def rerating_begin(book: PriceBook, month: date | None, user: User | None) -> Re
     now = timezone.now()
     with transaction.atomic():
         asked = rerating_ask(book=book, month=month_instant(month, now), asked_by=user, now=now)
-        task_send_on_commit(rerate.name, queue="default", pk=str(asked.pk))
+        task_send_on_commit(rerate.name, queue="books", pk=str(asked.pk))
     return asked
 
 

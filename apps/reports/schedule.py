@@ -4,11 +4,11 @@ SCHEDULE = {
     "reconciliation-daily": {
         "task": "apps.reports.tasks.reconcile_daily",
         "schedule": 3600.0,
-        "options": {"queue": "default", "expires": 3600},
+        "options": {"queue": "books", "expires": 3600},
     },
     "reports-asked": {
         "task": "apps.reports.tasks.asked_sweep",
         "schedule": 10.0,
-        "options": {"queue": "default", "expires": 10},
+        "options": {"queue": "books", "expires": 10},
     },
 }

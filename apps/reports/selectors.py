@@ -10,22 +10,22 @@ from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import Sum
 
-from apps.dispatch.devicetime import instant_at
 from apps.dispatch.models import Lease, LeaseState
 from apps.dispatch.selectors import queue_depths
-from apps.fleet.models import Pool
+from apps.fleet.models import Device, Pool
 from apps.fleet.selectors import PoolInFull, pools_in_full
 from apps.ledger.models import UsageSum
 from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import exact_sum
 from apps.sales.models import Contract
-from apps.timetable.admission import Interval, clip, total
+from apps.timetable.admission import Interval, clip
 from apps.timetable.instants import micros_of
 from apps.timetable.models import Refusal, Window, WindowState
-from apps.timetable.selectors import Slot, windows_free
+from apps.timetable.selectors import Slot, slots_free
 
 HOUR = timedelta(hours=1)
 HOUR_MICROS = 3_600_000_000
@@ -161,8 +161,9 @@ def capacity(*, day: datetime, now: datetime) -> Capacity:
     """Load, queue, waits and free windows of every pool over the UTC day that holds `day`."""
     start = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hours = [start + number * HOUR for number in range(HOURS)]
-    queues = queue_depths()
-    loads = [_pool_load(row, hours, queues.get(row.pool.slug, {}), now) for row in pools_in_full(now=now)]
+    rows = pools_in_full(now=now)
+    known = _Known.of([device for row in rows for device in row.devices], hours, now)
+    loads = [_pool_load(row, hours, known) for row in rows]
     refusals = Refusal.objects.select_related("pool", "organisation").order_by("-at")
     return Capacity(start, hours, loads, list(refusals[:REFUSALS_SHOWN]), income(start, hours[-1] + HOUR), now)
 
@@ -185,27 +186,41 @@ def income(start: datetime, end: datetime) -> list[Income]:
     return [Income(pool, klass, *sums[pool, klass, currency], currency) for pool, klass, currency in sorted(sums)]
 
 
-def _pool_load(row: PoolInFull, hours: Sequence[datetime], queue: dict[str, int], now: datetime) -> PoolLoad:
-    pool, start, end = row.pool, hours[0], hours[-1] + HOUR
-    sold, executed = _sold(pool, start, end), _executed(pool, start, end)
+class _Known(NamedTuple):
+    """What the database says of all pools: device time sold and run by device, free slots in order, queues, waits by pool."""
+
+    sold: dict[UUID, list[Interval]]
+    executed: dict[UUID, list[Interval]]
+    free: list[Slot]
+    queues: dict[str, dict[str, int]]
+    waits: dict[UUID, Waits]
+
+    @classmethod
+    def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Known:
+        """In one query each, however many pools and devices there are."""
+        start, end = hours[0], hours[-1] + HOUR
+        free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD)
+        ids = [device.pk for device in devices]
+        return cls(_sold(ids, start, end), _executed(ids, start, end), free, queue_depths(), waits(since=now - FREE_AHEAD))
+
+
+def _pool_load(row: PoolInFull, hours: Sequence[datetime], known: _Known) -> PoolLoad:
+    ids = {device.pk for device in row.devices}
+    sold, executed = (
+        _by_hour([some for pk, some in found.items() if pk in ids], hours) for found in (known.sold, known.executed)
+    )
     devices = sum(device.is_active for device in row.devices)
     cells = [
-        Cell(
-            hour,
-            devices * HOUR_MICROS,
-            _inside(sold, hour),
-            _inside(executed, hour),
-        )
-        for hour in hours
+        Cell(hour, devices * HOUR_MICROS, in_sale, run) for hour, in_sale, run in zip(hours, sold, executed, strict=True)
     ]
-    free = [_slot_row(slot) for slot in windows_free(pool, now, now + FREE_AHEAD)]
+    free = [_slot_row(slot) for slot in known.free if slot.device.pk in ids]
     longest = sorted(free, key=lambda slot: (-slot.length, slot.start))[:FREE_SHOWN]
     return PoolLoad(
-        pool=pool,
+        pool=row.pool,
         fleet=row,
         cells=cells,
-        queue=queue,
-        waits=waits(pool, since=now - FREE_AHEAD),
+        queue=known.queues.get(row.pool.slug, {}),
+        waits=known.waits.get(row.pool.pk, Waits(0, None, None)),
         free=sorted(longest, key=lambda slot: (slot.start, slot.device)),
         free_total=sum((slot.length for slot in free), timedelta()),
     )
@@ -215,18 +230,18 @@ def _slot_row(slot: Slot) -> SlotRow:
     return SlotRow(slot.device.name, slot.start, slot.end, slot.end - slot.start)
 
 
-def _sold(pool: Pool, start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
+def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
     """Sold device time by device."""
     rows = Window.objects.filter(
-        device__pool=pool, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
+        device__in=devices, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
     )
     return _by_device(rows.values_list("device_id", "period__startswith", "period__endswith"))
 
 
-def _executed(pool: Pool, start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
+def _executed(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
     """Device time in which leases ran to their end, by device."""
     rows = Lease.objects.filter(
-        device__pool=pool, state=LeaseState.DONE, device_from__lt=end, device_to__gt=start
+        device__in=devices, state=LeaseState.DONE, device_from__lt=end, device_to__gt=start
     ).order_by()
     return _by_device(rows.values_list("device_id", "device_from", "device_to"))
 
@@ -238,27 +253,41 @@ def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, li
     return found
 
 
-def _inside(intervals: dict[UUID, list[Interval]], hour: datetime) -> int:
-    """Microseconds of the intervals inside the hour, each device's once."""
-    start, end = micros_of(hour), micros_of(hour + HOUR)
-    return sum(total(clip(some, start, end)) for some in intervals.values())
+def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) -> list[int]:
+    """Microseconds of the devices' intervals inside each of the hours, which follow each other; each device's once."""
+    start, end = micros_of(hours[0]), micros_of(hours[-1] + HOUR)
+    sums = [0] * len(hours)
+    for some in of_devices:
+        for one in clip(some, start, end):
+            at = one.start
+            while at < one.end:
+                hour = (at - start) // HOUR_MICROS
+                until = min(one.end, start + (hour + 1) * HOUR_MICROS)
+                sums[hour] += until - at
+                at = until
+    return sums
 
 
-def waits(pool: Pool, *, since: datetime) -> Waits:
-    """Between the moment at which a lease was due and the moment at which its first worker took it."""
-    rows = Lease.objects.filter(device__pool=pool, taken_at__gte=since, epoch=1).values_list(
-        "taken_at", "stage__job__submitted_at", "window__period__startswith", "first_cycle", "stage__clock_hz"
+# Nearest ranks, of the time between the moment at which a lease was due and the one at which its first worker took it.
+_WAITS = """
+SELECT device.pool_id, count(*), percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(
+    interval '0', lease.taken_at - greatest(
+        job.submitted_at,
+        lower(win.period)
+            + div(lease.first_cycle::numeric * 1000000, stage.clock_hz)::double precision * interval '1 microsecond'
     )
-    measured = sorted(
-        max(timedelta(), taken - max(submitted, instant_at(start, cycle, clock_hz)))
-        for taken, submitted, start, cycle, clock_hz in rows
-        if taken is not None
-    )
-    if not measured:
-        return Waits(0, None, None)
-    return Waits(len(measured), _rank(measured, 50), _rank(measured, 95))
+))
+FROM dispatch_lease AS lease
+JOIN fleet_device AS device ON device.id = lease.device_id
+JOIN timetable_window AS win ON win.id = lease.window_id
+JOIN dispatch_jobstage AS stage ON stage.id = lease.stage_id
+JOIN dispatch_job AS job ON job.id = stage.job_id
+WHERE lease.taken_at >= %(since)s AND lease.epoch = 1 GROUP BY 1
+"""
 
 
-def _rank(ordered: Sequence[timedelta], percent: int) -> timedelta:
-    """Nearest rank."""
-    return ordered[max(1, -(-percent * len(ordered) // 100)) - 1]
+def waits(*, since: datetime) -> dict[UUID, Waits]:
+    """How long leases waited that were taken since then, by pool; pools without any are left out."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITS, {"since": since})
+        return {pool: Waits(count, *ranks) for pool, count, ranks in cursor.fetchall()}

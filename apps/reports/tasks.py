@@ -10,25 +10,25 @@ from django.utils import timezone
 from apps.reports import asked, reconciling, rerating
 
 
-@shared_task(name="apps.reports.tasks.reconcile_daily", queue="default", ignore_result=True)
+@shared_task(name="apps.reports.tasks.reconcile_daily", queue="books", ignore_result=True)
 def reconcile_daily() -> None:
     """The day's reconciliation, once."""
     reconciling.reconciliation_daily(now=timezone.now())
 
 
-@shared_task(name="apps.reports.tasks.reconcile", queue="default", ignore_result=True)
+@shared_task(name="apps.reports.tasks.reconcile", queue="books", ignore_result=True)
 def reconcile(*, run_id: str) -> None:
     """A reconciliation that somebody asked for."""
     reconciling.reconciliation_run(run_id=UUID(run_id), now=timezone.now())
 
 
-@shared_task(name="apps.reports.tasks.rerate", queue="default", ignore_result=True)
+@shared_task(name="apps.reports.tasks.rerate", queue="books", ignore_result=True)
 def rerate(*, pk: str) -> None:
     """A month by another price book, that somebody asked for."""
     rerating.rerating_run(pk=UUID(pk), now=timezone.now())
 
 
-@shared_task(name="apps.reports.tasks.asked_sweep", queue="default", ignore_result=True)
+@shared_task(name="apps.reports.tasks.asked_sweep", queue="books", ignore_result=True)
 def asked_sweep() -> None:
     """What was asked for and lost."""
     asked.asked_sweep(now=timezone.now())

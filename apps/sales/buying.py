@@ -7,7 +7,7 @@ same functions with the same facts, so that a quote that is shown as acceptable 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -61,14 +61,6 @@ class Asked:
 def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fraction:
     """The device time that one organisation may have reserved ahead on a pool."""
     return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
-
-
-def seconds_ahead(windows: list[tuple[datetime, datetime]], now: datetime) -> Fraction:
-    """What of these windows is still to come."""
-    micros = sum(
-        (max(end - max(start, now), timedelta(0)) // timedelta(microseconds=1) for start, end in windows), start=0
-    )
-    return Fraction(micros, 10**6)
 
 
 def refusals(asked: Asked, standing: Standing, rules: Rules) -> list[Problem]:

@@ -92,9 +92,8 @@ def free_by_device(devices: Sequence[Device], start: datetime, end: datetime) ->
     }
 
 
-def windows_free(pool: Pool, start: datetime, end: datetime) -> list[Slot]:
-    """The free periods of the pool's devices in [start, end), by start."""
-    devices = devices_of(pool)
+def slots_free(devices: Sequence[Device], start: datetime, end: datetime) -> list[Slot]:
+    """The free periods of these devices in [start, end), by start."""
     by_id = {str(device.pk): device for device in devices}
     slots = [
         Slot(by_id[key], instant_of(one.start), instant_of(one.end))

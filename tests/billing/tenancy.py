@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.roles import MONEY, OWNING, Scope
 from apps.billing.budgets.services import budget_create
+from apps.billing.checking import ledger_check_ask
 from apps.billing.models import Invoice, StripeEvent, WebhookEndpoint
 from apps.billing.services import credit_note_issue, grant_create, invoice_issue
 from apps.billing.webhooks.services import endpoint_create, test_message
@@ -60,6 +61,10 @@ def _event(cast: Cast) -> dict[str, Any]:
     return {"pk": "evt_1"}
 
 
+def _check(cast: Cast) -> dict[str, Any]:
+    return {"pk": ledger_check_ask(organisation=cast.organisation, actor=cast.viewer, now=timezone.now()).pk}
+
+
 WEBHOOK = {"url": "https://example.com/hook", "topics": ["invoices"]}
 
 
@@ -105,7 +110,7 @@ ROUTES = [
     page("/portal/caps"),
     page("/portal/caps", "POST", roles=MONEY),
     page("/portal/settings", "GET", "POST", roles=MONEY),
-    page("/portal/ledger"),
+    page("/portal/ledger", "GET", "POST"),
     page("/portal/focus.csv"),
     page("/portal/focus.parquet"),
     page("/portal/budgets"),
@@ -151,4 +156,6 @@ ROUTES = [
     operation("GET /spend-cap"),
     operation("PUT /spend-cap", roles=MONEY, scope=Scope.BILLING, body={"amount": "10.00"}),
     operation("GET /ledger"),
+    operation("POST /ledger/checks"),
+    operation("GET /ledger/checks/{uuid:pk}", make=_check),
 ]

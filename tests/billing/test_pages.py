@@ -19,6 +19,7 @@ from apps.billing.models import BillingProfile, Invoice
 from apps.billing.reconciling import reconcile_all
 from apps.ledger.models import Cap
 from apps.pricing.rating import digest_of
+from tests.billing.checks import checked
 from tests.billing.tenancy import an_invoice_of
 from tests.cast import Cast
 from tests.sales.market import Market
@@ -111,7 +112,8 @@ def test_a_cap_and_an_addressee_are_set_in_the_portal(cast: Cast, market: Market
 
 def test_the_ledger_page_proves_that_history_is_whole(cast: Cast, as_user: AsUser) -> None:
     an_invoice_of(cast)
-    page = _text(as_user(cast.viewer), "/portal/ledger?check=1")
+    checked(cast)
+    page = _text(as_user(cast.viewer), "/portal/ledger")
     assert "History is whole" in page
     assert reconcile_all(cast.organisation).differences == []
 
@@ -130,6 +132,7 @@ def test_the_way_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> No
     assert first.json()["net"] == draft["net"] == "0.005632"
     assert client.get("/api/v1/invoices").json()["results"][0]["number"] == first.json()["number"]
     assert client.get("/api/v1/usage").json()["results"][0]["detail"]["executions"] == 1000
+    checked(cast)
     ledger = client.get("/api/v1/ledger").json()
     assert (ledger["intact"], ledger["differences"]) == (True, [])
     assert [(one["currency"], one["invoiced"]) for one in ledger["amounts"]] == [("EUR", "0.005632")]

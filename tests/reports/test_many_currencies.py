@@ -21,6 +21,7 @@ from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
 from apps.reports.reconciling import organisation_compare
+from tests.billing.checks import checked
 from tests.billing.test_currencies import MILLION, bought, priced
 from tests.billing.test_pages import _text
 from tests.billing.test_reconciling import _behind_their_back
@@ -100,6 +101,7 @@ def test_customers_the_portal_and_credits_have_a_row_for_every_currency(
     assert {code: one["whole"]["amount"] for code, one in told.items()} == {"EUR": "5.632", "JPY": "281.6"}
     assert told["EUR"]["currencies"] == told["JPY"]["currencies"] == ["JPY", "EUR"]
     assert {one["currency"]: one["left"] for one in api.get("/api/v1/credits").json()} == {"EUR": "0", "JPY": "100"}
+    checked(both)
     sums = {one["currency"]: (one["metered"], one["invoiced"]) for one in api.get("/api/v1/ledger").json()["amounts"]}
     assert sums == {"EUR": ("5.632", "5.632"), "JPY": ("281.6", "0")}
     stages = {one.name: one.amounts for one in organisation_compare(both.organisation).stages}

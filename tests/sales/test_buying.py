@@ -6,9 +6,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
+from uuid import uuid4
 
 import pytest
 from allauth.account.models import EmailAddress
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.test import Client
 from django.utils import timezone
 from hypothesis import given
@@ -18,8 +20,9 @@ from pytest_django import Settings as SettingsWrapper
 from apps.accounts.access import Principal, principal_of_user
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
+from apps.fleet.models import Device
 from apps.ledger.models import Hold
-from apps.sales.buying import Asked, Rules, Standing, refusals, seconds_ahead, seconds_allowed
+from apps.sales.buying import Asked, Rules, Standing, refusals, seconds_allowed
 from apps.sales.models import Quote
 from apps.sales.services import (
     acceptance_refusals,
@@ -31,6 +34,8 @@ from apps.sales.services import (
     rules_now,
     standing_set,
 )
+from apps.sales.services.standing import seconds_ahead
+from apps.timetable.models import Reservation, Window
 from tests.cast import Cast
 from tests.sales.market import NOW, Market
 from tests.sales.race import accept_together
@@ -103,13 +108,25 @@ def test_an_own_limit_goes_before_everything_and_trust_before_the_newcomers(stan
         assert limit == (None if standing.is_approved or standing.has_payment_method else newcomer)
 
 
-def test_only_what_is_still_to_come_is_ahead() -> None:
-    hour = timedelta(hours=1)
-    windows = [(NOW - 2 * hour, NOW - hour), (NOW - hour, NOW + hour), (NOW + hour, NOW + 2 * hour)]
-    assert seconds_ahead(windows, NOW) == 2 * 3600
-
-
 # In the market.
+
+
+def test_only_what_is_still_to_come_is_ahead_to_the_microsecond(cast: Cast, market: Market) -> None:
+    hour, micro = timedelta(hours=1), timedelta(microseconds=1)
+    windows = [
+        (NOW - 2 * hour, NOW - hour), (NOW - hour, NOW), (NOW - hour, NOW + hour), (NOW + hour, NOW + 2 * hour + micro),
+        (NOW + 200 * hour, NOW + 9_000 * hour - micro), (NOW - hour, NOW + 3 * micro),
+    ]  # fmt: skip
+    reservation = Reservation.objects.create(
+        contract_id=uuid4(), organisation=cast.organisation, pool=market.lpu, klass="standard", created_at=NOW
+    )
+    for number, window in enumerate(windows):
+        device = Device.objects.create(pool=market.lpu, name=f"ahead-{number}")
+        Window.objects.create(reservation=reservation, device=device, period=DateTimeTZRange(*window, "[)"))
+    by_hand = sum((max(end - max(start, NOW), timedelta()) for start, end in windows), timedelta())
+    found = seconds_ahead(Window.objects.all(), NOW)
+    assert found == Fraction(by_hand // micro, 10**6) == 8802 * 3600 + Fraction(3, 10**6)
+    assert seconds_ahead(Window.objects.none(), NOW) == 0
 
 
 def test_a_person_whose_address_is_not_confirmed_buys_nothing_and_is_told_what_to_do(cast: Cast, market: Market) -> None:

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from apps.fleet.models import Pool
+from apps.fleet.selectors import devices_of
 from apps.timetable import selectors, services
 from apps.timetable.models import Refusal, Reservation, Window
 from tests.cast import Cast
@@ -106,7 +107,7 @@ def test_given_back_time_is_free_again_and_used_time_is_not(cast: Cast, pool: Po
     for reservation in (running, later, later):
         services.reservation_release(reservation_id=reservation.pk, now=halfway)
     assert running.windows.get().end == halfway
-    slots = selectors.windows_free(pool, NOW, NOW + 2 * HOUR)
+    slots = selectors.slots_free(devices_of(pool), NOW, NOW + 2 * HOUR)
     assert sorted((slot.end - slot.start) for slot in slots) == [2 * HOUR - HOUR / 4, 2 * HOUR]
 
 

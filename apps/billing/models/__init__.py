@@ -1,6 +1,7 @@
 """The facts of the billing room, one module for each kind."""
 
 from apps.billing.models.budgets import AlertKind, Budget, BudgetAlert
+from apps.billing.models.checks import LedgerCheck
 from apps.billing.models.credits import (
     CreditEnd,
     CreditGrant,
@@ -59,6 +60,7 @@ __all__ = [
     "InvoiceLine",
     "InvoiceState",
     "InvoicedUsage",
+    "LedgerCheck",
     "OutboxWork",
     "Payment",
     "PushState",

@@ -1,4 +1,4 @@
-"""The ledger as a customer reads it: page by page, every page's hashes checked, the whole of it on demand."""
+"""The ledger as a customer reads it: page by page, every page's hashes checked, with the last check of the whole."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from typing import Any, NamedTuple
 
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_http_methods
 
 from apps.accounts.access import organisation_get
 from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
-from apps.billing.reconciling import reconcile_all
+from apps.billing.checking import last_check, open_check
+from apps.billing.ledger_api import check_begin
 from apps.ledger.chain import hash_or_nothing
-from apps.ledger.instant import one_instant
 from apps.ledger.models import Chain, Entry, Transaction
 from apps.ledger.posting import entries_text
-from apps.ledger.selectors import balances, chain_verify, day_roots
+from apps.ledger.selectors import balances, day_roots
 from apps.pricing.selectors import book_in_force
 
 PER_PAGE = 25
-CHECKED_AT_ONCE = 20_000  # transactions that one look checks; longer chains are downloaded and checked by `takt verify`
 
 
 class Row(NamedTuple):
@@ -33,23 +32,33 @@ class Row(NamedTuple):
     follows: bool
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 def ledger(request: HttpRequest) -> HttpResponse:
-    """Transactions, newest first, and the roots of days; `?check=1` checks the whole chain and reconciles it."""
+    """Transactions, newest first, the roots of days, and the last check of everything; POST asks for a newer one. htmx asks
+    for what changes while that is under way alone."""
+    if request.method == "POST":
+        check_begin(request)
+        return redirect("billing:ledger")
     organisation, now = organisation_get(request), timezone.now()
+    context = _checked(organisation)
+    if request.headers.get("HX-Request"):
+        return render(request, "billing/_ledger_check.html", context)
     page = page_of(request, _transactions(organisation), ordering=("-sequence",), size=PER_PAGE)
-    head = Chain.objects.filter(organisation=organisation).first()
-    length = head.sequence if head else 0
-    context: dict[str, Any] = {
-        "page": page, "rows": rows_checked(list(page.object_list)), "length": length, "head": head,
-        "roots": day_roots(organisation.id, now=now), "balances": sorted(balances(organisation.id).items()),
-        "currency": book_in_force(at=now).currency, "now": now, "most": CHECKED_AT_ONCE,
-        "too_long": length > CHECKED_AT_ONCE,
+    context |= {
+        "page": page, "rows": rows_checked(list(page.object_list)), "roots": day_roots(organisation.id, now=now),
+        "balances": sorted(balances(organisation.id).items()), "currency": book_in_force(at=now).currency, "now": now,
     }  # fmt: skip
-    if request.GET.get("check") == "1" and not context["too_long"]:
-        with one_instant():
-            context |= {"chain": chain_verify(organisation.id), "reconciliation": reconcile_all(organisation)}
     return render(request, "billing/ledger.html", context)
+
+
+def _checked(organisation: Organisation) -> dict[str, Any]:
+    """The last check of everything, the one that is under way, and how long the chain is."""
+    head = Chain.objects.filter(organisation=organisation).first()
+    check, length = last_check(organisation.pk), head.sequence if head else 0
+    return {
+        "check": check, "waiting": open_check(organisation.pk), "head": head, "length": length,
+        "since": max(0, length - check.sequence) if check else length,
+    }  # fmt: skip
 
 
 def _transactions(organisation: Organisation) -> QuerySet[Transaction]:

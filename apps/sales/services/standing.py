@@ -9,7 +9,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, DecimalField, F, Sum, When
+from django.db.models import Case, DecimalField, DurationField, ExpressionWrapper, F, QuerySet, Sum, Value, When
+from django.db.models.functions import Greatest
 
 from apps.accounts.access import Principal
 from apps.accounts.models import Organisation, User
@@ -18,7 +19,7 @@ from apps.accounts.services import audit_record, email_is_confirmed
 from apps.fleet.selectors import devices_of
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
-from apps.sales.buying import Asked, Rules, Standing, refusals, seconds_ahead
+from apps.sales.buying import Asked, Rules, Standing, refusals
 from apps.sales.models import BuyingRules, Contract, OrganisationStanding, Quote
 from apps.timetable.models import Window, WindowState
 
@@ -84,11 +85,18 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
         reservation__organisation_id=quote.organisation_id,
         reservation__pool_id=quote.pool_id,
         state=WindowState.ACTIVE,
-        period__endswith__gt=now,
     )
     if replaced is not None:
         rows = rows.exclude(reservation_id=replaced.reservation_id)
-    return seconds_ahead([(period.lower, period.upper) for period in rows.values_list("period", flat=True)], now)
+    return seconds_ahead(rows, now)
+
+
+def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
+    """What of these windows is still to come, added up by the database, which holds whole microseconds."""
+    begins = Greatest(F("period__startswith"), Value(now))
+    length = ExpressionWrapper(F("period__endswith") - begins, output_field=DurationField())
+    total: timedelta | None = windows.filter(period__endswith__gt=now).aggregate(total=Sum(length))["total"]
+    return Fraction((total or timedelta()) // timedelta(microseconds=1), 10**6)
 
 
 @transaction.atomic

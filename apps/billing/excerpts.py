@@ -1,0 +1,97 @@
+"""Parts of an invoice's document, cut out by the database: a large one has every usage row, and a page shows few of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+LINES_SHOWN = 25  # of a page
+ROWS_SHOWN = 200  # usage rows of a page, spread over its lines
+ROWS_LEAST = 3  # of each line
+
+# The document is read once: what follows works on the copy that `|| '{}'` makes, else each part would unpack it again.
+_EXCERPT = """
+WITH whole AS MATERIALIZED (SELECT document || '{}' AS document FROM billing_invoice WHERE id = %(invoice)s),
+lines AS MATERIALIZED (
+    SELECT line, place FROM whole, jsonb_array_elements(document -> 'lines') WITH ORDINALITY AS one (line, place)
+),
+shown AS (
+    SELECT place, line - 'usage' || jsonb_build_object(
+        'usage', jsonb_path_query_array(line -> 'usage', '$[0 to $last]', jsonb_build_object('last', %(rows)s - 1)),
+        'more', greatest(jsonb_array_length(line -> 'usage') - %(rows)s, 0)
+    ) AS line
+    FROM lines WHERE place >= %(first)s AND place < %(first)s + %(lines)s
+)
+SELECT
+    (SELECT document - 'lines' - 'quoted_against_actual' FROM whole),
+    (SELECT coalesce(jsonb_agg(line ORDER BY place), '[]') FROM shown),
+    (
+        SELECT coalesce(jsonb_agg(one ORDER BY place), '[]')
+        FROM whole, jsonb_array_elements(document -> 'quoted_against_actual') WITH ORDINALITY AS two (one, place)
+        WHERE one -> 'contract' IN (SELECT line -> 'contract' FROM shown)
+    ),
+    (SELECT coalesce(jsonb_agg(DISTINCT line -> 'rating' -> 'book_version'), '[]') FROM lines),
+    (SELECT count(*) FROM lines)
+"""
+
+
+class Excerpt(NamedTuple):
+    """The document with the lines of a page, each with the first of its usage rows and how many `more` there are, and what
+    is said of their contracts; of all lines their `total` and the versions of their price books."""
+
+    document: dict[str, Any]
+    first: int
+    total: int
+    books: list[int]
+
+    @property
+    def next(self) -> int | None:
+        """The first line of the page behind; None on the last."""
+        return self.first + LINES_SHOWN if self.first + LINES_SHOWN <= self.total else None
+
+    @property
+    def previous(self) -> int | None:
+        """The first line of the page before; None on the first."""
+        return max(1, self.first - LINES_SHOWN) if self.first > 1 else None
+
+    @property
+    def last(self) -> int:
+        """The last line that is shown."""
+        return min(self.total, self.first + LINES_SHOWN - 1)
+
+
+def line_asked(text: str | None) -> int:
+    """The line that an address names to begin with; 1 for anything else."""
+    return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
+
+
+def rows_each(lines: int) -> int:
+    """How many usage rows a page shows of each of so many lines."""
+    return max(ROWS_SHOWN // max(lines, 1), ROWS_LEAST)
+
+
+def invoice_excerpt(invoice_id: UUID, *, first: int) -> Excerpt:
+    """The page of an invoice's document that begins with line `first`, numbered from 1."""
+    told: dict[str, Any] = {"invoice": invoice_id, "first": first, "lines": LINES_SHOWN, "rows": rows_each(LINES_SHOWN)}
+    with connection.cursor() as cursor:
+        cursor.execute(_EXCERPT, told)
+        *parts, count = cursor.fetchone()
+    head, lines, compared, books = (json.loads(part) for part in parts)  # the driver leaves jsonb as text
+    return Excerpt({**head, "lines": lines, "quoted_against_actual": compared}, first, count, books)
+
+
+def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
+    """The same of a document that is at hand, whole or kept with the first of each line's usage rows."""
+    most = rows_each(LINES_SHOWN)
+    shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
+    lines = [
+        {**line, "usage": line["usage"][:most], "more": line.get("more", 0) + max(len(line["usage"]) - most, 0)}
+        for line in shown
+    ]
+    contracts = {line["contract"] for line in lines}
+    compared = [one for one in document["quoted_against_actual"] if one["contract"] in contracts]
+    books = sorted({line["rating"]["book_version"] for line in document["lines"]})
+    return Excerpt({**document, "lines": lines, "quoted_against_actual": compared}, first, len(document["lines"]), books)
