@@ -11,8 +11,8 @@ from apps.ledger.models import UsageRow
 from apps.pricing.rating import Rating, decimal_text, exact_sum, reductions
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
-from apps.sales.amendments import rest_rating
 from apps.sales.models import Contract, ContractState
+from apps.sales.releasing import rest_rating
 from apps.sales.selectors import ContractUsage, LineUsage
 
 REASONS = {
@@ -27,7 +27,8 @@ def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str
     ended = _ended_word(contract, usage)
     named = [_unused(contract, line, ended) for line in usage.lines if line.unused]
     minimum = subtract(usage.minimum, contract.minimum)
-    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, exact_sum([usage.breakage, minimum])):
+    beside = exact_sum([usage.breakage, minimum, usage.late])
+    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, beside):
         named += _reduced(contract, usage)
     if usage.breakage:
         named.append({
@@ -36,6 +37,14 @@ def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str
             "executions": sum(line.unused for line in usage.lines),
             "amount": decimal_text(usage.breakage),
             "sentence": "The contract's class charges a share of what was reserved and not used.",
+        })  # fmt: skip
+    if usage.late:
+        named.append({
+            "name": "late cancellation",
+            "program": "",
+            "executions": 0,
+            "amount": decimal_text(usage.late),
+            "sentence": "Reserved time that was not used was released late, or not at all, and costs what its terms say.",
         })  # fmt: skip
     if minimum:
         named.append(_minimum(contract, usage, minimum))
