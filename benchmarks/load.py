@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> int:
     with house(options.keep):
         volume = Volume(options.contracts, options.jobs, options.usages)
         filled = _filled(volume, options.keep)
+        _by_the_clock()
         wrong: list[str] = []
         if "reconcile" not in options.skip:
             wrong += _reconciled()
@@ -118,6 +119,19 @@ def _analyse() -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
+def _by_the_clock() -> None:
+    """What the scheduler does in time: the check of each history that grew, and the draft of much usage."""
+    from django.utils import timezone
+
+    from apps.billing.checking import ledger_checks_due
+    from apps.billing.draft_keeping import drafts_due
+
+    for name, due in (("checks of histories", ledger_checks_due), ("drafts", drafts_due)):
+        began = time.monotonic()
+        made = due(now=timezone.now(), clock=timezone.now)
+        print(f"{made} {name} by the clock in {time.monotonic() - began:.1f} s", flush=True)
+
+
 def _reconciled() -> list[str]:
     from apps.accounts.models import Organisation
     from apps.reports.reconciling import organisation_compare
@@ -157,10 +171,16 @@ def _acceptances() -> None:
 
 
 def _mix(sessions: int, seconds: int) -> list[str]:
-    from benchmarks import mix
+    from benchmarks import cpu, mix
 
-    with _web() as address:
+    with _web() as (address, pid):
+        before = cpu.spent(pid), time.process_time(), cpu.spent(cpu.database())
         found = mix.run(address, sessions=sessions, seconds=seconds)
+        after = cpu.spent(pid), time.process_time(), cpu.spent(cpu.database())
+    asked = len(found.all) + mix.WARM * len(mix.MIX)
+    web, client, database = (1000 * (till - since) / asked for since, till in zip(before, after, strict=True))
+    print(f"processor time a request: web {web:.0f} ms, client {client:.0f} ms, database {database:.0f} ms")
+    print(f"load average over the last minute: {os.getloadavg()[0]:.1f}")
     print(f"{len(found.all)} requests of {sessions} sessions in {seconds} s")
     print(f"{'p50 ms':>8} {'p95 ms':>8} {'max ms':>8} {'n':>5}  address")
     for name, taken in sorted(found.by_name.items(), key=lambda one: -mix.percentile(one[1], 95)):
@@ -176,8 +196,8 @@ def _mix(sessions: int, seconds: int) -> list[str]:
 
 
 @contextmanager
-def _web() -> Iterator[str]:
-    """The product's web server as `make run` starts it, on a port of its own."""
+def _web() -> Iterator[tuple[str, int]]:
+    """The product's web server as `make run` starts it: its address and its process."""
     import socket
     import subprocess
 
@@ -195,7 +215,7 @@ def _web() -> Iterator[str]:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.1)
-        yield address
+        yield address, server.pid
     finally:
         server.terminate()
         server.wait(30)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EVERY = 5.0  # seconds between a session's requests
+WARM = 3  # times that each address is asked for before
 # Address and how often it comes, in the shares of a member's day: looking far more often than changing.
 MIX = (
     ("/", 4), ("/portal", 4), ("/contracts", 4), ("/contracts/{contracts}", 3), ("/jobs", 4), ("/jobs/{jobs}", 4),
@@ -43,12 +44,15 @@ def percentile(taken: Sequence[float], percent: int) -> float:
 
 
 def run(address: str, *, sessions: int, seconds: int) -> Found:
-    """Sessions of one member, evenly spread over the interval; a request that is late does not delay the next one."""
+    """Sessions of one member, evenly spread over the interval; a request that is late does not delay the next one. Each
+    address is asked for a few times before, and those times are not counted."""
     from apps.config.wsgi import application  # noqa: F401 - the settings are loaded, as in the web server
     from benchmarks.pages import objects, the_cast
 
     cast = the_cast()
     known, cookies = objects(cast), [_cookie(cast.owner) for _ in range(sessions)]
+    for name, _ in MIX * WARM:  # what is imported and compiled at the first use, in every process of the server
+        _get(address, name.format(**known), cookies[0])
     found, began = Found(), time.monotonic() + 1
     crew = [
         threading.Thread(target=_session, args=(address, cookie, known, number, sessions, began, seconds, found))

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from tests.cast import Cast
     from tests.tenancy import Route
 
-# They hold everything that there is: files, not pages. Streamed, and not judged by their time.
+# They hold everything that there is: files, not pages, and not judged by their time.
 FILES = (
     "/portal/focus.csv", "/portal/focus.parquet", "/api/v1/usage/focus", "/api/v1/ledger/chain",
+    "/api/v1/invoices/{uuid:pk}/file", "/invoices/<uuid:pk>/invoice.<str:kind>",
 )  # fmt: skip
 
 LONG = 2000.0  # milliseconds, after which an address is not asked for again

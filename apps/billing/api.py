@@ -19,16 +19,18 @@ from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
+from apps.accounts.rates import rate_take
 from apps.accounts.roles import MONEY, Scope
 from apps.billing import selectors, services
 from apps.billing.budgets.api import router as budgets_router
 from apps.billing.customers.api import router as customers_router
-from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft
+from apps.billing.draft_keeping import ASKING, currencies_waiting, draft_ask, draft_shown, is_long
+from apps.billing.excerpts import document_text
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.fields import Exact
 from apps.billing.ledger_api import router as ledger_router
-from apps.billing.models import Invoice
+from apps.billing.models import Invoice, KeptDraft
 from apps.billing.portal.api import router as portal_router
 from apps.billing.settling_api import router as settling_router
 from apps.billing.webhooks.api import router as webhooks_router
@@ -86,8 +88,27 @@ class InvoiceOut(InvoiceRowOut):
 
 
 class DraftOut(Schema):
+    """The draft of everything that was open at `made_at`, which is now while little waits. Where more than 1,000 usage rows do
+    it is the one that is kept, with the first rows of each line and how many `more` there are; `document` and `made_at`
+    are null before the first. `asked_at`: since when a newer one is asked for."""
+
     document: dict[str, Any] | None
     open: list[str]
+    made_at: datetime | None
+    asked_at: datetime | None
+
+
+class DraftAskedOut(Schema):
+    """`GET /invoices/draft` in this currency has it once its `asked_at` is null."""
+
+    currency: str
+    asked_at: datetime
+
+
+class DraftIn(RequestBody):
+    """`currency`: without it the first one in which something waits."""
+
+    currency: Code | None = None
 
 
 class PaidIn(RequestBody):
@@ -153,17 +174,39 @@ def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
     """In one currency, the first in which something waits unless it is asked for. Null when nothing is open; `open` names
     every currency in which something is."""
     organisation, now = organisation_get(request), timezone.now()
-    found = invoice_draft(organisation=organisation, until=now, currency=currency)
-    return {
-        "document": document_of_draft(found, identity={}) if found else None,
-        "open": currencies_open(organisation, until=now),
-    }
+    shown = draft_shown(organisation=organisation, currency=currency, now=now)
+    waiting = currencies_waiting(organisation, until=now, long=is_long(organisation, until=now))
+    return {"document": shown.document, "open": waiting, "made_at": shown.read_at, "asked_at": shown.asked_at}
+
+
+@router.post(
+    "/invoices/draft", response={202: DraftAskedOut}, operation_id="invoice_draft_make", summary="Make the draft anew"
+)
+@idempotent
+def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft]:
+    """Answers at once; a worker makes it. While little waits every `GET` is of now, and there is no need to ask."""
+    return 202, draft_begin(request, payload.currency)
+
+
+def draft_begin(request: HttpRequest, currency: str | None) -> KeptDraft:
+    """Ask for a draft that a worker makes. Raises Problem: nothing waits (409), asked too often (429)."""
+    organisation, now = organisation_get(request), timezone.now()
+    long = is_long(organisation, until=now)
+    waiting = currencies_waiting(organisation, until=now, long=long)
+    code = currency or next(iter(waiting), "")
+    if code not in waiting:
+        raise Problem(409, "Nothing to invoice", "There is no usage that is not invoiced yet.", kind="nothing-to-invoice")
+    rate_take(ASKING, str(organisation.pk))
+    return draft_ask(organisation=organisation, currency=code, now=now)
 
 
 @router.get("/invoices/{uuid:pk}", response=InvoiceOut, operation_id="invoice_get", summary="One invoice")
-def invoice_get(request: HttpRequest, pk: UUID) -> Invoice:
+def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
     """With every line, step and usage row."""
-    return _invoice(request, pk)
+    invoice = org_object_get(request, Invoice.objects.defer("document"), pk=pk)
+    told = InvoiceRowOut.from_orm(invoice).model_dump_json()
+    text = f'{told[:-1]},"document":{document_text(pk)}}}'  # large documents are handed on as they are stored
+    return HttpResponse(text, content_type="application/json; charset=utf-8")
 
 
 @router.get("/invoices/{uuid:pk}/file", operation_id="invoice_file", summary="An invoice as PDF, CSV or JSON")

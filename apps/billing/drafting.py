@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
 from apps.accounts.models import Organisation
 from apps.billing.adjusting import Adjustment, Reckoning, Used, reckon
@@ -38,7 +40,7 @@ from apps.pricing.rating import (
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.rating.months import MICROSECOND
 from apps.pricing.selectors import book_of_digest
-from apps.sales.differences import differences_named
+from apps.sales.differences import differences_listed
 from apps.sales.documents import stamp
 from apps.sales.models import Commitment, Contract
 from apps.sales.selectors import ContractUsage, contract_usages, terms_line
@@ -48,6 +50,7 @@ __all__ = [
     "usage_open",
 ]  # fmt: skip
 FORMAT = "takt-invoice/1"
+ROWS_AT_ONCE = 2_000
 TAX_NOTES: dict[str, str] = {
     TaxScheme.REVERSE_CHARGE: "Reverse charge: the customer owes the tax.",
     TaxScheme.EXEMPT: "Exempt from tax.",
@@ -166,10 +169,11 @@ def credits_waiting(organisation: Organisation, *, currency: str, until: datetim
 
 
 def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft | None:
-    rows = list(usage_open(organisation, until=until).filter(currency=currency))
+    rows = _rows(organisation, currency, until)
     wallet = wallet_of(organisation, currency=currency)
     lines = _lines(rows, wallet.purse.cuts)
-    used = [Used(line.section, book_of_digest(line.rating.book_digest), line.rating) for line in lines]
+    books = {digest: book_of_digest(digest) for digest in {line.rating.book_digest for line in lines}}
+    used = [Used(line.section, books[line.rating.book_digest], line.rating) for line in lines]
     reckoned = reckon(organisation=organisation, currency=currency, used=used, until=until, wallet=wallet)
     if not lines and not reckoned.adjustments:
         return None
@@ -185,7 +189,7 @@ def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft 
     usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
-        period_start=_period_start(organisation, [*(row.created_at for row in rows)], reckoned.begins, until),
+        period_start=_period_start(organisation, [row.created_at for row, _ in rows], reckoned.begins, until),
         period_end=until,
         currency=currency,
         exponent=exponent,
@@ -202,6 +206,19 @@ def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft 
         previous=Invoice.objects.filter(organisation=organisation).order_by("-sequence").first(),
         contracts=tuple((contract, usages[contract.id]) for contract in contracts),
     )
+
+
+def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tuple[UsageRow, Rating]]:
+    """Open usage in a currency with its ratings; rows that were rated alike share one, which is read once."""
+    known: dict[str, Rating] = {}
+    found: list[tuple[UsageRow, Rating]] = []
+    rows = usage_open(organisation, until=until).filter(currency=currency).defer("rating")
+    for row in rows.annotate(text=Cast("rating", TextField())).iterator(chunk_size=ROWS_AT_ONCE):
+        text = row.__dict__.pop("text")  # not kept: a thousand rows may have one
+        if text not in known:
+            known[text] = Rating.from_json(json.loads(text))
+        found.append((row, known[text]))
+    return found
 
 
 def _period_start(
@@ -246,7 +263,10 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         "tax": decimal_text(draft.tax),
         "tax_carried_out": decimal_text(draft.taxed.carried),
         "due": decimal_text(draft.due),
-        "quoted_against_actual": [comparison_json(contract, usage) for contract, usage in draft.contracts],
+        "quoted_against_actual": [
+            comparison_json(contract, usage, named)
+            for (contract, usage), named in zip(draft.contracts, differences_listed(draft.contracts), strict=True)
+        ],
         "previous": None
         if draft.previous is None
         else {"number": draft.previous.number, "digest": draft.previous.digest},
@@ -296,15 +316,15 @@ def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
     }
 
 
-def comparison_json(contract: Contract, usage: ContractUsage) -> dict[str, Any]:
-    """Quoted against actual for one contract, with every difference named."""
+def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[str, Any]]) -> dict[str, Any]:
+    """Quoted against actual for one contract, with every difference `named`."""
     return {
         "contract": str(contract.id),
         "state": contract.state,
         "quoted": decimal_text(usage.quoted),
         "actual": decimal_text(usage.actual),
         "difference": decimal_text(usage.difference),
-        "named": differences_named(contract, usage),
+        "named": named,
     }
 
 
@@ -319,13 +339,16 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
     return {"downgrade": {"bought": decimal_text(bought), "saved": decimal_text(saved), "sentence": sentence}}
 
 
-def _lines(rows: Sequence[UsageRow], cuts: Sequence[datetime]) -> tuple[DraftLine, ...]:
+def _lines(rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime]) -> tuple[DraftLine, ...]:
     """Rows whose ratings can stand on one line: the same program under the same terms in one section, used or unused; in the
     order in which each was first used."""
     groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
-    for row in rows:
-        rating, section = Rating.from_json(row.rating), section_of(row.created_at, cuts)
-        groups.setdefault((section, row.contract_id, row.program_digest, group_key(rating)), []).append((row, rating))
+    keys: dict[int, str] = {}
+    for row, rating in rows:
+        section, key = section_of(row.created_at, cuts), keys.get(id(rating))
+        if key is None:
+            key = keys[id(rating)] = group_key(rating)
+        groups.setdefault((section, row.contract_id, row.program_digest, key), []).append((row, rating))
     contracts = Contract.objects.select_related("pool").in_bulk({contract for _, contract, _, _ in groups})
     return tuple(
         _line(section, contracts[contract], digest, members)
@@ -345,5 +368,5 @@ def _line(
     if rating.charged is not None:
         quoted = {"program": None, "executions": 1, "amount": decimal_text(contract.minimum)}
         return DraftLine(section, contract, "minimum", rows, rating, quoted)
-    kind = "late" if rating.late else "unused" if rating.unused else "usage"
+    kind = "unused" if rating.unused else "usage"
     return DraftLine(section, contract, kind, rows, rating, terms_line(contract, program_digest))

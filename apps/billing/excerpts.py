@@ -9,8 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 LINES_SHOWN = 25  # of a page
-ROWS_SHOWN = 200  # usage rows of a page, spread over its lines
-ROWS_LEAST = 3  # of each line
+ROWS_EACH = 8  # usage rows of each line
 
 # The document is read once: what follows works on the copy that `|| '{}'` makes, else each part would unpack it again.
 _EXCERPT = """
@@ -68,14 +67,9 @@ def line_asked(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
 
 
-def rows_each(lines: int) -> int:
-    """How many usage rows a page shows of each of so many lines."""
-    return max(ROWS_SHOWN // max(lines, 1), ROWS_LEAST)
-
-
 def invoice_excerpt(invoice_id: UUID, *, first: int) -> Excerpt:
     """The page of an invoice's document that begins with line `first`, numbered from 1."""
-    told: dict[str, Any] = {"invoice": invoice_id, "first": first, "lines": LINES_SHOWN, "rows": rows_each(LINES_SHOWN)}
+    told: dict[str, Any] = {"invoice": invoice_id, "first": first, "lines": LINES_SHOWN, "rows": ROWS_EACH}
     with connection.cursor() as cursor:
         cursor.execute(_EXCERPT, told)
         *parts, count = cursor.fetchone()
@@ -85,13 +79,23 @@ def invoice_excerpt(invoice_id: UUID, *, first: int) -> Excerpt:
 
 def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
     """The same of a document that is at hand, whole or kept with the first of each line's usage rows."""
-    most = rows_each(LINES_SHOWN)
     shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
     lines = [
-        {**line, "usage": line["usage"][:most], "more": line.get("more", 0) + max(len(line["usage"]) - most, 0)}
+        {
+            **line,
+            "usage": line["usage"][:ROWS_EACH],
+            "more": line.get("more", 0) + max(len(line["usage"]) - ROWS_EACH, 0),
+        }
         for line in shown
     ]
     contracts = {line["contract"] for line in lines}
     compared = [one for one in document["quoted_against_actual"] if one["contract"] in contracts]
     books = sorted({line["rating"]["book_version"] for line in document["lines"]})
     return Excerpt({**document, "lines": lines, "quoted_against_actual": compared}, first, len(document["lines"]), books)
+
+
+def document_text(invoice_id: UUID) -> str:
+    """An invoice's whole document as JSON text, as the database writes it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT document::text FROM billing_invoice WHERE id = %s", [invoice_id])
+        return str(cursor.fetchone()[0])

@@ -20,6 +20,7 @@ SCHEDULE = {
     "stripe-tend": _every(60.0, "stripe_tend", queue="stripe"),
     "stripe-check": _every(6 * HOUR, "stripe_check", queue="stripe", expires=HOUR),
     "webhooks-send": _every(3.0, "webhooks_send", queue="webhooks"),
+    "drafts": _every(600.0, "drafts", queue="books"),
     "ledger-checks": _every(600.0, "ledger_checks", queue="books"),
     "credits": _every(600.0, "credits_tend"),
 }

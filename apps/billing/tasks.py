@@ -9,6 +9,9 @@ from django.utils import timezone
 from apps.accounts.broker import task_send
 from apps.billing import outbox
 from apps.billing.checking import TASK, ledger_check_run, ledger_checks_due
+from apps.billing.draft_keeping import TASK as DRAFT
+from apps.billing.draft_keeping import draft_make as draft_made
+from apps.billing.draft_keeping import drafts_due
 from apps.billing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
 from apps.billing.stripe.closing import closings_tend
 from apps.billing.stripe.collecting import pushes_tend
@@ -84,6 +87,18 @@ def ledger_check(*, check_id: str) -> None:
 def ledger_checks() -> None:
     """Check histories that grew, and what was asked for and lost."""
     ledger_checks_due(now=timezone.now(), clock=timezone.now)
+
+
+@shared_task(name=DRAFT, queue="books", ignore_result=True)
+def draft_make(*, organisation_id: str, currency: str) -> None:
+    """A draft over much usage that somebody asked for."""
+    draft_made(organisation_id=UUID(organisation_id), currency=currency, clock=timezone.now)
+
+
+@shared_task(name="apps.billing.tasks.drafts", queue="books", ignore_result=True)
+def drafts() -> None:
+    """Make drafts anew of what grew, and what was asked for and lost."""
+    drafts_due(now=timezone.now(), clock=timezone.now)
 
 
 @shared_task(name="apps.billing.tasks.stripe_event", queue="stripe")

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -18,8 +19,9 @@ from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
-from apps.billing.api import invoice_file_response
-from apps.billing.drafting import currencies_open, document_of_draft, invoice_draft, usage_open
+from apps.billing.api import draft_begin, invoice_file_response
+from apps.billing.draft_keeping import draft_shown, is_long
+from apps.billing.drafting import currencies_open, invoice_draft
 from apps.billing.excerpts import Excerpt, document_excerpt, invoice_excerpt, line_asked
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
@@ -32,7 +34,6 @@ from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
 PER_PAGE = 25
-DRAFT_ROWS = 1_000  # usage rows of which the list of invoices makes a draft
 
 
 @require_GET
@@ -40,12 +41,12 @@ def invoice_list(request: HttpRequest) -> HttpResponse:
     """Invoices, and what the next one would say now; where much waits for it, only what was used."""
     organisation, now = organisation_get(request), timezone.now()
     page = page_of(request, selectors.invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE)
-    is_long = usage_open(organisation, until=now).order_by()[: DRAFT_ROWS + 1].count() > DRAFT_ROWS
+    long = is_long(organisation, until=now)
     drafts = [
         invoice_draft(organisation=organisation, until=now, currency=code)
-        for code in ([] if is_long else currencies_open(organisation, until=now))
+        for code in ([] if long else currencies_open(organisation, until=now))
     ]
-    waiting = selectors.uninvoiced_of(organisation) if is_long else []
+    waiting = selectors.uninvoiced_of(organisation) if long else []
     codes = [code for code, _ in waiting] + [draft.currency for draft in drafts if draft]
     context = {"page": page, "drafts": drafts, "waiting": waiting, "codes": codes, "now": now}
     return render(request, "billing/invoice_list.html", context)
@@ -73,17 +74,22 @@ def _currency(told: QueryDict) -> str | None:
     return code if re.fullmatch(r"[A-Z]{3}", code) else None
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 def invoice_draft_page(request: HttpRequest) -> HttpResponse:
-    """The draft of any day: what would be invoiced now, stored nowhere."""
+    """What would be invoiced now; where much waits, as it was kept last, and POST asks for a newer one."""
     organisation, now = organisation_get(request), timezone.now()
-    draft = invoice_draft(organisation=organisation, until=now, currency=_currency(request.GET))
-    if draft is None:
+    if request.method == "POST":
+        asked = draft_begin(request, _currency(request.POST))
+        return redirect(f"{reverse('billing:invoice_draft')}?currency={asked.currency}")
+    code = _currency(request.GET)
+    shown = draft_shown(organisation=organisation, currency=code, now=now)
+    context: dict[str, Any] = {"shown": shown, "now": now, "code": code}
+    if shown.document is None and shown.read_at:
         messages.info(request, "There is no usage that is not invoiced yet.")
         return redirect("billing:invoice_list")
-    document = document_of_draft(draft, identity={})
-    excerpt = document_excerpt(document, first=line_asked(request.GET.get("line")))
-    context = _document_context(excerpt) | {"draft": draft, "now": now}
+    if shown.document is not None:
+        excerpt = document_excerpt(shown.document, first=line_asked(request.GET.get("line")))
+        context |= _document_context(excerpt) | {"code": shown.document["currency"]["code"]}
     return render(request, "billing/invoice_draft.html", context)
 
 

@@ -14,7 +14,7 @@ from django.db.models import F, Func
 from apps.accounts.models import ApiToken, Organisation, User
 from apps.compilation.models import Program
 from apps.dispatch.devicetime import Pace
-from apps.fleet.models import Device
+from apps.fleet.models import Device, Pool
 from apps.sales.models import Contract
 from apps.timetable.models import Window
 
@@ -210,6 +210,7 @@ class Lease(models.Model):
             models.Index(fields=["device", "device_from"], name="lease_of_device"),
             models.Index(fields=["device", "device_to"], name="lease_ended_on_device"),
             models.Index(fields=["taken_at"], name="lease_by_taking"),
+            models.Index(fields=["device_from"], name="lease_done_from", condition=models.Q(state="done")),
             models.Index(fields=["finished_at"], name="lease_not_billed", condition=NOT_BILLED),
         ]
 
@@ -220,3 +221,33 @@ class Lease(models.Model):
         """Running, and not heard of for that long."""
         heard = self.heartbeat_at or self.taken_at
         return self.state == LeaseState.RUNNING and heard is not None and (now - heard).total_seconds() > after_seconds
+
+
+class DeviceHour(models.Model):
+    """Device time of leases that are done and began in one hour (UTC), added up: what revenue reads.
+
+    `cycles` are those from a lease's first issue to the next lease's, at `clock_hz`; of a host pool microseconds of its
+    wall clock. `klass` is the class that was served. `until`: no lease of it ended later. A trigger keeps it; the
+    reconciliation adds the leases up again and compares.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    hour = models.DateTimeField()
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="+")
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
+    klass = models.CharField(max_length=20)
+    clock_hz = models.BigIntegerField()
+    cycles = models.DecimalField(max_digits=40, decimal_places=0)
+    leases = models.BigIntegerField()
+    until = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hour", "pool", "organisation", "klass", "clock_hz"], name="devicehour_once"
+            )
+        ]
+        indexes = [models.Index(fields=["until"], name="devicehour_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.leases} leases of {self.hour:%Y-%m-%d %H}:00"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -38,6 +39,15 @@ def book_next(*, at: datetime) -> PriceBook | None:
 def book_of_digest(digest: str) -> PriceBookDocument:
     """The parsed book with that digest, as contracts name it. Raises PriceBook.DoesNotExist."""
     return document_of(PriceBook.objects.get(digest=digest))
+
+
+def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
+    """The same for many, by digest, in one query. Raises PriceBook.DoesNotExist when one is missing."""
+    wanted = set(digests)
+    found = {book.digest: document_of(book) for book in PriceBook.objects.filter(digest__in=wanted)} if wanted else {}
+    if found.keys() != wanted:
+        raise PriceBook.DoesNotExist(f"no price book has the digest {min(wanted - found.keys())}")
+    return found
 
 
 def document_of(book: PriceBook) -> PriceBookDocument:

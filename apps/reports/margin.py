@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -17,9 +17,18 @@ from django.db import connection
 from apps.fleet.models import Device, Pool, PoolKind
 from apps.reports.costs import Segment, seconds_of, segments, unknown
 
-# The class of a row of usage is the one that was served; a lease without a row yet counts by the class that was sold.
-# Device time is counted in cycles from an instant, exactly; a host has no such clock, its cycles here are microseconds.
-# Leases that lie within the period are summed; those that reach over an end of it stand alone, since they are cut there.
+# Whole hours are kept as sums. An hour from which something reaches over an end of the period is read lease by lease: those
+# that lie within it are summed, those that reach over stand alone, since they are cut there. The class of a lease is
+# the one that was served; without a usage row it counts by the class that was sold. Device time is counted in cycles
+# from an instant, exactly; a host has no such clock, its cycles here are microseconds.
+_HOURS = """
+SELECT pool_id, klass, organisation_id, clock_hz, sum(cycles) FROM dispatch_devicehour
+WHERE hour >= %(start)s AND hour < %(end)s AND until < %(end)s GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+"""
+_CUT = """
+SELECT DISTINCT hour FROM dispatch_devicehour
+WHERE hour < %(end)s AND until >= %(start)s AND (hour < %(start)s OR until >= %(end)s)
+"""
 _RAN = """
 WITH ran AS (
     SELECT lease.id, device.pool_id, COALESCE(usage.klass, reservation.klass) AS klass, job.organisation_id,
@@ -29,7 +38,9 @@ WITH ran AS (
         CASE WHEN is_host THEN (1000000 * extract(epoch FROM lease.device_to - lease.device_from))::bigint
             ELSE lease.next_cycle - lease.first_cycle END AS cycles,
         lease.device_from >= %(start)s AND lease.device_to < %(end)s AS is_within
-    FROM dispatch_lease AS lease
+    FROM unnest(%(hours)s::timestamptz[]) AS cut (hour)
+    JOIN dispatch_lease AS lease ON lease.state = 'done' AND lease.device_from >= cut.hour
+        AND lease.device_from < cut.hour + interval '1 hour'
     JOIN fleet_device AS device ON device.id = lease.device_id
     JOIN fleet_pool AS pool ON pool.id = device.pool_id
     CROSS JOIN LATERAL (SELECT pool.kind = %(host)s AS is_host) AS kind
@@ -39,7 +50,7 @@ WITH ran AS (
     JOIN dispatch_job AS job ON job.id = stage.job_id
     LEFT JOIN ledger_usagerow AS usage ON usage.organisation_id = job.organisation_id
         AND usage.occurred_from = lease.device_from AND usage.lease_id = lease.id
-    WHERE lease.state = 'done' AND lease.device_from < %(end)s AND lease.device_to >= %(start)s
+    WHERE lease.device_from < %(end)s AND lease.device_to >= %(start)s
 )
 SELECT pool_id, klass, organisation_id, clock, is_within, min(origin), min(first_cycle), sum(cycles)
 FROM ran GROUP BY 1, 2, 3, 4, 5, CASE WHEN is_within THEN NULL ELSE id END ORDER BY 1, 2, 3, 4
@@ -143,10 +154,17 @@ def _owned(device: Device, part: Segment) -> Fraction:
 
 def _ran(part: Segment) -> list[Ran]:
     """What ran within the part, leases that reach over an end of it cut there; nothing of no length."""
+    told: dict[str, Any] = {"start": part.start, "end": part.end, "host": PoolKind.HOST}
     with connection.cursor() as cursor:
-        cursor.execute(_RAN, {"start": part.start, "end": part.end, "host": PoolKind.HOST})
+        cursor.execute(_HOURS, told)
+        found = [
+            Ran(pool_id, klass, organisation_id, Fraction(int(cycles), clock))
+            for pool_id, klass, organisation_id, clock, cycles in cursor.fetchall()
+            if cycles
+        ]
+        cursor.execute(_CUT, told)
+        cursor.execute(_RAN, {**told, "hours": [hour for (hour,) in cursor.fetchall()]})
         rows = cursor.fetchall()
-    found = []
     for pool_id, klass, organisation_id, clock, is_within, origin, first, cycles in rows:
         seconds = Fraction(int(cycles), clock)
         if not is_within:

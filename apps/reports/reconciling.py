@@ -32,6 +32,7 @@ from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import decimal_text
+from apps.reports.device_hours import device_hours_differ
 from apps.reports.models import ReconciliationRow, ReconciliationRun
 
 TOPIC = "reconciliation.differs"
@@ -87,7 +88,7 @@ def organisation_compare(organisation: Organisation) -> Compared:
         metered = rows.filter(lease_id__isnull=False).aggregate(rows=Count("id"), executions=Sum("quantity"))
         unused = rows.filter(lease_id__isnull=True).aggregate(rows=Count("id"), executions=executions_sum())
         invoiced = InvoicedUsage.objects.filter(usage__organisation=organisation).count()
-        unmatched = _unmatched(organisation.id)
+        unmatched = _unmatched(organisation.id) + device_hours_differ(organisation.id, limit=NAMED)
     ledger = found.ledger
     stages = [
         Stage("executed", executed["rows"], executed["executions"] or 0, None),

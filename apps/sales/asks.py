@@ -18,8 +18,7 @@ from apps.sales.limits import Window
 
 @dataclass(frozen=True)
 class Ask:
-    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it. `planned`:
-    a plan measured what is expected, nobody chose it."""
+    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it."""
 
     facts: ProgramFacts
     executions: int
@@ -28,19 +27,10 @@ class Ask:
     measured: bool = False  # charged is what was measured, at most the worst case
     commitment: str = NO_COMMITMENT
     commitment_factor: Decimal | None = None
-    planned: bool = False
-
-    @property
-    def counted(self) -> int:
-        """The executions, of a quota the operations, that late cancellation counts: what a plan reserves beyond what it
-        expects is no choice of the customer's."""
-        if self.facts.is_quota:
-            return self.facts.operations
-        return self.expected if self.planned else self.executions
 
 
-def ask_of(line: dict[str, Any], *, planned: bool = False) -> Ask:
-    """What was asked, from a stored line; `planned`: of a quote that follows a plan."""
+def ask_of(line: dict[str, Any]) -> Ask:
+    """What was asked, from a stored line."""
     terms = Terms.from_json(line["rating"]["terms"])
     return Ask(
         facts_of_line(line),
@@ -50,7 +40,6 @@ def ask_of(line: dict[str, Any], *, planned: bool = False) -> Ask:
         terms.measured,
         terms.commitment,
         terms.commitment_factor,
-        planned,
     )
 
 
@@ -75,8 +64,7 @@ def asks_measured(asks: Sequence[Ask], pool: Pool) -> list[Ask]:
 
 def asks_of(document: dict[str, Any]) -> list[Ask]:
     """What was asked, from a stored quote or terms."""
-    planned = document.get("plan") is not None
-    return [ask_of(line, planned=planned) for line in document["lines"]]
+    return [ask_of(line) for line in document["lines"]]
 
 
 def window_of_document(document: dict[str, Any]) -> Window:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from apps.ledger.models import UsageRow
-from apps.pricing.rating import Rating, decimal_text, exact_sum, reductions
+from apps.pricing.rating import PriceBookDocument, Rating, decimal_text, exact_sum, reductions
 from apps.pricing.rating.decimals import subtract
-from apps.pricing.selectors import book_of_digest
+from apps.pricing.selectors import books_of_digests
+from apps.sales.amendments import rest_rating
 from apps.sales.models import Contract, ContractState
-from apps.sales.releasing import rest_rating
 from apps.sales.selectors import ContractUsage, LineUsage
 
 REASONS = {
@@ -24,12 +25,29 @@ REASONS = {
 
 def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
     """Named rows whose amounts sum to `usage.difference`, to the last digit; RuntimeError if they did not."""
-    ended = _ended_word(contract, usage)
-    named = [_unused(contract, line, ended) for line in usage.lines if line.unused]
+    return differences_listed([(contract, usage)])[0]
+
+
+def differences_listed(rows: Sequence[tuple[Contract, ContractUsage]]) -> list[list[dict[str, Any]]]:
+    """The same for many contracts, in their order; their price books and amendments are read once."""
+    books = books_of_digests(contract.terms["book"]["digest"] for contract, _ in rows)
+    over = [contract.pk for contract, _ in rows if contract.state != ContractState.ACTIVE]
+    replaced = Contract.objects.filter(quote__amends__in=over).values_list("quote__amends", flat=True)
+    amended = set(replaced) if over else set()
+    return [
+        _named(contract, usage, books[contract.terms["book"]["digest"]], is_amended=contract.pk in amended)
+        for contract, usage in rows
+    ]
+
+
+def _named(
+    contract: Contract, usage: ContractUsage, book: PriceBookDocument, *, is_amended: bool
+) -> list[dict[str, Any]]:
+    ended = _ended_word(contract, usage, is_amended=is_amended)
+    named = [_unused(book, contract, line, ended) for line in usage.lines if line.unused]
     minimum = subtract(usage.minimum, contract.minimum)
-    beside = exact_sum([usage.breakage, minimum, usage.late])
-    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, beside):
-        named += _reduced(contract, usage)
+    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, exact_sum([usage.breakage, minimum])):
+        named += _reduced(book, contract, usage)
     if usage.breakage:
         named.append({
             "name": "charged for unused",
@@ -37,14 +55,6 @@ def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str
             "executions": sum(line.unused for line in usage.lines),
             "amount": decimal_text(usage.breakage),
             "sentence": "The contract's class charges a share of what was reserved and not used.",
-        })  # fmt: skip
-    if usage.late:
-        named.append({
-            "name": "late cancellation",
-            "program": "",
-            "executions": 0,
-            "amount": decimal_text(usage.late),
-            "sentence": "Reserved time that was not used was released late, or not at all, and costs what its terms say.",
         })  # fmt: skip
     if minimum:
         named.append(_minimum(contract, usage, minimum))
@@ -67,16 +77,16 @@ def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[
     }  # fmt: skip
 
 
-def _ended_word(contract: Contract, usage: ContractUsage) -> str:
+def _ended_word(contract: Contract, usage: ContractUsage, *, is_amended: bool) -> str:
     if contract.state == ContractState.ACTIVE:
         return "not used yet"
-    if any(line.unused for line in usage.lines) and Contract.objects.filter(quote__amends=contract).exists():
+    if any(line.unused for line in usage.lines) and is_amended:
         return "ended by an amendment"
     return "unused"
 
 
-def _unused(contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
-    worth = rest_rating(contract, line.program_digest, line.unused, unused=False).amount
+def _unused(book: PriceBookDocument, contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
+    worth = rest_rating(book, contract, line.program_digest, line.unused, unused=False).amount
     return {
         "name": word,
         "program": line.facts.model,
@@ -87,14 +97,13 @@ def _unused(contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
     }
 
 
-def _reduced(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
+def _reduced(book: PriceBookDocument, contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
     """What took used work below its quote: by program and reason, summed over its leases.
 
     Nothing only ever takes it above, so where the sum is what the quote says of as much work, no lease is read.
     """
     if all(Fraction(line.actual) * line.executions == Fraction(line.quoted) * line.used for line in usage.lines):
         return []
-    book = book_of_digest(contract.terms["book"]["digest"])
     found: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)
     executions: defaultdict[tuple[str, str], int] = defaultdict(int)
     for row in UsageRow.objects.filter(contract_id=contract.id, unused=False).order_by("created_at", "id"):

@@ -91,8 +91,7 @@ def line_title(line: dict[str, Any]) -> str:
     if "charged" in line["rating"]:
         return TITLE
     name = f"{line_subject(line)} on {line_machine(line)}, {line['rating']['terms']['klass']}"
-    marks = {"unused": "unused", "late": "late cancellation"}
-    return f"{name} ({marks[line['kind']]})" if line["kind"] in marks else name
+    return f"{name} (unused)" if line["kind"] == "unused" else name
 
 
 def text_cell(text: str) -> str:

@@ -122,6 +122,7 @@ ROUTES = [
     page("/invoices"),
     page("/invoices/issue", "POST", roles=MONEY),
     page("/invoices/draft"),
+    page("/invoices/draft", "POST"),
     page("/invoices/<uuid:pk>", make=_invoice),
     page("/invoices/<uuid:pk>/invoice.<str:kind>", make=lambda cast: {**_invoice(cast), "kind": "pdf"}),
     page("/payments", "GET", "POST", admin=True),
@@ -135,6 +136,7 @@ ROUTES = [
     operation("GET /invoices"),
     operation("POST /invoices", roles=MONEY, scope=Scope.BILLING, body={}),
     operation("GET /invoices/draft"),
+    operation("POST /invoices/draft", body={}),
     operation("GET /invoices/{uuid:pk}", make=_invoice),
     operation("GET /invoices/{uuid:pk}/file", make=_invoice),
     operation(

@@ -13,7 +13,7 @@ from tests.registry.tenancy import bare_version
 from tests.tenancy import operation, page
 
 
-def _plan(cast: Cast) -> dict[str, Any]:
+def a_plan(cast: Cast) -> dict[str, Any]:
     wanted = {"items": 10, "accuracy": None, "latency": None, "duration": None, "budget": None, "klass": "standard"}
     basis = {"book": 1, "book_digest": "0" * 64, "currency": "EUR", "examined": 0, "error": "1/20", "dims": {}}
     plan = Plan.objects.create(
@@ -27,9 +27,9 @@ ROUTES = [
     page("/plans"),
     page("/plans/new", "GET", "POST", roles=ENGINEERING),
     page("/plans/compile", "POST", roles=ENGINEERING),
-    page("/plans/<uuid:pk>", make=_plan),
-    page("/plans/<uuid:pk>/plan.json", make=_plan),
+    page("/plans/<uuid:pk>", make=a_plan),
+    page("/plans/<uuid:pk>/plan.json", make=a_plan),
     operation("POST /plans", roles=ENGINEERING, scope=Scope.BUILD, body={}),
     operation("GET /plans"),
-    operation("GET /plans/{uuid:pk}", make=_plan),
+    operation("GET /plans/{uuid:pk}", make=a_plan),
 ]

@@ -12,6 +12,7 @@ from apps.billing.models.credits import (
     GrantKind,
     ReleasedUsage,
 )
+from apps.billing.models.drafts import KeptDraft
 from apps.billing.models.invoices import (
     WAITING,
     BillingProfile,
@@ -60,6 +61,7 @@ __all__ = [
     "InvoiceLine",
     "InvoiceState",
     "InvoicedUsage",
+    "KeptDraft",
     "LedgerCheck",
     "OutboxWork",
     "Payment",

@@ -31,7 +31,7 @@ from apps.pricing.amounts import currencies_offered
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
-from apps.sales.differences import differences_named
+from apps.sales.differences import differences_listed
 
 CONTRACTS_SHOWN = 8
 FILE_COLUMNS = (
@@ -88,7 +88,8 @@ def portal(request: HttpRequest) -> HttpResponse:
 def _compared(organisation: Organisation) -> list[tuple[Any, Any, list[dict[str, Any]]]]:
     """The newest contracts: what they are, quoted against actual, and every difference in words."""
     rows = selectors.contracts_compared(organisation=organisation, limit=CONTRACTS_SHOWN)
-    return [(contract, usage, differences_named(contract, usage)) for contract, usage in rows]
+    named = differences_listed(rows)
+    return [(contract, usage, why) for (contract, usage), why in zip(rows, named, strict=True)]
 
 
 def _books(book: PriceBook, following: PriceBook | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from apps.billing.models import (
     InvoicedUsage,
     InvoiceLine,
     InvoiceState,
+    KeptDraft,
 )
 from apps.billing.payments import provider_default
 from apps.billing.services.granting import grants_use
@@ -70,6 +71,7 @@ def invoice_issue(
         )  # fmt: skip
     invoice = _store(draft, actor=actor, now=now)
     failpoint("invoice.stored")
+    KeptDraft.objects.filter(organisation=organisation, currency=invoice.currency).delete()  # what it said is invoiced
     _post(invoice, draft, now=now)
     failpoint("invoice.posted")
     grants_use(invoice, draft.adjustments, now=now)

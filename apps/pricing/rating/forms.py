@@ -27,17 +27,15 @@ class TariffPart:
     executions: int
 
 
-def rate_quota(
-    *, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False, late: bool = False
-) -> Rating:
+def rate_quota(*, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False) -> Rating:
     """A raw quota of so many billed operations, for any program; `terms.form` is "quota".
 
     What a program draws from it is `rate` of that program with the same terms: its billed operations count against the
-    quota. `unused` prices the rest that was not drawn, with `late` what releasing it late adds.
+    quota. `unused` prices the rest that was not drawn.
     """
     if terms.form != QUOTA:
         raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
-    return rate(book=book, counts=Counts(operations, 0), executions=1, terms=terms, unused=unused, late=late)
+    return rate(book=book, counts=Counts(operations, 0), executions=1, terms=terms, unused=unused)
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
@@ -151,14 +149,13 @@ def group_key(rating: Rating) -> str:
         rating.book_digest, rating.counts.to_json(), rating.terms.to_json(), rating.unused, rating.missed,
         rating.measured is None, rating.periods is None,
     ]  # fmt: skip
-    if rating.late:
-        key.append("late")
     return digest_of(key if rating.charged is None else [*key, decimal_text(rating.charged)])
 
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
     """One rating of everything together; its amount is the sum of theirs, to the last digit, or RatingError."""
-    if not ratings or len({group_key(item) for item in ratings}) != 1:
+    distinct = {id(item): item for item in ratings}.values()  # many leases have one rating, and a key is a digest
+    if not ratings or len({group_key(item) for item in distinct}) != 1:
         raise RatingError("Only ratings of one program under the same terms make one line.")
     first = ratings[0]
     if first.charged is not None:
@@ -171,7 +168,7 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
                 periods[name] = periods.get(name, 0) + count
     whole = rate(
         book=book, counts=first.counts, executions=sum(item.executions for item in ratings), terms=first.terms,
-        unused=first.unused, missed=first.missed, late=first.late, periods=periods,
+        unused=first.unused, missed=first.missed, periods=periods,
         measured=None if first.measured is None else [one for item in ratings for one in item.measured or ()],
     )  # fmt: skip
     apart = exact_sum(item.amount for item in ratings)

@@ -1,0 +1,37 @@
+"""Drafts of invoices over much usage, kept as a worker made them."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.ledger.fields import DocumentField
+
+
+class KeptDraft(models.Model):
+    """The newest draft of an organisation in a currency, of everything that was open at `read_at`, or one that is asked for.
+
+    `document` is that of the draft with the first usage rows of each line; `sequence` is where the chain ended then. A draft
+    asks for nothing: it may be made anew at any time, and is gone when an invoice is issued.
+    """
+
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
+    currency = models.CharField(max_length=3)
+    asked_at = models.DateTimeField(null=True, blank=True)
+    read_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    sequence = models.BigIntegerField(default=0)
+    document = DocumentField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["organisation", "currency"], name="keptdraft_once"),
+            models.CheckConstraint(
+                condition=models.Q(read_at=None, finished_at=None)
+                | models.Q(read_at__isnull=False, finished_at__gte=models.F("read_at")),
+                name="keptdraft_whole",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.organisation_id} {self.currency}"
