@@ -115,6 +115,11 @@ def duration_format(seconds: Number | timedelta | None) -> str:
     return ("-" if number < 0 else "") + _long_duration(int(size))
 
 
+def notice_format(minutes: int) -> str:
+    """How long before something: in whole hours where it has any ("24 h", not a day), else in minutes."""
+    return f"{minutes // 60:,}{NARROW_SPACE}h" if minutes and minutes % 60 == 0 else f"{minutes:,}{NARROW_SPACE}min"
+
+
 def _long_duration(seconds: int) -> str:
     """Whole seconds from one minute up, in the two largest units."""
     parts: list[str] = []

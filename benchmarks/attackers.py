@@ -7,9 +7,12 @@ import itertools
 import re
 import socket
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from decimal import Decimal
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -22,6 +25,8 @@ SLOW_MAX = 200
 HANGING = 4
 ALLOWED = 60
 TIMEOUT = 30.0
+PATIENCE = 90.0
+A = TypeVar("A")
 
 
 class Browser:
@@ -60,6 +65,16 @@ class Browser:
         """Whether it led to a session."""
         self.form("/sign-in", username=email, login=email, password=password)
         return "sessionid" in self.client.cookies
+
+
+def until(found: Callable[[], A | None]) -> A:
+    """What `found` gives as soon as it gives something. Raises SystemExit when it does not within a minute and a half."""
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := found()):
+        if time.monotonic() > deadline:
+            raise SystemExit("An attacker could not prepare: the product did not get ready for it in time.")
+        time.sleep(0.5)
+    return answer
 
 
 def chain() -> bytes:
@@ -108,29 +123,90 @@ class Attacker:
 
 
 class Squatter(Attacker):
-    """Signs up again and again and tries to buy all of a pool at once, without a confirmed address or a card."""
+    """A newcomer with a confirmed address and no card buys as much of a pool as is sold, and signs up again and again."""
 
     name = "squatting"
-    bought = 0
+    target = "lpu"
+
+    def prepare(self) -> None:
+        """Sign up, follow the mailed link, and compile a small model: what any newcomer can do."""
+        self.sold: list[Decimal] = []
+        self.unconfirmed = 0
+        rules = httpx.get(f"{self.url}/api/v1/buying-rules", headers=self._admin(), timeout=TIMEOUT).raise_for_status()
+        self.limit = Decimal(rules.json()["newcomer_credit"] or "Infinity")
+        self.address_of = f"{uuid4().hex[:12]}@squat.example"
+        self._sign_up(self.browser, self.address_of)
+        self._confirm()
+        version = self._upload(tiny(int(time.time()) % 2**22, rows=4096))
+        made = self.browser.ask("POST", "/api/v1/compiles", json={"version_id": version, "target": self.target})
+        done = until(lambda: self._ended(f"/api/v1/compiles/{made.json()['id']}"))
+        self.program = done["program_ids"][0]
+
+    def _admin(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.demo['admin_token']}"}
+
+    @staticmethod
+    def _sign_up(browser: Browser, email: str) -> None:
+        browser.form("/sign-up", name="Squatter", email=email, password1=uuid4().hex, organisation_name=email[:12])
+
+    def _confirm(self) -> None:
+        """The link of the mail, from the page on which a local product shows its mails."""
+
+        def link() -> str | None:
+            page = self.browser.ask("GET", "/mail").text
+            found = re.search(rf"{re.escape(self.address_of)}.*?href=\"https?://[^/]+(/[^\"]+)\"", page, re.DOTALL)
+            return found.group(1) if found else None
+
+        path = until(link)
+        if "sessionid" not in self.browser.client.cookies or self.browser.ask("GET", path).status_code == 200:
+            self.browser.form(path)
+
+    def _upload(self, data: bytes) -> str:
+        upload = self.browser.ask("POST", "/api/v1/uploads", json={"filename": "tiny.onnx", "size": len(data)}).json()
+        path = f"/api/v1/uploads/{upload['id']}"
+        self.browser.ask("PUT", f"{path}/chunks/0", content=data)
+        self.browser.ask("POST", f"{path}/complete", json={})
+        return str(until(lambda: self.browser.ask("GET", path).json()["version_id"]))
+
+    def _ended(self, path: str) -> dict[str, Any] | None:
+        found: dict[str, Any] = self.browser.ask("GET", path).json()
+        return found if found["state"] in {"done", "failed", "cancelled"} else None
 
     def step(self) -> None:
-        if next(self.turn) % 4 == 0:
-            self.browser.client.cookies.clear()
-            mark = uuid4().hex[:12]
-            secret = f"{mark}-Zq7!"
-            self.browser.form(
-                "/sign-up", name="Squatter", email=f"{mark}@squat.example", password=secret, password1=secret,
-                password2=secret, organisation=mark, organisation_name=mark,
-            )  # fmt: skip
+        number = next(self.turn)
+        if number % 4 == 0:
+            self._unconfirmed()
             return
-        body = {"quota": {"precision": "float32", "tera_operations": 10**6}, "pool": self.demo["pools"][0]}
+        body = {"lines": [{"program": self.program, "executions": 10 ** (4 + number % 8)}], "klass": "standard",
+                "pool": next(one for one in self.demo["pools"] if one.startswith(self.target))}  # fmt: skip
         quote = self.browser.ask("POST", "/api/v1/quotes", json=body)
         if quote.status_code == 201:
             accepted = self.browser.ask("POST", f"/api/v1/quotes/{quote.json()['id']}/accept", json={})
-            self.bought += accepted.status_code < 300
+            if accepted.status_code < 300:
+                self.sold.append(Decimal(quote.json()["net"]))
+
+    def _unconfirmed(self) -> None:
+        """Another account, which nobody confirms, tries to buy."""
+        other = Browser(self.url, self.address)
+        other.statuses, other.lock = self.browser.statuses, self.browser.lock
+        self._sign_up(other, f"{uuid4().hex[:12]}@squat.example")
+        body = {"quota": {"precision": "float32", "tera_operations": 1}, "pool": self.demo["pools"][0]}
+        quote = other.ask("POST", "/api/v1/quotes", json=body)
+        if quote.status_code == 201:
+            accepted = other.ask("POST", f"/api/v1/quotes/{quote.json()['id']}/accept", json={})
+            self.unconfirmed += accepted.status_code < 300
+        other.client.close()
 
     def verdict(self) -> list[str]:
-        return super().verdict() + ([f"squatting: {self.bought} contracts were sold"] if self.bought else [])
+        found, total = super().verdict(), sum(self.sold, Decimal(0))
+        print(f"  squatting: a newcomer bought {len(self.sold)} contracts for {total} of {self.limit}")
+        if self.unconfirmed:
+            found.append(f"squatting: {self.unconfirmed} contracts were sold to addresses that nobody confirmed")
+        if total > self.limit:
+            found.append(f"squatting: a newcomer committed {total}, and {self.limit} is the limit")
+        if not self.browser.statuses[409]:
+            found.append("squatting: the credit limit was never reached")
+        return found
 
 
 class Sprayer(Attacker):
@@ -153,12 +229,19 @@ class Sprayer(Attacker):
 
 
 class Insider(Attacker):
-    """A person with an account and an organisation of her own: the demo's engineer."""
+    """A person with an account and, unless said otherwise, another organisation than the honest user's: the demo's engineer."""
+
+    is_alone = True
 
     def prepare(self) -> None:
         if not self.browser.sign_in(self.demo["engineer_email"], self.demo["password"]):
             raise SystemExit(f"{self.demo['engineer_email']} cannot sign in with the password of the demo.")
-        self.browser.form("/organisations/new", name=f"{self.name} {uuid4().hex[:8]}")
+        if self.is_alone:
+            self.browser.form("/organisations/new", name=f"{self.name} {uuid4().hex[:8]}")
+
+    def _rows(self, path: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.browser.ask("GET", f"/api/v1/{path}").json()["results"]
+        return found
 
 
 class Uploader(Insider):
@@ -193,9 +276,17 @@ class Allocator(Insider):
     """Small requests that ask for much memory."""
 
     name = "allocation"
+    is_alone = False
 
     def prepare(self) -> None:
+        """Buys a small contract within the demo's organisation: only counts and sizes stand in the way of what is asked."""
         super().prepare()
+        programs = [one for one in self._rows("programs") if one["target"] == "lpu" and all(one["dims"].values() or [1])]
+        pool = next(one["slug"] for one in self.browser.ask("GET", "/api/v1/pools").json() if one["target"] == "lpu")
+        body = {"lines": [{"program": programs[0]["id"], "executions": 1000}], "klass": "standard", "pool": pool}
+        quote = self.browser.ask("POST", "/api/v1/quotes", json=body).raise_for_status().json()
+        made = self.browser.ask("POST", f"/api/v1/quotes/{quote['id']}/accept", json={}).raise_for_status()
+        self.contract, self.program = made.json()["id"], programs[0]["id"]
         file = io.BytesIO()
         np.savez_compressed(file, x=np.zeros((1, 64_000_000), dtype=np.float32))
         self.bomb = file.getvalue()
@@ -217,11 +308,10 @@ class Allocator(Insider):
 
     def _bomb(self) -> None:
         files = {"inputs": ("inputs.npz", self.bomb, "application/zip")}
-        self.browser.ask("POST", "/api/v1/jobs/npz", data={"contract": str(uuid4())}, files=files)
+        self.browser.ask("POST", "/api/v1/jobs/npz", data={"contract": self.contract, "program": self.program}, files=files)
 
     def _items(self) -> None:
-        contract = self.demo.get("contract", str(uuid4()))
-        self.browser.ask("POST", "/jobs/new", data={"contract": contract, "sample_items": "99999"})
+        self.browser.form("/jobs/new", contract=self.contract, sample_items="99999")
 
 
 class Slow(Attacker):
@@ -229,7 +319,8 @@ class Slow(Attacker):
 
     name = "slow bodies"
 
-    def prepare(self) -> None:
+    def __init__(self, url: str, address: str, demo: dict[str, Any]) -> None:
+        super().__init__(url, address, demo)
         self.made: list[socket.socket] = []
         host, port = self.url.removeprefix("http://").rsplit(":", 1)
         self.place = (host, int(port))
@@ -267,10 +358,14 @@ class Hanger(Insider):
 
     name = "hanging webhooks"
 
+    def __init__(self, url: str, address: str, demo: dict[str, Any]) -> None:
+        super().__init__(url, address, demo)
+        self.servers: list[socket.socket] = []
+        self.endpoints: list[str] = []
+
     def prepare(self) -> None:
         super().prepare()
-        self.servers = [socket.create_server((self.address, 0), backlog=64) for _ in range(HANGING)]
-        self.endpoints = []
+        self.servers += [socket.create_server((self.address, 0), backlog=64) for _ in range(HANGING)]
         for server in self.servers:
             body = {"url": f"http://{self.address}:{server.getsockname()[1]}/", "topics": ["usage"]}
             made = self.browser.ask("POST", "/api/v1/webhooks", json=body)
@@ -291,10 +386,10 @@ class Hanger(Insider):
         return super().verdict() + ([] if self.endpoints else ["hanging webhooks: no endpoint could be added"])
 
 
-def tiny(number: int) -> bytes:
-    """The honest user's model: one small product, with weights of its own."""
-    weight = onnx.numpy_helper.from_array(np.full((8, 4), number, dtype=np.float32), "w")
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 8]), ("y", [1, 4]))]
+def tiny(number: int, rows: int = 8) -> bytes:
+    """A model of one product, with other weights for each number; `rows` x 4 of them."""
+    weight = onnx.numpy_helper.from_array(np.full((rows, 4), number, dtype=np.float32), "w")
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, rows]), ("y", [1, 4]))]
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "tiny", ends[:1], ends[1:], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return bytes(model.SerializeToString())

@@ -20,3 +20,6 @@ WORKERS: dict[str, tuple[str, ...]] = {
     "mail": ("-P", "threads", "-c", "1"),
     "stripe": ("-P", "threads", "-c", "1"),
 }
+
+# What web requests wait for in turn: as prompt as the web itself. All other workers run behind.
+PROMPT = {"dispatch"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from types import FrameType
 
 from bin.commands import ROOT, VAR, environment, held_services
 from bin.logs import logs_rotate
-from bin.queues import WORKERS
+from bin.queues import PROMPT, WORKERS
 from bin.sandbox import Sandbox, sandbox_wanted
 from bin.services import ServiceError, Services
 
@@ -32,13 +33,20 @@ QUICK_DEATHS_MAX = 3
 LONGEST_PAUSE_SECONDS = 8.0  # between two starts of what ends as soon as it starts
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+BACKGROUND = 10  # nice: whoever waits for a page goes before models that are checked, compiled and run
 DEMO = VAR / "demo.json"
 
 
-def _end_with_parent() -> None:
-    """Called in a new process: when we are killed, so that we cannot end it, the kernel asks it to end (Linux)."""
+def _begin(nice: int) -> None:
+    """Called in a new process: when we are killed, so that we cannot end it, the kernel asks it to end (Linux).
+
+    Linux weighs the sessions of processes against each other before it looks at a process's own priority: both are set.
+    """
+    os.nice(nice)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        with contextlib.suppress(OSError):  # a kernel without that weighing
+            Path("/proc/self/autogroup").write_text(str(nice))
 
 
 @dataclass
@@ -47,6 +55,7 @@ class Part:
 
     name: str
     command: list[str]
+    nice: int = 0  # added to the priority of this process: the higher, the later its turn
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     quick_deaths: int = 0
@@ -99,9 +108,9 @@ class Stack:
     servers: Services | None = None
     server_trouble: str = ""
 
-    def start(self, name: str, *command: str) -> None:
+    def start(self, name: str, *command: str, nice: int = 0) -> None:
         """Add a part and start it."""
-        part = Part(name, list(command))
+        part = Part(name, list(command), nice)
         self.parts.append(part)
         self._launch(part)
 
@@ -115,7 +124,7 @@ class Stack:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=functools.partial(_begin, part.nice),  # noqa: PLW1509 - this process has one thread
             )
         part.started = time.monotonic()
 
@@ -300,9 +309,10 @@ def _start_workers(stack: Stack, pools: list[str]) -> None:
     celery = [python, "-m", "celery", "-A", "apps.config"]
     quiet = ["-l", "INFO", "--without-gossip", "--without-mingle"]
     for queue, how in WORKERS.items():
-        stack.start(f"worker-{queue}", *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *how, *quiet)
+        nice = 0 if queue in PROMPT else BACKGROUND
+        stack.start(f"worker-{queue}", *celery, "worker", "-n", f"{queue}@%h", "-Q", queue, *how, *quiet, nice=nice)
     for pool in pools:
-        stack.start(f"worker-pool-{pool}", python, "manage.py", "worker", "--pool", pool)
+        stack.start(f"worker-pool-{pool}", python, "manage.py", "worker", "--pool", pool, nice=BACKGROUND)
     stack.start("scheduler", *celery, "beat", "-l", "WARNING", "--pidfile=")
 
 

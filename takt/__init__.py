@@ -2,9 +2,22 @@
 
 from takt.client import Client
 from takt.errors import Failed, Refused, Unreachable
-from takt.records import CompileJob, Contract, ContractLine, Invoice, Job, Me, Pool, Program, Quote, SpendCap, Version
+from takt.records import (
+    CompileJob,
+    Contract,
+    ContractLine,
+    Ending,
+    Invoice,
+    Job,
+    Me,
+    Pool,
+    Program,
+    Quote,
+    SpendCap,
+    Version,
+)
 
 __all__ = [
-    "Client", "CompileJob", "Contract", "ContractLine", "Failed", "Invoice", "Job", "Me", "Pool", "Program", "Quote",
+    "Client", "CompileJob", "Contract", "ContractLine", "Ending", "Failed", "Invoice", "Job", "Me", "Pool", "Program", "Quote",
     "Refused", "SpendCap", "Unreachable", "Version",
 ]  # fmt: skip

@@ -9,13 +9,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from takt.errors import Failed, Refused
-from takt.records import CompileJob, Contract, Invoice, Job, Me, Pool, Program, Quote, SpendCap, Version
+from takt.records import CompileJob, Contract, Ending, Invoice, Job, Me, Pool, Program, Quote, SpendCap, Version
 from takt.transport import Transport
 
 Array = np.ndarray[Any, Any]
@@ -213,9 +214,15 @@ class Client:
         """One contract with what is used of it."""
         return Contract.read(self.get(f"/contracts/{pk}"))
 
-    def end(self, contract: Contract | str) -> Contract:
-        """End a contract early: capacity and the rest of the hold are released."""
-        return Contract.read(self.post(f"/contracts/{_id(contract)}/end"))
+    def ending(self, contract: Contract | str) -> Ending:
+        """What ending a contract would cost now."""
+        return Ending.read(self.get(f"/contracts/{_id(contract)}/end"))
+
+    def end(self, contract: Contract | str, *, at_most: Decimal | None = None) -> Contract:
+        """End a contract early: capacity and the rest of the hold are released. Raises Refused with `code` ending-costs-more
+        where that costs more than `at_most`; without it, ending costs what it costs."""
+        document = {} if at_most is None else {"at_most": f"{at_most:f}"}
+        return Contract.read(self.post(f"/contracts/{_id(contract)}/end", document))
 
     # Jobs
 

@@ -156,6 +156,19 @@ class Contract(Record):
     starts_at: datetime
     ends_at: datetime
     lines: list[ContractLine]
+    late_charged: Decimal = Decimal(0)  # a part of `actual`
+
+
+@dataclass(frozen=True)
+class Ending(Record):
+    """What ending a contract would be charged now. `late_charge`, a part of `charge`, is for time that is released late;
+    before `free_until` nothing is."""
+
+    charge: Decimal
+    late_charge: Decimal
+    currency: str
+    free_until: datetime | None
+    rises_at: datetime | None
 
 
 @dataclass(frozen=True)

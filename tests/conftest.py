@@ -21,6 +21,14 @@ from apps.accounts.services import token_create
 from tests import workers
 from tests.cast import Cast, assemble
 
+# Files that take minutes begin first, or one of two workers would be left alone with them in the end.
+LONG = ("tests/e2e/test_walk.py", "tests/faults/test_money.py", "tests/upgrade/test_migrations.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order of files, the same in every worker."""
+    items.sort(key=lambda item: LONG.index(file) if (file := item.nodeid.partition("::")[0]) in LONG else len(LONG))
+
 
 @pytest.fixture(autouse=True)
 def _fast_passwords(settings: SettingsWrapper) -> None:

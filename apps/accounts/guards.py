@@ -20,6 +20,7 @@ from apps.accounts.rates import Rate, client_key, rate_check, rate_forget, rate_
 
 QUARTER, HOUR = 900, 3600  # seconds
 WRONG_PAIR = Rate("wrong password, account and address", 5, QUARTER)
+WRONG_BURST = Rate("wrong password, address, within a minute", 15, 60)
 WRONG_ADDRESS = Rate("wrong password, address", 50, QUARTER)
 WRONG_ACCOUNT = Rate("wrong password, account", 100, HOUR)
 SIGN_IN = Rate("sign-in", 120, 300)
@@ -88,7 +89,7 @@ def _counters(request: HttpRequest, email: str) -> list[tuple[Rate, str]]:
     if browser:
         return [(WRONG_PAIR, f"{account} {browser}")]
     where = client_key(request)
-    return [(WRONG_PAIR, f"{account} {where}"), (WRONG_ADDRESS, where), (WRONG_ACCOUNT, account)]
+    return [(WRONG_PAIR, f"{account} {where}"), (WRONG_BURST, where), (WRONG_ADDRESS, where), (WRONG_ACCOUNT, account)]
 
 
 def _count(rate: Rate, key: str) -> None:

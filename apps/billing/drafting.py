@@ -368,5 +368,5 @@ def _line(
     if rating.charged is not None:
         quoted = {"program": None, "executions": 1, "amount": decimal_text(contract.minimum)}
         return DraftLine(section, contract, "minimum", rows, rating, quoted)
-    kind = "unused" if rating.unused else "usage"
+    kind = "late" if rating.late else "unused" if rating.unused else "usage"
     return DraftLine(section, contract, kind, rows, rating, terms_line(contract, program_digest))

@@ -121,12 +121,11 @@ def _print_check(paper: Paper, invoice: Invoice) -> None:
 
 
 def _row(line: dict[str, Any], currency: dict[str, Any]) -> list[str]:
-    used = line["kind"] != "minimum"
     return [
         str(line["number"]),
         line_title(line),
-        count_format(line["executions"]) if used else "",
-        count_format(step_of(line, "billed")["result"]) if used else "",
+        count_format(line["executions"]) if line["kind"] != "minimum" else "",
+        count_format(step_of(line, "billed")["result"]) if line["kind"] not in {"minimum", "late"} else "",
         money_exact_format(line["amount"], currency),
         money_format(line["share"], currency),
     ]

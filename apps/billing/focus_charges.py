@@ -76,7 +76,14 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
     )  # fmt: skip
     promise = names.commitment_of(str(usage.contract_id))
     if rating.charged is not None:
-        yield whose | about | _minimum(usage, rating) | promised_row(promise, "Used") | _spent(promise, rating.amount)
+        said = f"{usage.model_name}: its lines came to {decimal_text(rating.charged)} {usage.currency}"
+        sold = _sum_of_money(usage, rating, ("contract/minimum", "Contract minimum"), said)
+        yield whose | about | sold | promised_row(promise, "Used") | _spent(promise, rating.amount)
+        return
+    if rating.late:
+        said = f"Late cancellation, class {rating.terms.klass}: {rating.executions} executions reserved and not used"
+        sold = _sum_of_money(usage, rating, (f"contract/late/{rating.terms.klass}", "Late cancellation"), said)
+        yield whose | about | sold | promised_row(promise, "Used") | _spent(promise, rating.amount)
         return
     for part in _parts(rating):
         counted = _spent(promise, part.amount)
@@ -90,11 +97,10 @@ def _spent(promise: Commitment | None, amount: Decimal) -> Row:
     return {"CommitmentDiscountQuantity": amount, "CommitmentDiscountUnit": promise.currency}
 
 
-def _minimum(usage: UsageRow, rating: Rating) -> Row:
-    """What a contract lacks to its minimum: units of currency at 1, as a commitment's shortfall is."""
-    sku, amount = "contract/minimum", rating.amount
+def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], said: str) -> Row:
+    """What is charged for no work, as (SKU, what it meters): units of currency at 1, as a commitment's shortfall is."""
+    (sku, meter), amount = sold, rating.amount
     told = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
-    said = f"{usage.model_name}: its lines came to {decimal_text(rating.charged or Decimal(0))} {usage.currency}"
     return {
         **dict.fromkeys(COSTS, amount),
         "ChargeCategory": "Usage",
@@ -108,7 +114,7 @@ def _minimum(usage: UsageRow, rating: Rating) -> Row:
         "PricingQuantity": amount,
         "PricingUnit": usage.currency,
         "SkuId": sku,
-        "SkuMeter": "Contract minimum",
+        "SkuMeter": meter,
         "SkuPriceDetails": told,
         "SkuPriceId": f"{rating.book_digest[:16]}/{sku}",
     }

@@ -54,6 +54,7 @@ def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
             terms=Terms.from_json(stated["terms"]),
             unused=stated["unused"],
             missed=bool(stated.get("missed", False)),
+            late=bool(stated.get("late", False)),
             measured=measured_of(stated),
             periods=periods_of(stated),
         )

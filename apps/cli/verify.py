@@ -9,6 +9,7 @@ from typing import Any
 
 from apps.cli.adjustments import adjustment_verify
 from apps.cli.agreement import Difference, Unreadable, books_given, rated, same, steps_same
+from apps.cli.late import late_verify
 from apps.cli.months import MonthsCheck
 from apps.cli.recompile import ModelFile, Recompiled, recompile
 from apps.pricing.rating import (
@@ -91,6 +92,8 @@ def _computed(
     try:
         books_given(document, books)
         _lines(document, models, books, ranges, done)
+        if document["format"] == QUOTE:
+            done.checked += late_verify(document, books)
         months = _months(document, books, done)
         _totals(document, months, done)
         _comparisons(document, done)
@@ -228,7 +231,9 @@ def _line_price(
     same("currency", digest_of(currency), digest_of(book.currency.to_json()))
     same(f"{place}, executions", line["executions"], stated["executions"])
     if "pool" in line:  # documents of before do not name it
-        same(f"{place}, processor class of the pool", line["pool"]["processor_class"], stated["terms"]["processor_class"])
+        same(
+            f"{place}, processor class of the pool", line["pool"]["processor_class"], stated["terms"]["processor_class"]
+        )
     rating = rated(book, stated)
     steps_same(place, stated["steps"], rating.to_json()["steps"])
     same(f"{place}, amount of the rating", stated["amount"], decimal_text(rating.amount))

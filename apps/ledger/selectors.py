@@ -169,8 +169,9 @@ def hold_of(contract_id: UUID) -> Hold | None:
 
 
 def executions_sum() -> Sum:
-    """Executions of usage rows: what is charged for a contract or a quota as a whole names no program and executed none."""
-    return Sum("quantity", filter=~Q(program_digest=""), default=0)
+    """Executions of usage rows: what is charged for a contract or a quota as a whole names no program and executed none,
+    and what is charged for releasing time late bills no operation."""
+    return Sum("quantity", filter=~Q(program_digest="") & Q(billed_operations__gt=0), default=0)
 
 
 def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:

@@ -93,6 +93,7 @@ class Derivation:
     contract: tuple[tuple[Given, ...], tuple[Computed, ...]]
     programs: tuple[ProgramHour, ...]
     rented: dict[str, Any]
+    late: tuple[tuple[Given, ...], Computed]
     document: dict[str, Any]
 
     @property
@@ -110,14 +111,16 @@ def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
         raise ValueError(f"these are {targets['format']!r}, not {FORMAT!r}")
     classes = tuple(_class(name, targets) for name in targets["classes"])
     contract, minimum = _contract(targets["contract"], int(base["currency"]["exponent"]))
+    late = _late(targets["late_cancellation"], classes, base)
     document = copy.deepcopy(base) | {
         "version": targets["version"],
         "prices": {one.name: {price.precision: text(price.price) for price in one.prices} for one in classes},
         "minimum_operations_per_cycle": {one.name: _minimums(one) for one in classes},
         "contract_minimum": text(minimum),
+        "classes": _classes_with(late, targets["late_cancellation"]["notice_minutes"], base),
     }
     hours = tuple(_hour(row, classes) for row in targets["programs"])
-    return Derivation(classes, contract, hours, targets["rented"], document | targets["rules"])
+    return Derivation(classes, contract, hours, targets["rented"], late, document | targets["rules"])
 
 
 def hour_fetches(one: ClassDerivation, precision: str, *, operations: int, cycles: int) -> Fraction:
@@ -199,9 +202,7 @@ def _minimums(one: ClassDerivation) -> int | dict[str, int]:
     return known or 0
 
 
-def _contract(
-    row: dict[str, Any], exponent: int
-) -> tuple[tuple[tuple[Given, ...], tuple[Computed, ...]], Fraction]:
+def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ...], tuple[Computed, ...]], Fraction]:
     titles = (
         ("platform_seconds", "Handling", "s"), ("platform_per_hour", "Platform", "an hour"), ("records", "Records", "a contract"),
         ("margin", "Margin", "of the cost"),
@@ -220,6 +221,31 @@ def _contract(
         Computed("Contract minimum", "rounded up to the smallest unit of the currency", minimum, "a contract"),
     )
     return (given, steps), minimum
+
+
+def _late(
+    row: dict[str, Any], classes: tuple[ClassDerivation, ...], base: dict[str, Any]
+) -> tuple[tuple[Given, ...], Computed]:
+    """The notice of each class of service, and the share of the price that late cancellation costs: what an hour must fetch,
+    used or not, of what a used hour fetches; the least of all processor classes."""
+    given = tuple(
+        Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])
+        for name, one in row["notice_minutes"].items()
+    )
+    least = min(classes, key=lambda one: one.expected_use)
+    used = next(step.value for step in least.steps if step.unit == "a used hour")
+    formula = f"{shown(least.target)} an hour / {shown(used)} a used hour"
+    return given, Computed("Share of the price", formula, least.target / used, "of the price")
+
+
+def _classes_with(
+    late: tuple[tuple[Given, ...], Computed], notices: dict[str, Any], base: dict[str, Any]
+) -> dict[str, Any]:
+    """The classes of service, with the term of those that have a notice."""
+    found: dict[str, Any] = copy.deepcopy(base["classes"])
+    for name, one in notices.items():
+        found[name]["late_cancellation"] = {"notice_minutes": one["value"], "share": text(late[1].value)}
+    return found
 
 
 def _hour(row: dict[str, Any], classes: tuple[ClassDerivation, ...]) -> ProgramHour:

@@ -35,6 +35,7 @@ def book(request: HttpRequest) -> HttpResponse:
         "precisions": sorted({name for row in document.prices.values() for name in row}),
         "rows": _price_rows(document),
         "classes": classes_ordered(document),
+        "has_late": any(one.late for one in document.classes.values()),
         "validity": timedelta(minutes=document.quote_validity_minutes),
         "notice": timedelta(days=document.notice_days),
         "grid": tariff_grid(book=document, zone=zone, now=now),

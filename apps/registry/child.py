@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,7 @@ def child_main(work: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> None:
 
 
 MEMORY_STATUS = 77
+BEAT_SECONDS = 5.0
 
 
 class Child:
@@ -93,12 +94,14 @@ class Child:
             raise ChildFailed("time", is_wall=True)
         return False
 
-    def wait(self) -> dict[str, Any]:
-        """Its answer; raises ChildFailed."""
-        try:
-            self.process.wait(timeout=max(0.0, self.deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise ChildFailed("time", is_wall=True) from None
+    def wait(self, beat: Callable[[], None]) -> dict[str, Any]:
+        """Its answer; `beat` is called every few seconds meanwhile. Raises ChildFailed."""
+        while not self.poll():
+            left = max(0.0, self.deadline - time.monotonic())
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=min(BEAT_SECONDS, left))
+                continue
+            beat()
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
@@ -142,10 +145,12 @@ def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes]
             process.wait()
 
 
-def child_run(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> dict[str, Any]:
-    """Start a child and wait for its answer; raises ChildFailed."""
+def child_run(
+    module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits, beat: Callable[[], None]
+) -> dict[str, Any]:
+    """Start a child and wait for its answer; `beat` says every few seconds that we do. Raises ChildFailed."""
     with child_start(module, request=request, files=files, limits=limits) as child:
-        return child.wait()
+        return child.wait(beat)
 
 
 def folders_sweep() -> int:

@@ -57,6 +57,7 @@ class Upload(models.Model):
     state = models.CharField(max_length=10, choices=State, default=State.OPEN)
     queued_at = models.DateTimeField(null=True, blank=True)
     checking_since = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of the worker that checks it
     attempts = models.PositiveSmallIntegerField(default=0)
     finished_at = models.DateTimeField(null=True, blank=True)
     version = models.ForeignKey("ModelVersion", on_delete=models.CASCADE, null=True, blank=True, related_name="+")

@@ -158,9 +158,11 @@ def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
     if rating.charged is not None:
         return _minimum_again(document, row)
     try:
+        if rating.late and document.price_class(rating.terms.klass).late is None:
+            return Decimal(0)
         return rate(
             book=document, counts=rating.counts, executions=rating.executions, terms=rating.terms, unused=rating.unused,
-            missed=rating.missed, measured=rating.measured, periods=rating.periods,
+            missed=rating.missed, late=rating.late, measured=rating.measured, periods=rating.periods,
         ).amount  # fmt: skip
     except (NotPriced, RatingError):
         return None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from apps.accounts.problems import Problem
-from apps.pricing.rating import PriceBookDocument, Rating, Terms, decimal_text, exact_sum, rate, rate_quota
+from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
-from apps.sales.facts import facts_of_line
 from apps.sales.minimum import TITLE, minimum_lacking
 from apps.sales.models import Contract, ContractState
-from apps.sales.selectors import contract_usage, terms_line
+from apps.sales.releasing import Release, Takeover, release_of, rest_rating
+from apps.sales.selectors import LineUsage, contract_usage
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,14 @@ class RestLine:
     unused: int
     worth: Decimal
     charge: Decimal
+    late: int = 0  # of what is unused, released late
+    late_charge: Decimal = Decimal(0)  # a part of the charge
 
     def to_json(self) -> dict[str, Any]:
+        late = {"late": self.late, "late_charge": decimal_text(self.late_charge)} if self.late else {}
         return {
             "model": self.model, "unit": self.unit, "unused": self.unused, "worth": decimal_text(self.worth),
-            "charge": decimal_text(self.charge),
+            "charge": decimal_text(self.charge), **late,
         }  # fmt: skip
 
 
@@ -54,52 +57,42 @@ class Rest:
         """What is charged for ending it."""
         return exact_sum(line.charge for line in self.lines)
 
+    @property
+    def late_charge(self) -> Decimal:
+        """What of the charge is for releasing reserved time late."""
+        return exact_sum(line.late_charge for line in self.lines)
+
     def difference(self, net: Decimal) -> Decimal:
         """What is to come with an amendment of `net`, less what was to come without."""
         return subtract(exact_sum([net, self.charge]), self.worth)
 
 
-def rest_of(contract: Contract) -> Rest:
-    """What of a contract is not used at this moment; an ended contract has none."""
+def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Rest:
+    """What of a contract is not used at this moment; an ended contract has none. `late`: how much of each program's rest is
+    released late (`release_of`), by its digest; without it nothing is."""
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
         return Rest(contract.net, usage.actual, ())
-    book = book_of_digest(contract.terms["book"]["digest"])
     lines = [
-        RestLine(
-            line.facts.model,
-            line.unit,
-            line.unused,
-            rest_rating(book, contract, line.program_digest, line.unused, unused=False).amount,
-            rest_rating(book, contract, line.program_digest, line.unused, unused=True).amount,
-        )
-        for line in usage.lines
-        if line.unused
+        _rest_line(contract, line, (late or {}).get(line.program_digest, 0)) for line in usage.lines if line.unused
     ]
-    return Rest(contract.net, usage.actual, (*lines, *_minimum(book, usage.actual, lines)))
+    return Rest(contract.net, usage.actual, (*lines, *_minimum(contract, usage.actual, lines)))
 
 
-def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
+def _rest_line(contract: Contract, line: LineUsage, late: int) -> RestLine:
+    digest, unused = line.program_digest, line.unused
+    worth = rest_rating(contract, digest, unused, unused=False).amount
+    charge = rest_rating(contract, digest, unused, unused=True).amount
+    more = rest_rating(contract, digest, late, unused=True, late=True).amount if late else Decimal(0)
+    return RestLine(line.facts.model, line.unit, unused, worth, exact_sum([charge, more]), late, more)
+
+
+def _minimum(contract: Contract, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
     """What is lacking to the contract's minimum, with the rest used and without; nothing where neither lacks any."""
+    book = book_of_digest(contract.terms["book"]["digest"])
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
     return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []
-
-
-def rest_rating(
-    book: PriceBookDocument, contract: Contract, program_digest: str, count: int, *, unused: bool
-) -> Rating:
-    """The price of a line's rest by the contract's book and frozen terms, if it were used or as what was reserved and not
-    used.
-
-    `count` are executions, or operations of a quota.
-    """
-    line = terms_line(contract, program_digest)
-    facts = facts_of_line(line)
-    terms = Terms.from_json(line["rating"]["terms"])
-    if facts.is_quota:
-        return rate_quota(book=book, operations=count, terms=terms, unused=unused)
-    return rate(book=book, counts=facts.counts, executions=count, terms=terms, unused=unused)
 
 
 def amendment_check(contract: Contract, *, now: datetime) -> None:
@@ -108,9 +101,15 @@ def amendment_check(contract: Contract, *, now: datetime) -> None:
         raise Problem(409, "Contract is over", "This contract has ended; ask for a new quote.", kind="contract-over")
 
 
-def amendment_json(contract: Contract, net: Decimal) -> dict[str, Any]:
+def amendment_rest(contract: Contract, takeover: Takeover, *, now: datetime) -> tuple[Rest, Release]:
+    """The rest of a contract that a quote ends at `now` and takes over so far, and what of it is late."""
+    released = release_of(contract, now=now, takeover=takeover)
+    return rest_of(contract, late=released.late), released
+
+
+def amendment_json(contract: Contract, net: Decimal, takeover: Takeover, *, now: datetime) -> dict[str, Any]:
     """The difference between a quote of `net` and the contract that it amends, as of now, for the quote's document."""
-    rest = rest_of(contract)
+    rest, released = amendment_rest(contract, takeover, now=now)
     return {
         "contract": str(contract.id),
         "terms_digest": contract.terms_digest,
@@ -119,6 +118,8 @@ def amendment_json(contract: Contract, net: Decimal) -> dict[str, Any]:
         "lines": [line.to_json() for line in rest.lines],
         "rest": decimal_text(rest.worth),
         "charge": decimal_text(rest.charge),
+        **({"late_charge": decimal_text(rest.late_charge)} if rest.late_charge else {}),
         "net": decimal_text(net),
         "difference": decimal_text(rest.difference(net)),
+        **({"carried": dict(released.carried)} if released.carried else {}),
     }

@@ -32,9 +32,11 @@ from apps.sales.buying_api import RefusedOut
 from apps.sales.buying_api import router as buying_router
 from apps.sales.commitments_api import router as commitments_router
 from apps.sales.comparing_api import router as comparing_router
+from apps.sales.contracts_api import ContractOut, contract_of
+from apps.sales.contracts_api import router as contracts_router
 from apps.sales.exports import quote_file_response
-from apps.sales.filters import QUOTE_STATES, contracts_filter, filters_strict, quotes_filter
-from apps.sales.models import Contract, ContractState, Quote
+from apps.sales.filters import QUOTE_STATES, filters_strict, quotes_filter
+from apps.sales.models import Contract, Quote
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import QuoteLine
 from apps.sales.volumes import Form as VolumeForm
@@ -43,6 +45,7 @@ router = Router(tags=["quotes and contracts"])
 router.add_router("", buying_router)
 router.add_router("", commitments_router)
 router.add_router("", comparing_router)
+router.add_router("", contracts_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
@@ -142,21 +145,6 @@ class QuoteOut(Schema):
         return contract.id if contract else None
 
 
-def _usage(row: Contract) -> selectors.ContractUsage:
-    """Read once for all the fields of an answer, and for all the contracts of a list."""
-    known = getattr(row, "_usage_of_answer", None)
-    if not isinstance(known, selectors.ContractUsage):
-        _usages_attach([row])
-        known = row._usage_of_answer  # type: ignore[attr-defined]
-    return known
-
-
-def _usages_attach(rows: list[Contract]) -> None:
-    usages = selectors.contract_usages(rows)
-    for row in rows:
-        row._usage_of_answer = usages[row.id]  # type: ignore[attr-defined]
-
-
 class QuoteDetailOut(QuoteOut):
     """`refused` is what accepting the quote would be refused for now, beside the capacity and the spend caps."""
 
@@ -170,80 +158,12 @@ class QuoteDetailOut(QuoteOut):
         return services.acceptance_refusals(row, actor=principal_get(context["request"]).user, now=now)
 
 
-class ContractLineOut(Schema):
-    number: int
-    program: UUID | None
-    program_digest: str
-    model: str
-    unit: Literal["executions", "operations"]
-    executions: int
-    taken: int
-    used: int
-    quoted: str
-    actual: str
-
-
-class ContractOut(Schema):
-    id: UUID
-    quote: UUID
-    plan_id: UUID | None
-    state: str
-    klass: str
-    form: str
-    amends: UUID | None
-    pool: str
-    net: str
-    actual: str
-    currency: str
-    starts_at: datetime
-    ends_at: datetime
-    accepted_at: datetime
-    terms_digest: str
-    lines: list[ContractLineOut]
-
-    @staticmethod
-    def resolve_quote(row: Contract) -> UUID:
-        return row.quote_id
-
-    @staticmethod
-    def resolve_amends(row: Contract) -> UUID | None:
-        return row.quote.amends_id
-
-    @staticmethod
-    def resolve_pool(row: Contract) -> str:
-        return row.pool.slug
-
-    @staticmethod
-    def resolve_net(row: Contract) -> str:
-        return decimal_text(row.net)
-
-    @staticmethod
-    def resolve_actual(row: Contract) -> str:
-        return decimal_text(_usage(row).actual)
-
-    @staticmethod
-    def resolve_lines(row: Contract) -> list[dict[str, Any]]:
-        return [
-            {
-                "number": line.number, "program": line.facts.program_id or None, "program_digest": line.program_digest,
-                "model": line.facts.model, "unit": line.unit, "executions": line.executions, "taken": line.taken,
-                "used": line.used,
-                "quoted": decimal_text(line.quoted), "actual": decimal_text(line.actual),
-            }
-            for line in _usage(row).lines
-        ]  # fmt: skip
-
-
 class PreviewOut(Schema):
     document: dict[str, Any]
 
 
 def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
     return org_object_get(request, Quote.objects.select_related("pool", "contract"), pk=pk, **access)
-
-
-def _contract(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
-    return org_object_get(request, Contract.objects.select_related("pool", "quote"), pk=pk, **access)
 
 
 def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
@@ -272,7 +192,7 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
         "organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window,
         "form": VolumeForm(payload.form.name, every),
         "measured": payload.measured,
-        "amends": None if payload.amends is None else _contract(request, payload.amends, roles=ENGINEERING),
+        "amends": None if payload.amends is None else contract_of(request, payload.amends, roles=ENGINEERING),
     }  # fmt: skip
 
 
@@ -285,9 +205,7 @@ def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
     return {"document": services.offer_make(**_asked(request, organisation, payload), now=timezone.now()).document}
 
 
-@router.post(
-    "/quotes", auth=BUILD, response={201: QuoteDetailOut}, operation_id="quote_create", summary="Make a quote"
-)
+@router.post("/quotes", auth=BUILD, response={201: QuoteDetailOut}, operation_id="quote_create", summary="Make a quote")
 @idempotent
 def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
     """Its price is locked until `valid_until`; nothing is reserved before it is accepted."""
@@ -377,37 +295,3 @@ def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) 
 def quote_unshare(request: HttpRequest, pk: UUID) -> Quote:
     """Whoever has the link sees nothing from now on; safe to repeat."""
     return _change(request, pk, services.quote_unshare)
-
-
-@router.get("/contracts", response=list[ContractOut], operation_id="contract_list", summary="Contracts")
-@paginate(Cursor, ordering=("-accepted_at", "-id"), attach=_usages_attach)
-def contract_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Contract]:
-    """Newest first."""
-    rows = selectors.contracts_of(organisation_get(request))
-    filters = filters_strict(states=ContractState.values, state=state, form=form, project=project)
-    return contracts_filter(rows, filters)
-
-
-@router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
-def contract_get(request: HttpRequest, pk: UUID) -> Contract:
-    """With what is used of it, and quoted against actual."""
-    return _contract(request, pk)
-
-
-@router.post(
-    "/contracts/{uuid:pk}/end",
-    auth=BUY,
-    response=ContractOut,
-    operation_id="contract_end",
-    summary="End a contract early",
-)
-@idempotent
-def contract_end(request: HttpRequest, pk: UUID) -> Contract:
-    """Gives back capacity and what is left of the hold."""
-    contract = _contract(request, pk, roles=BUYING)
-    return services.contract_end(
-        contract_id=contract.id,
-        organisation=contract.organisation,
-        actor=principal_get(request).user,
-        now=timezone.now(),
-    )

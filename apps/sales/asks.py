@@ -18,7 +18,8 @@ from apps.sales.limits import Window
 
 @dataclass(frozen=True)
 class Ask:
-    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it."""
+    """One program and how often: `executions` is the most that may be used, `expected` what is expected of it. `planned`:
+    a plan measured what is expected, nobody chose it."""
 
     facts: ProgramFacts
     executions: int
@@ -27,10 +28,19 @@ class Ask:
     measured: bool = False  # charged is what was measured, at most the worst case
     commitment: str = NO_COMMITMENT
     commitment_factor: Decimal | None = None
+    planned: bool = False
+
+    @property
+    def counted(self) -> int:
+        """The executions, of a quota the operations, that late cancellation counts: what a plan reserves beyond what it
+        expects is no choice of the customer's."""
+        if self.facts.is_quota:
+            return self.facts.operations
+        return self.expected if self.planned else self.executions
 
 
-def ask_of(line: dict[str, Any]) -> Ask:
-    """What was asked, from a stored line."""
+def ask_of(line: dict[str, Any], *, planned: bool = False) -> Ask:
+    """What was asked, from a stored line; `planned`: of a quote that follows a plan."""
     terms = Terms.from_json(line["rating"]["terms"])
     return Ask(
         facts_of_line(line),
@@ -40,6 +50,7 @@ def ask_of(line: dict[str, Any]) -> Ask:
         terms.measured,
         terms.commitment,
         terms.commitment_factor,
+        planned,
     )
 
 
@@ -64,7 +75,8 @@ def asks_measured(asks: Sequence[Ask], pool: Pool) -> list[Ask]:
 
 def asks_of(document: dict[str, Any]) -> list[Ask]:
     """What was asked, from a stored quote or terms."""
-    return [ask_of(line) for line in document["lines"]]
+    planned = document.get("plan") is not None
+    return [ask_of(line, planned=planned) for line in document["lines"]]
 
 
 def window_of_document(document: dict[str, Any]) -> Window:

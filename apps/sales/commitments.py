@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -174,15 +174,22 @@ def promised(commitment: Commitment) -> Decimal:
 
 
 def commitment_covers(
-    commitment: Commitment, net: Decimal, window: Window, book: PriceBookDocument, *, amends: Contract | None = None
+    commitment: Commitment,
+    net: Decimal,
+    window: Window,
+    book: PriceBookDocument,
+    *,
+    amends: Contract | None = None,
+    late: Mapping[str, int] | None = None,
 ) -> bool:
     """Whether work of `net` in `window` can be bought under it: in its time and currency, and no more than is left of it.
 
-    An amendment gives back what is unused of a contract under the same commitment, less what ending it costs.
+    An amendment gives back what is unused of a contract under the same commitment, less what ending it costs; `late` of it
+    is released late.
     """
     left = commitment_left(commitment)
     if amends is not None and amends.commitment_id == commitment.id:
-        rest = rest_of(amends)
+        rest = rest_of(amends, late=late)
         left = exact_sum([left, rest.worth, rest.charge.copy_negate()])
     return net <= left and window.end <= commitment.ends_at and commitment.currency == book.currency.code
 

@@ -12,8 +12,8 @@ from apps.ledger.models import UsageRow
 from apps.pricing.rating import PriceBookDocument, Rating, decimal_text, exact_sum, reductions
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import books_of_digests
-from apps.sales.amendments import rest_rating
 from apps.sales.models import Contract, ContractState
+from apps.sales.releasing import rest_rating
 from apps.sales.selectors import ContractUsage, LineUsage
 
 REASONS = {
@@ -46,7 +46,8 @@ def _named(
     ended = _ended_word(contract, usage, is_amended=is_amended)
     named = [_unused(book, contract, line, ended) for line in usage.lines if line.unused]
     minimum = subtract(usage.minimum, contract.minimum)
-    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, exact_sum([usage.breakage, minimum])):
+    beside = exact_sum([usage.breakage, minimum, usage.late])
+    if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, beside):
         named += _reduced(book, contract, usage)
     if usage.breakage:
         named.append({
@@ -55,6 +56,14 @@ def _named(
             "executions": sum(line.unused for line in usage.lines),
             "amount": decimal_text(usage.breakage),
             "sentence": "The contract's class charges a share of what was reserved and not used.",
+        })  # fmt: skip
+    if usage.late:
+        named.append({
+            "name": "late cancellation",
+            "program": "",
+            "executions": 0,
+            "amount": decimal_text(usage.late),
+            "sentence": "Reserved time that was not used was released late, or not at all, and costs what its terms say.",
         })  # fmt: skip
     if minimum:
         named.append(_minimum(contract, usage, minimum))
@@ -86,7 +95,7 @@ def _ended_word(contract: Contract, usage: ContractUsage, *, is_amended: bool) -
 
 
 def _unused(book: PriceBookDocument, contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
-    worth = rest_rating(book, contract, line.program_digest, line.unused, unused=False).amount
+    worth = rest_rating(contract, line.program_digest, line.unused, unused=False, book=book).amount
     return {
         "name": word,
         "program": line.facts.model,

@@ -26,6 +26,7 @@ from apps.pricing.rating import (
 from apps.sales.asks import Ask, asks_merge
 from apps.sales.capacity import duration_of, pool_check
 from apps.sales.facts import ProgramFacts
+from apps.sales.late import late_json, late_said
 from apps.sales.limits import Limits, Window, limits_of, tariff_instant
 from apps.sales.minimum import minimum_json, minimum_rating, with_minimum
 from apps.sales.models import FormName
@@ -214,6 +215,7 @@ def quote_document(
         "tariff": {"instant": stamp(priced.instant), "zone": book.tariff.zone},
         "lines": [line.to_json(number) for number, line in enumerate(priced.lines, 1)],
         **({} if minimum is None else {"minimum": minimum_json(book, minimum, priced.expected_lines)}),
+        **_late(priced, slots),
         "net": decimal_text(priced.worst),
         "expected": decimal_text(priced.expected),
         "payable": decimal_text(rounded.payable),
@@ -226,6 +228,14 @@ def quote_document(
         "alternatives": alternatives,
         **({"starts": starts} if starts else {}),
     }
+
+
+def _late(priced: Priced, slots: Sequence[Slot] | None) -> dict[str, Any]:
+    return late_json(
+        book=priced.book, price_class=priced.price_class, asks=[line.ask for line in priced.lines],
+        terms=[line.worst.terms for line in priced.lines], duration=priced.duration, is_host=priced.pool.is_host,
+        reserved=None if slots is None else [(one.start, one.end) for one in slots], stamp=stamp,
+    )  # fmt: skip
 
 
 def assumptions_of(priced: Priced) -> list[str]:
@@ -248,8 +258,10 @@ def assumptions_of(priced: Priced) -> list[str]:
         if line.ask.expected != line.ask.executions:
             said.append(
                 f"{facts.model}: {line.ask.expected:,} of {line.ask.executions:,} executions are expected; the worst "
-                "case is held, what is not used is not charged."
+                f"case is held, what is not used {_not_used_said(priced, line.ask)}."
             )
+    if priced.price_class.late is not None:
+        said.append(late_said(priced.price_class.late, unused=priced.price_class.unused))
     if priced.book.contract_minimum:
         unit = priced.book.currency
         least = amount_text(priced.book.contract_minimum, exponent=unit.exponent)
@@ -265,6 +277,12 @@ def assumptions_of(priced: Priced) -> list[str]:
     if priced.pool.is_host:
         said.append("The latency on this pool is measured, not proven; the price rests on the compiled counts alone.")
     return said
+
+
+def _not_used_said(priced: Priced, ask: Ask) -> str:
+    if priced.price_class.late is None or ask.planned:
+        return "is not charged"
+    return "costs what late cancellation says"
 
 
 def _form_said(priced: Priced, ask: Ask) -> str:

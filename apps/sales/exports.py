@@ -91,7 +91,8 @@ def line_title(line: dict[str, Any]) -> str:
     if "charged" in line["rating"]:
         return TITLE
     name = f"{line_subject(line)} on {line_machine(line)}, {line['rating']['terms']['klass']}"
-    return f"{name} (unused)" if line["kind"] == "unused" else name
+    marks = {"unused": "unused", "late": "late cancellation"}
+    return f"{name} ({marks[line['kind']]})" if line["kind"] in marks else name
 
 
 def text_cell(text: str) -> str:

@@ -50,6 +50,7 @@ def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | No
             programs[UUID(row["program"])],
             ceil(Fraction(row["executions"], planned) * wanted),
             ceil(Fraction(row["expected"], planned) * wanted),
+            planned=True,
         )
         for row in rows
     ]

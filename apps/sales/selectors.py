@@ -24,11 +24,13 @@ from apps.sales.asks import ask_of
 from apps.sales.capacity import duration_of
 from apps.sales.facts import ProgramFacts, facts_of, facts_of_line
 from apps.sales.limits import Limits, Window, limits_of
+from apps.sales.minimum import TITLE as MINIMUM
 from apps.sales.models import Contract, ContractLine, ContractQuota, ContractState, FormName, Quote
 from apps.sales.volumes import Form
 
-# Nothing is used without billed operations: a row that bills none is a contract's minimum.
-LACKING = ExpressionWrapper(Q(billed_operations=0), output_field=BooleanField())
+# Nothing is used without billed operations: a row that bills none is a contract's minimum, or for releasing time late.
+LACKING = ExpressionWrapper(Q(billed_operations=0, model_name=MINIMUM), output_field=BooleanField())
+LATE = ExpressionWrapper(Q(billed_operations=0) & ~Q(model_name=MINIMUM), output_field=BooleanField())
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class ContractUsage:
     hold: Hold | None
     breakage: Decimal
     minimum: Decimal = Decimal(0)  # charged, since all else came to less than the contract's minimum
+    late: Decimal = Decimal(0)  # charged for what was released late
 
     @property
     def difference(self) -> Decimal:
@@ -188,15 +191,18 @@ def contract_usage(contract: Contract) -> ContractUsage:
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
     """The same for many contracts, by id, in four queries."""
     ids = [contract.id for contract in contracts]
-    rows_used = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING)
-    metered = rows_used.values("contract_id", "program_digest", "unused", "lacking")
+    rows_used = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING, late=LATE)
+    metered = rows_used.values("contract_id", "program_digest", "unused", "lacking", "late")
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = {}
     breakage: dict[UUID, list[Decimal]] = {}
     minimums: dict[UUID, Decimal] = {}
+    lates: dict[UUID, list[Decimal]] = {}
     quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
     for row in metered.annotate(q=Sum("quantity"), b=Sum("billed_operations"), a=Sum("amount")).order_by():
         if row["lacking"]:
             minimums[row["contract_id"]] = row["a"]
+        elif row["late"]:
+            lates.setdefault(row["contract_id"], []).append(row["a"])
         elif row["unused"]:
             breakage.setdefault(row["contract_id"], []).append(row["a"])
         elif row["contract_id"] in quotas:
@@ -212,9 +218,9 @@ def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
     for contract in contracts:
         lines = tuple(_line_usages(contract, used, taken))
         extra = exact_sum(breakage.get(contract.id, []))
-        minimum = minimums.get(contract.id, Decimal(0))
-        actual = exact_sum([*(line.actual for line in lines), extra, minimum])
-        found[contract.id] = ContractUsage(lines, contract.net, actual, holds.get(contract.id), extra, minimum)
+        minimum, late = minimums.get(contract.id, Decimal(0)), exact_sum(lates.get(contract.id, []))
+        actual = exact_sum([*(line.actual for line in lines), extra, minimum, late])
+        found[contract.id] = ContractUsage(lines, contract.net, actual, holds.get(contract.id), extra, minimum, late)
     return found
 
 

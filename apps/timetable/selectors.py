@@ -150,3 +150,9 @@ def windows_of(contract_id: UUID) -> list[Window]:
     """The contract's windows that were not given back, by start."""
     rows = Window.objects.filter(reservation__contract_id=contract_id, state=WindowState.ACTIVE)
     return list(rows.select_related("device", "device__pool").order_by("period", "device_id"))
+
+
+def periods_reserved(reservation_id: UUID) -> list[tuple[datetime, datetime]]:
+    """Every period [start, end) that a reservation ever took, by start, whether it passed, is to come or was released."""
+    rows = Window.objects.filter(reservation=reservation_id).order_by("period", "device_id")
+    return [(period.lower, period.upper) for period in rows.values_list("period", flat=True)]

@@ -124,7 +124,8 @@ def reservation_replace(
 
 @transaction.atomic
 def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
-    """Gives back what is still to come: later windows are released, one that is running ends now. Safe to repeat."""
+    """Releases what is still to come: later windows, and what is left of one that is running, which ends now. What was
+    reserved stays readable, as windows that are released. Safe to repeat."""
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool)
     reservation = Reservation.objects.select_for_update().get(pk=reservation_id)
@@ -138,8 +139,12 @@ def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
             window.state = WindowState.RELEASED
             window.save(update_fields=["state"])
         elif window.end > now:
+            rest = DateTimeTZRange(now, window.end, "[)")
             window.period = DateTimeTZRange(window.start, now, "[)")
             window.save(update_fields=["period"])
+            Window.objects.create(
+                reservation=reservation, device_id=window.device_id, period=rest, state=WindowState.RELEASED
+            )
     return reservation
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.test import Client
 from pytest_django import Settings as SettingsWrapper
 
@@ -95,3 +96,20 @@ def test_sign_ups_from_one_place_are_limited(db: None) -> None:
     assert [answer.status_code for answer in statuses[:-1]] == [302] * guards.SIGN_UP.amount
     assert statuses[-1].status_code == 429
     assert int(statuses[-1]["Retry-After"]) > 0
+
+
+def test_one_address_tries_few_passwords_in_a_minute(cast: Cast) -> None:
+    """Each try costs processor time, so that guesses at many accounts must not come all at once."""
+    statuses = [attempt(f"user{number}@example.com", "wrong") for number in range(guards.WRONG_BURST.amount + 1)]
+    assert statuses == [200] * guards.WRONG_BURST.amount + [429]
+    assert attempt(cast.owner.email, PASSWORD, address="192.0.2.2") == 302
+
+
+def test_a_password_of_an_earlier_release_is_hashed_anew_at_sign_in(cast: Cast, settings: SettingsWrapper) -> None:
+    settings.PASSWORD_HASHERS = ["apps.accounts.hashers.Argon2id", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+    cast.owner.password = make_password(PASSWORD, hasher="pbkdf2_sha256")
+    cast.owner.save(update_fields=["password"])
+    assert attempt(cast.owner.email, PASSWORD) == 302
+    cast.owner.refresh_from_db()
+    assert cast.owner.password.startswith("argon2$argon2id$")
+    assert attempt(cast.owner.email, PASSWORD) == 302

@@ -281,6 +281,29 @@ def test_an_interrupt_while_a_part_is_started_waits_until_it_is_known(
     assert sleeper.process.poll() is not None
 
 
+def test_what_computes_has_its_turn_after_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "VAR", tmp_path)
+    monkeypatch.setattr(stack, "ENDING", ())
+    (tmp_path / "log").mkdir()
+    parts = stack.Stack({"PATH": os.environ["PATH"]}, stack.Interrupts())
+    stack._start_web(parts, 1)
+    stack._start_workers(parts, ["some"])
+    try:
+        here = os.getpriority(os.PRIO_PROCESS, 0)
+        behind = {one.name: os.getpriority(os.PRIO_PROCESS, _pid(one)) - here for one in parts.parts}
+        assert {name for name, nice in behind.items() if not nice} == {"web", "worker-dispatch", "scheduler"}
+        assert set(behind.values()) == {0, stack.BACKGROUND}
+        weighed = Path(f"/proc/{_pid(parts.parts[-2])}/autogroup")
+        assert not weighed.exists() or weighed.read_text().endswith(f"nice {stack.BACKGROUND}\n")
+    finally:
+        parts.stop()
+
+
+def _pid(part: stack.Part) -> int:
+    assert part.process is not None
+    return part.process.pid
+
+
 def test_no_part_outlives_a_stack_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     script = (

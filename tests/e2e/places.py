@@ -99,6 +99,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}", "quotes": "/quotes", "contracts": "/contracts",
             "jobs": "/jobs", "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}", "portal": "/portal",
             "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",
+            "prices-derivation": "/prices/derivation",
             "organisation": "/settings/organisation", "tokens": "/settings/tokens", "audit": "/settings/audit",
             "password": "/settings/password", "account": "/settings/account", "email": "/settings/email",
             "sessions": "/settings/sessions", "two-factor": "/settings/two-factor", "passkeys": "/settings/passkeys",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,8 @@ NO_PAGES = {
     "sales:quote_file", "sales:quote_preview", "sales:standing", "sales:quote_share", "sales:quote_unshare",
     "sales:quote_validity", "sales:quote_withdraw",
 }  # fmt: skip
-# tests/stripe/test_walk.py, which has a Stripe to get events from; an upload in its line (tests/registry) ends while one looks;
-# the derivation of prices is read by tests/pricing alone so far.
-ELSEWHERE = {"billing:stripe_event", "registry:upload_detail", "pricing:derivation"}
+# tests/stripe/test_walk.py, which has a Stripe to get events from; an upload in its line (tests/registry) ends while one looks.
+ELSEWHERE = {"billing:stripe_event", "registry:upload_detail"}
 # Steps of a sign-in, which people.py takes, and pages for somebody who has a second factor.
 STEPS = {
     "account_confirm_email", "account_reset_password_from_key", "account_set_password", "mfa_authenticate", "mfa_deactivate_totp",
@@ -184,35 +183,54 @@ def test_quoted_and_invoiced_are_the_same_price(walked: Walked) -> None:
     assert Decimal(actual) * bought == Decimal(quoted) * used
 
 
-@pytest.mark.parametrize(("size", "dark"), [(visiting.PHONE, False), (visiting.WIDE, True)], ids=["phone", "dark"])
-def test_every_page_fits_and_can_be_read_by_everybody(walked: Walked, size: dict[str, int], dark: bool) -> None:
-    """No horizontal overflow, no serious finding of axe-core, no word on the console."""
-    wrong: list[str] = []
+@dataclass
+class Seen:
+    """What a look at every page found: what is wrong, and for each visitor the links, each with a page that shows it."""
+
+    wrong: list[str] = field(default_factory=list)
+    links: list[tuple[Any, dict[str, str]]] = field(default_factory=list)
+
+
+def look(walked: Walked, *, size: dict[str, int], dark: bool, rules: list[str] | None = None) -> Seen:
+    """Open every page as its visitor sees it."""
+    seen = Seen()
     for state, pages in walked.places.groups():
         profile = visiting.context(walked.browser, size=size, dark=dark, state=state)
-        visit = visiting.watched(profile, walked.product.url)
-        for name, path in pages.items():
-            visit.open(path)
-            wrong += [f"{name}: {part} sticks out" for part in visit.overflow()]
-            wrong += [
-                f"{name}: {one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers()
-            ]
-            wrong += [f"{name}: {text}" for text in visit.noted()]
-        profile.close()
-    assert wrong == []
-
-
-def test_no_link_of_any_page_is_dead(walked: Walked) -> None:
-    """Each visitor follows every link that the pages show, files included, each once."""
-    wrong: list[str] = []
-    for state, pages in walked.places.groups():
-        profile = visiting.context(walked.browser, state=state)
         visit = visiting.watched(profile, walked.product.url)
         shown: dict[str, str] = {}
         for name, path in pages.items():
             visit.open(path)
+            found = [f"{part} sticks out" for part in visit.overflow()]
+            found += [f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(rules)]
+            seen.wrong += [f"{name}: {one}" for one in [*found, *visit.noted()]]
             for link in visit.page.locator("a[href^='/'], link[href^='/']").evaluate_all(LINKS):
                 shown.setdefault(link, name)
+        seen.links.append((state, shown))
+        profile.close()
+    return seen
+
+
+@pytest.fixture(scope="module")
+def on_a_phone(walked: Walked) -> Seen:
+    """Every page on a phone; links are the same wide and in the dark."""
+    return look(walked, size=visiting.PHONE, dark=False)
+
+
+def test_every_page_fits_a_phone_and_can_be_read_by_everybody(on_a_phone: Seen) -> None:
+    """No horizontal overflow, no serious finding of axe-core, no word on the console."""
+    assert on_a_phone.wrong == []
+
+
+def test_every_page_fits_and_can_be_read_in_the_dark(walked: Walked) -> None:
+    """Of axe-core's rules the one about colours: structure and names are the same in the light."""
+    assert look(walked, size=visiting.WIDE, dark=True, rules=["color-contrast"]).wrong == []
+
+
+def test_no_link_of_any_page_is_dead(walked: Walked, on_a_phone: Seen) -> None:
+    """Each visitor follows every link that the pages show, files included, each once."""
+    wrong: list[str] = []
+    for state, shown in on_a_phone.links:
+        profile = visiting.context(walked.browser, state=state)
         for link, name in shown.items():
             status = profile.request.get(walked.product.url + link).status
             if status >= 400:

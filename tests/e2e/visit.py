@@ -24,7 +24,8 @@ OVERFLOW = """() => {
   return Array.from(document.querySelectorAll('body *')).filter(part => part.getBoundingClientRect().right > limit)
     .slice(-5).map(part => part.tagName.toLowerCase() + '.' + (part.getAttribute('class') || '') + ' ' + part.id);
 }"""
-AXE = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.map(
+AXE = """async rules => (await axe.run(document, {
+    resultTypes: ['violations'], ...(rules ? {runOnly: {type: 'rule', values: rules}} : {})})).violations.map(
   found => ({id: found.id, impact: found.impact, help: found.help,
              where: found.nodes.slice(0, 3).map(node => node.target.join(' ')),
              why: found.nodes.slice(0, 2).map(node => node.failureSummary)}))"""
@@ -55,10 +56,10 @@ class Watched:
         found: list[str] = self.page.evaluate(OVERFLOW)
         return found
 
-    def barriers(self) -> list[dict[str, Any]]:
-        """Serious and critical findings of axe-core."""
+    def barriers(self, rules: list[str] | None = None) -> list[dict[str, Any]]:
+        """Serious and critical findings of axe-core, of all its rules or of these."""
         self.page.add_script_tag(url=f"{self.base}/static/vendor/axe.min.js")
-        found: list[dict[str, Any]] = self.page.evaluate(AXE)
+        found: list[dict[str, Any]] = self.page.evaluate(AXE, rules)
         return [one for one in found if one["impact"] in SERIOUS]
 
 

@@ -69,6 +69,9 @@ def _book(code: str) -> Callable[[dict[str, Any]], None]:
         document["currency"] = {"code": code, "exponent": exponent}
         document["prices"]["lpu"]["float32"] = price
         document["classes"]["guaranteed"]["offered"] = True
+        if code != "JPY":
+            for name in ("standard", "guaranteed"):
+                document["classes"][name]["late_cancellation"] = {"notice_minutes": 30, "share": "0.4"}
         document["free_tera_operations"] = "50"
         document["minimum_charge"] = str(Decimal(price) * 500)
 

@@ -14,6 +14,8 @@ def test_quote_preview_hold_ledger_invoice_and_recomputation_are_one_number(cast
     outcome = walk(cast, open_market(devices=2, change=book_change), 2 * len(KINDS))
     assert set(outcome.kinds) == set(KINDS)
     assert 0 < outcome.full < outcome.contracts
-    assert set(outcome.named) == {"served", "hours", "unused", "charged for unused", "contract minimum"}
+    assert set(outcome.named) == {
+        "served", "hours", "unused", "charged for unused", "late cancellation", "contract minimum",
+    }
     assert outcome.released > 0
     assert outcome.replayed > 10_000

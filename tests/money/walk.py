@@ -57,10 +57,12 @@ LAST = NOW + timedelta(days=3)
 
 
 def book_change(document: dict[str, Any]) -> None:
-    """The shipped book with a class whose price follows the hours, guaranteed intervals on offer, and a minimum per
-    contract that some of the contracts lack something to."""
+    """The shipped book with a class whose price follows the hours, guaranteed intervals on offer, a minimum per contract that
+    some of the contracts lack something to, and late cancellation in all classes but one."""
     document["contract_minimum"] = "0.0137"
     document["classes"]["guaranteed"]["offered"] = True
+    for name in ("standard", "off_peak", "batch", "guaranteed"):
+        document["classes"][name]["late_cancellation"] = {"notice_minutes": 60, "share": "0.4"}
     document["classes"]["hourly"] = {**document["classes"]["standard"], "title": "Hourly", "time_of_use": True}
     document["tariff"]["periods"][1]["factor"] = "0.6"
 
@@ -243,6 +245,7 @@ def _named(contract: Contract, usage: ContractUsage) -> dict[str, Decimal]:
     book = book_of_digest(contract.terms["book"]["digest"])
     named = {"served": Decimal(0), "hours": Decimal(0), "unused": Decimal(0), "charged for unused": usage.breakage}
     named["contract minimum"] = subtract(usage.minimum, contract.minimum)
+    named["late cancellation"] = _late(contract, usage)
     if contract.state != ContractState.ACTIVE:
         of_use = subtract(usage.actual, usage.minimum)
         assert usage.actual == max(of_use, book.contract_minimum), "what its use came to, or the minimum"
@@ -261,6 +264,24 @@ def _named(contract: Contract, usage: ContractUsage) -> dict[str, Decimal]:
         assert Fraction(bought) + line.unused * each == Fraction(lines)
         named["unused"] = subtract(bought, lines)
     return named
+
+
+def _late(contract: Contract, usage: ContractUsage) -> Decimal:
+    """What was charged as late, computed again in fractions: 0.4 of the price, of a guaranteed interval what that is beyond the
+    0.6 of a list price of half as much."""
+    share = Fraction(1, 10) if contract.klass == "guaranteed" else Fraction(2, 5)
+    (line,) = usage.lines
+    each = Fraction(Rating.from_json(line.quoted_rating).amount) / line.executions
+    found = Fraction(0)
+    for row in UsageRow.objects.filter(contract_id=contract.id, unused=True):
+        rating = Rating.from_json(row.rating)
+        if rating.late:
+            count = rating.counts.operations if line.unit == "operations" else rating.executions
+            assert 0 < count <= line.unused
+            assert Fraction(row.amount) == each * count * share
+            found += each * count * share
+    assert found == Fraction(usage.late)
+    return usage.late
 
 
 def _check_invoice(invoice: Invoice) -> None:

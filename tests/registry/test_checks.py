@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -94,8 +95,8 @@ def test_a_check_whose_worker_died_is_done_by_another_and_given_up_after_three(c
     waiting, now = queued(cast.organisation, cast.engineer, models.small()), NOW
     dead = checks._claim(now)
     assert dead is not None
-    assert checks._claim(now + checks.CHECK_LASTS - timedelta(microseconds=1)) is None
-    now += checks.CHECK_LASTS
+    assert checks._claim(now + checks.SILENT_AFTER - timedelta(microseconds=1)) is None
+    now += checks.SILENT_AFTER
     assert services.upload_check_next(clock=lambda: now)
     waiting.refresh_from_db()
     assert (waiting.state, waiting.attempts) == (Upload.State.READY, 2)
@@ -107,11 +108,30 @@ def test_a_check_whose_worker_died_is_done_by_another_and_given_up_after_three(c
     again = queued(cast.organisation, cast.engineer, models.small(2), now)
     for _ in range(checks.ATTEMPTS_MAX):
         assert checks._claim(now) is not None
-        now += checks.CHECK_LASTS
+        now += checks.SILENT_AFTER
     assert services.upload_check_next(clock=lambda: now)
     again.refresh_from_db()
     assert again.state == Upload.State.REFUSED
     assert "ended by the system" in services.refusal_of(again).detail
+
+
+def test_a_check_that_takes_long_keeps_its_upload_while_its_worker_lives(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, real = queued(cast.organisation, cast.engineer, models.small()), checking.child_run
+    now = [NOW]
+
+    def slow(*words: Any, beat: Callable[[], None], **more: Any) -> dict[str, Any]:
+        for _ in range(10):
+            now[0] += checks.SILENT_AFTER / 4
+            assert checks._claim(now[0]) is None
+            beat()
+        return real(*words, beat=beat, **more)
+
+    monkeypatch.setattr(checking, "child_run", slow)
+    assert services.upload_check_next(clock=lambda: now[0])
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.attempts) == (Upload.State.READY, 1)
 
 
 def test_a_storage_that_is_away_costs_no_attempt_and_no_file(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,13 +51,22 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 )
 def test_each_limit_ends_the_child_with_its_reason(module: str, what: str, limits: Limits, reason: str) -> None:
     with pytest.raises(ChildFailed) as failed:
-        child_run(module, request={"what": what}, files={}, limits=limits)
+        child_run(module, request={"what": what}, files={}, limits=limits, beat=lambda: None)
     assert failed.value.reason == reason
 
 
 def test_the_folder_of_a_child_goes_with_it(module: str) -> None:
-    answer = child_run(module, request={"what": "nothing"}, files={}, limits=LIMITS)
+    answer = child_run(module, request={"what": "nothing"}, files={}, limits=LIMITS, beat=lambda: None)
     assert not Path(answer["folder"]).exists()
+
+
+def test_who_waits_for_a_child_shows_signs_of_life(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "BEAT_SECONDS", 0.05)
+    beats: list[int] = []
+    limits = Limits(memory=2**30, cpu=5, wall=1)
+    with pytest.raises(ChildFailed):
+        child_run(module, request={"what": "sleep"}, files={}, limits=limits, beat=lambda: beats.append(1))
+    assert 5 < len(beats) <= 20
 
 
 def test_a_child_sees_no_secret_of_the_server() -> None:

@@ -110,5 +110,6 @@ ROUTES = [
     operation("GET /commitments/{uuid:pk}", make=_commitment),
     operation("GET /contracts"),
     operation("GET /contracts/{uuid:pk}", make=_contract),
+    operation("GET /contracts/{uuid:pk}/end", make=_contract),
     operation("POST /contracts/{uuid:pk}/end", roles=BUYING, scope=Scope.BUY, make=_contract),
 ]

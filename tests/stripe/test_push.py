@@ -17,6 +17,7 @@ from apps.billing.stripe.amounts import amount_of, minor_of
 from apps.billing.stripe.gateway import Broken, Uncertain, called, client_make
 from apps.billing.stripe.provider import Stripe
 from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
+from tests.stripe.direct import direct_client
 from tests.stripe.double.description import version
 from tests.stripe.double.server import running
 from tests.stripe.double.store import Fault, Store
@@ -55,14 +56,14 @@ def _until_done(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
     amounts=st.lists(st.integers(-50, 900), min_size=1, max_size=5).filter(lambda found: sum(found) > 0),
 )
 def test_whatever_fails_the_sums_are_equal(faults: list[tuple[tuple[str, str], str, int]], amounts: list[int]) -> None:
-    store = Store()
-    with running(store) as url, pytest.MonkeyPatch.context() as patched:
+    store, planned = Store(), Store()
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gateway, "PAUSES", (0.0,) * 4)
-        client = client_make(api_key="sk_test_double", base=url, timeout=5)
+        client = direct_client(store, planned.fault_for)
         order = _order(client, *amounts)
-        store.faults = [Fault(*step, kind, times) for step, kind, times in faults]
+        planned.faults = [Fault(*step, kind, times) for step, kind, times in faults]
         pushed = _until_done(client, order)
-        store.faults = []
+        planned.faults = []
         assert (pushed.status, pushed.total) == ("open", sum(amounts))
         assert [one["total"] for one in store.all("invoice")] == [sum(amounts)]
         assert sorted(one["amount"] for one in store.all("invoiceitem")) == sorted(amounts)

@@ -13,7 +13,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from apps.fleet.models import Pool
 from apps.fleet.selectors import devices_of
 from apps.timetable import selectors, services
-from apps.timetable.models import Refusal, Reservation, Window
+from apps.timetable.models import Refusal, Reservation, Window, WindowState
 from tests.cast import Cast
 from tests.fleet.pools import pool_make
 
@@ -106,7 +106,9 @@ def test_given_back_time_is_free_again_and_used_time_is_not(cast: Cast, pool: Po
     halfway = NOW + HOUR / 4
     for reservation in (running, later, later):
         services.reservation_release(reservation_id=reservation.pk, now=halfway)
-    assert running.windows.get().end == halfway
+    assert running.windows.get(state=WindowState.ACTIVE).end == halfway
+    released = running.windows.get(state=WindowState.RELEASED)  # what was reserved stays readable
+    assert (released.start, released.end) == (halfway, NOW + HOUR / 2)
     slots = selectors.slots_free(devices_of(pool), NOW, NOW + 2 * HOUR)
     assert sorted((slot.end - slot.start) for slot in slots) == [2 * HOUR - HOUR / 4, 2 * HOUR]
 

@@ -26,16 +26,14 @@ def _open(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator
         connection.close()
 
 
-def test_a_full_database_goes_forwards_back_and_forwards_again() -> None:
+def test_a_full_database_goes_forwards_and_back() -> None:
+    """Forwards once more is what the next test does."""
     with release("upgrade_full"):
         then, was, held = applied(), schema(), contents(without=BOOKKEEPING)
         forward()
-        now = schema()
         backward(then)
         assert differences(schema(), was) == []
         assert differences(contents(without=BOOKKEEPING), held) == []
-        forward()
-        assert differences(schema(), now) == []
 
 
 @pytest.mark.django_db(transaction=True)

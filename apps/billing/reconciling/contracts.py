@@ -14,8 +14,11 @@ from apps.ledger.models import HoldState
 from apps.ledger.selectors import hold_of
 from apps.pricing.rating import decimal_text
 from apps.sales.asks import asks_of
+from apps.sales.late import late_term
 from apps.sales.minimum import minimum_quoted
 from apps.sales.models import Commitment, Contract, ContractState, Quote
+from apps.sales.releasing import late_due
+from apps.sales.selectors import contract_usage
 from apps.sales.services.accepting import terms_of
 
 AT_ONCE = 100  # documents
@@ -107,10 +110,26 @@ def _held(name: str, contract: Contract) -> list[str]:
         return [f"{name}: its hold is not there any more"]
     if (hold.amount, hold.currency) != (contract.net, contract.currency):
         return [f"{name}: {decimal_text(hold.amount)} {hold.currency} are held, not {decimal_text(contract.net)}"]
+    late = _late(name, contract) if hold.state != HoldState.EXPIRED else []
+    if late:
+        return late
     least = Decimal(contract.terms.get("minimum", {}).get("at_least", 0))
     if contract.state != ContractState.ACTIVE and hold.state != HoldState.EXPIRED and hold.posted < least:
         return [f"{name}: it came to {decimal_text(hold.posted)}, less than its minimum of {decimal_text(least)}"]
     return []
+
+
+def _late(name: str, contract: Contract) -> list[str]:
+    """What a closed contract was charged for late cancellation, beside what follows from its windows and its use."""
+    if contract.closed_at is None or late_term(contract.terms) is None:
+        return []
+    charged = contract_usage(contract).late
+    amended = Contract.objects.filter(quote__amends=contract.pk).select_related("quote").first()
+    carried = {} if amended is None else amended.quote.document["amends"].get("carried", {})
+    due = late_due(contract, closed_at=contract.closed_at, carried=carried)
+    if charged == due:
+        return []
+    return [f"{name}: {decimal_text(charged)} were charged for late cancellation, its windows say {decimal_text(due)}"]
 
 
 def _promised(commitment: Commitment) -> list[str]:

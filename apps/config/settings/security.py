@@ -22,6 +22,8 @@ UPLOADS_PER_HOUR_ADDRESS = env.integer("UPLOADS_PER_HOUR_ADDRESS", 240, at_least
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+# The first makes new hashes; a password that an older one hashed is hashed again when its owner signs in.
+PASSWORD_HASHERS = ["apps.accounts.hashers.Argon2id", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

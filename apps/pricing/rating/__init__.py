@@ -3,7 +3,7 @@
 No Django, no database, no clock: a price book document, counts and terms go in, steps and an exact amount come out.
 """
 
-from apps.pricing.rating.book import Currency, PriceBookDocument, PriceClass
+from apps.pricing.rating.book import Currency, LateCancellation, PriceBookDocument, PriceClass
 from apps.pricing.rating.decimals import (
     CONTEXT,
     amount_text,
@@ -32,6 +32,15 @@ from apps.pricing.rating.forms import (
     reductions,
     tariff_bound,
     tariff_parts,
+)
+from apps.pricing.rating.late import (
+    Unused,
+    free_until,
+    hour_start,
+    late_before,
+    late_counts,
+    seconds_from,
+    shared_seconds,
 )
 from apps.pricing.rating.minimum import rate_contract_minimum
 from apps.pricing.rating.months import (
@@ -88,6 +97,7 @@ __all__ = [
     "Fund",
     "Held",
     "Holiday",
+    "LateCancellation",
     "MinimumLine",
     "NotPriced",
     "Older",
@@ -105,6 +115,7 @@ __all__ = [
     "Tariff",
     "TariffPart",
     "Terms",
+    "Unused",
     "allowance_of",
     "amount_text",
     "asked_of",
@@ -126,10 +137,14 @@ __all__ = [
     "free_lines",
     "free_most",
     "free_tier",
+    "free_until",
     "funds_left",
     "group_key",
     "held_of_json",
+    "hour_start",
     "intersect",
+    "late_before",
+    "late_counts",
     "merge",
     "merge_ratings",
     "minimum_due",
@@ -146,7 +161,9 @@ __all__ = [
     "rate_quota",
     "rate_schedule",
     "reductions",
+    "seconds_from",
     "section_of",
+    "shared_seconds",
     "shares_of",
     "tariff_bound",
     "tariff_parts",

@@ -28,6 +28,18 @@ class Currency:
 
 
 @dataclass(frozen=True)
+class LateCancellation:
+    """What releasing reserved time late costs: `share` (above 0, at most 1) of the price of what is not used and was
+    reserved for less than `notice_minutes` after the hour in which it is released."""
+
+    notice_minutes: int
+    share: Decimal
+
+    def to_json(self) -> dict[str, Any]:
+        return {"notice_minutes": self.notice_minutes, "share": decimal_text(self.share)}
+
+
+@dataclass(frozen=True)
 class PriceClass:
     """A class of service: what it costs and what it promises.
 
@@ -35,7 +47,8 @@ class PriceClass:
     `unused` is the share charged for what was reserved and not used (0: nothing). `start_within_minutes` and
     `finish_within_minutes` (None: no promise) bound the reservation, counted from acceptance. `off_peak_only` keeps it
     inside the tariff's off-peak hours. The price of a class with `time_of_use` follows the factor of the tariff's period.
-    A class that is not `offered` has a price but cannot be bought yet.
+    A class that is not `offered` has a price but cannot be bought yet. `late` is None where releasing time costs nothing
+    but `unused`, whenever it is released.
     """
 
     name: str
@@ -49,6 +62,7 @@ class PriceClass:
     finish_within_minutes: int | None
     offered: bool
     time_of_use: bool = False
+    late: LateCancellation | None = None
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -64,6 +78,8 @@ class PriceClass:
         }
         if self.time_of_use:
             document["time_of_use"] = True
+        if self.late is not None:
+            document["late_cancellation"] = self.late.to_json()
         return document
 
 

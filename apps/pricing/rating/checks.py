@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument
+from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument, PriceClass
 from apps.pricing.rating.decimals import AMOUNT_PLACES, FACTOR_PLACES
 from apps.pricing.rating.errors import NotPriced, RatingError
 from apps.pricing.rating.terms import FORMS, INTERVAL, QUOTA, SPREAD, Counts, Terms
@@ -59,6 +59,14 @@ def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
             f"{local:%Y-%m-%d %H:%M} in {book.tariff.zone} is not an off-peak hour; start the window in an off-peak "
             "hour or take another class"
         )
+
+
+def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, unused: bool) -> None:
+    """Raises RatingError for used work that was released, NotPriced where the class asks for nothing."""
+    if late and not unused:
+        raise RatingError("Only unused executions are released late.")
+    if late and price_class.late is None:
+        raise NotPriced(f"price book {book.version} has no price for late cancellation in class {price_class.name!r}")
 
 
 def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:

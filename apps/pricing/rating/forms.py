@@ -27,15 +27,17 @@ class TariffPart:
     executions: int
 
 
-def rate_quota(*, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False) -> Rating:
+def rate_quota(
+    *, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False, late: bool = False
+) -> Rating:
     """A raw quota of so many billed operations, for any program; `terms.form` is "quota".
 
     What a program draws from it is `rate` of that program with the same terms: its billed operations count against the
-    quota. `unused` prices the rest that was not drawn.
+    quota. `unused` prices the rest that was not drawn, with `late` what releasing it late adds.
     """
     if terms.form != QUOTA:
         raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
-    return rate(book=book, counts=Counts(operations, 0), executions=1, terms=terms, unused=unused)
+    return rate(book=book, counts=Counts(operations, 0), executions=1, terms=terms, unused=unused, late=late)
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
@@ -149,6 +151,8 @@ def group_key(rating: Rating) -> str:
         rating.book_digest, rating.counts.to_json(), rating.terms.to_json(), rating.unused, rating.missed,
         rating.measured is None, rating.periods is None,
     ]  # fmt: skip
+    if rating.late:
+        key.append("late")
     return digest_of(key if rating.charged is None else [*key, decimal_text(rating.charged)])
 
 
@@ -168,7 +172,7 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
                 periods[name] = periods.get(name, 0) + count
     whole = rate(
         book=book, counts=first.counts, executions=sum(item.executions for item in ratings), terms=first.terms,
-        unused=first.unused, missed=first.missed, periods=periods,
+        unused=first.unused, missed=first.missed, late=first.late, periods=periods,
         measured=None if first.measured is None else [one for item in ratings for one in item.measured or ()],
     )  # fmt: skip
     apart = exact_sum(item.amount for item in ratings)

@@ -10,7 +10,14 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from apps.pricing.rating.book import FORMAT, NO_COMMITMENT, Currency, PriceBookDocument, PriceClass
+from apps.pricing.rating.book import (
+    FORMAT,
+    NO_COMMITMENT,
+    Currency,
+    LateCancellation,
+    PriceBookDocument,
+    PriceClass,
+)
 from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES, decimal_of, multiply
 from apps.pricing.rating.errors import BookError, RatingError
 from apps.pricing.rating.tariff import Holiday, Matrix, Period, Tariff, zone_of
@@ -28,6 +35,7 @@ _CLASS_KEYS = {
 }  # fmt: skip
 _MAY = {"minimum_charge", "free_tera_operations", "commitment_days", "missed_guarantee", "contract_minimum"}
 _MOST_MONEY = Decimal(10) ** 9
+_MOST_NOTICE = 60 * 24 * 62  # minutes: quotes reach 62 days ahead
 _MOST_FACTOR = Decimal(1000)
 
 
@@ -210,7 +218,7 @@ def _commitment_days(reader: _Reader, document: dict[str, Any]) -> dict[str, int
 
 def _price_class(reader: _Reader, value: Any, where: str) -> PriceClass:
     one = Decimal(1)
-    if not reader.keys(value, _CLASS_KEYS, where, {"time_of_use"}):
+    if not reader.keys(value, _CLASS_KEYS, where, {"time_of_use", "late_cancellation"}):
         return PriceClass(
             "?", "?", "?", one, one, Decimal(0),
             off_peak_only=False, start_within_minutes=None, finish_within_minutes=None, offered=False,
@@ -231,6 +239,18 @@ def _price_class(reader: _Reader, value: Any, where: str) -> PriceClass:
         finish_within_minutes=minutes("finish_within_minutes"),
         offered=reader.boolean(value["offered"], f"{where}.offered"),
         time_of_use=reader.boolean(value.get("time_of_use", False), f"{where}.time_of_use"),
+        late=_late(reader, value["late_cancellation"], f"{where}.late_cancellation")
+        if "late_cancellation" in value
+        else None,
+    )
+
+
+def _late(reader: _Reader, value: Any, where: str) -> LateCancellation | None:
+    if not reader.keys(value, {"notice_minutes", "share"}, where):
+        return None
+    return LateCancellation(
+        reader.integer(value["notice_minutes"], f"{where}.notice_minutes", 0, _MOST_NOTICE),
+        reader.price_factor(value["share"], f"{where}.share", Decimal(1)),
     )
 
 
@@ -321,6 +341,11 @@ def _check_classes(reader: _Reader, book: PriceBookDocument) -> None:
             reader.problems.append(
                 f"classes.{item.name}.unused is {item.unused}, more than the {cheapest} that using it may cost; what is not "
                 "used must not cost more than what is held for its use"
+            )
+        if item.late is not None and item.late.share > book.missed_guarantee:
+            reader.problems.append(
+                f"classes.{item.name}.late_cancellation.share is {item.late.share}, more than the {book.missed_guarantee} of "
+                "missed_guarantee; work that failed on our side must not cost more as unused than is credited for it"
             )
     if not any(item.offered for item in book.classes.values()):
         reader.problems.append("no class is offered")

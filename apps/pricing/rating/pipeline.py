@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument, PriceClass
-from apps.pricing.rating.checks import check_amount, check_inputs, check_off_peak
+from apps.pricing.rating.checks import check_amount, check_inputs, check_late, check_off_peak
 from apps.pricing.rating.decimals import CONTEXT, TERA, decimal_text, multiply
 from apps.pricing.rating.errors import NotPriced
 from apps.pricing.rating.tariff import Period
@@ -24,13 +24,15 @@ def rate(
     terms: Terms,
     unused: bool = False,
     missed: bool = False,
+    late: bool = False,
     measured: Sequence[Counts] | None = None,
     periods: Mapping[str, int] | None = None,
 ) -> Rating:
     """Price `executions` executions of a program (G11, G12, G13, T1).
 
     With `unused` the executions were reserved and not run: the class's share for unused work applies to the list price
-    instead of surcharge and discounts. With `missed` they were guaranteed and not done in time: the amount is the credit.
+    instead of surcharge and discounts. With `late` too they were released late: the amount is what that adds. With `missed`
+    they were guaranteed and not done in time: the amount is the credit.
     `measured`: total counts of each lease, for terms that charge what was measured. `periods`: executions by the period
     of the tariff in which their first cycle lay, for classes whose price follows the hours; no period costs more than
     the one that was bound. Raises NotPriced when the book lacks something, RatingError for counts, terms or instants that
@@ -38,6 +40,7 @@ def rate(
     """
     check_inputs(book, counts, executions, terms, unused=unused, missed=missed, measured=measured, periods=periods)
     price_class = book.price_class(terms.klass)
+    check_late(book, price_class, late=late, unused=unused)
     if price_class.off_peak_only:
         check_off_peak(book, terms)
     by_lease = None if measured is None else tuple(sorted(measured, key=lambda item: (item.operations, item.cycles)))
@@ -47,7 +50,9 @@ def rate(
     steps.append(listed)
     if listed.result == 0:
         raise NotPriced("the program counts no operation and the book asks for no minimum, so there is nothing to bill")
-    if unused:
+    if late:
+        steps += _late_steps(book, price_class, listed, terms)
+    elif unused:
         steps += _unused_steps(book, price_class, listed, terms)
     elif missed:
         steps += _missed_steps(book, listed, terms)
@@ -59,7 +64,7 @@ def rate(
     check_amount(amount, may_be_nothing=unused or missed)
     return Rating(
         book.version, book.digest, counts, executions, terms, unused, tuple(steps), amount, book.currency.code,
-        missed=missed, measured=by_lease, periods=None if periods is None else dict(sorted(periods.items())),
+        missed=missed, measured=by_lease, periods=None if periods is None else dict(sorted(periods.items())), late=late,
     )  # fmt: skip
 
 
@@ -249,6 +254,41 @@ def _unused_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step
     first = step_of("unused", "Unused", TIMES, listed.result, price_class.unused, unit, rule)
     rule = "What was not used never costs more than its use would have."
     return [first, *bought, step_of("amount", "Amount", SMALLER, first.result, bought[-1].result, unit, rule)]
+
+
+def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, terms: Terms) -> list[Step]:
+    """The share of the price as it was bought, less what the class charges for it as unused."""
+    late, unit = price_class.late, book.currency.code
+    assert late is not None  # check_late refuses a class without such a term
+    steps = _use_steps(book, listed, terms, bound_period(book, terms), "", "bought")
+    rule = (
+        f"Class {price_class.name} charges {decimal_text(late.share)} of its price for what is not used and was reserved for "
+        f"less than {late.notice_minutes:,} minutes after the hour in which it is released."
+    )
+    if not price_class.unused:
+        return [*steps, step_of("amount", "Late cancellation", TIMES, steps[-1].result, late.share, unit, rule)]
+    steps.append(step_of("late", "Late cancellation", TIMES, steps[-1].result, late.share, unit, rule))
+    unused = _unused_amount(price_class, listed, steps[-2].result, unit)
+    larger = step_of(
+        "larger", "The larger", LARGER, steps[-1].result, unused.result, unit,
+        "Unused work costs the larger of both, not their sum.",
+    )  # fmt: skip
+    rule = "Less what is charged for it as unused."
+    rest = step_of("amount", "Late cancellation", PLUS, larger.result, _negated(unused.result), unit, rule)
+    return [*steps, unused, larger, rest]
+
+
+def _unused_amount(price_class: PriceClass, listed: Step, bought: Decimal, unit: str) -> Step:
+    """What is charged for unused work anyhow, as one step."""
+    share = multiply(listed.result, price_class.unused)
+    rule = (
+        f"Unused work costs {decimal_text(price_class.unused)} of the list price, never more than its use would have."
+    )
+    return step_of("unused", "Charged as unused", SMALLER, share, bought, unit, rule)
+
+
+def _negated(value: Decimal) -> Decimal:
+    return value.copy_negate() if value else Decimal(0)
 
 
 def _missed_steps(book: PriceBookDocument, listed: Step, terms: Terms) -> list[Step]:

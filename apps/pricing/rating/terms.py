@@ -233,7 +233,8 @@ class Rating:
     `measured`: total counts of each lease, for terms that charge what was measured. `periods`: executions by the period
     of the tariff in which they ran; None: all by the bound instant. `missed`: the amount is a credit for work that was
     guaranteed and not done in time. `charged`: what the lines of a contract come to, where the rating is what they lack to
-    the contract's minimum.
+    the contract's minimum. `late`: the amount is what releasing reserved time late adds to what its class charges for unused
+    work; such a rating is `unused` too.
     """
 
     book_version: int
@@ -249,16 +250,18 @@ class Rating:
     measured: tuple[Counts, ...] | None = None
     periods: Mapping[str, int] | None = None
     charged: Decimal | None = None
+    late: bool = False
 
     @property
     def billed_operations(self) -> int:
-        """The operations that the price was multiplied with; none where a contract's minimum is asked for."""
-        return 0 if self.charged is not None else int(self.step("billed").result)
+        """The operations that the price was multiplied with; none where a contract's minimum is asked for, or where time was
+        released late: nothing was done for either."""
+        return 0 if self.charged is not None or self.late else int(self.step("billed").result)
 
     @property
     def counted_operations(self) -> int:
-        """The operations that the program counts, all executions together."""
-        return self.counts.operations * self.executions
+        """The operations that the program counts, all executions together; none where time was released late."""
+        return 0 if self.late else self.counts.operations * self.executions
 
     @cached_property
     def text(self) -> str:
@@ -271,12 +274,13 @@ class Rating:
             measured = f'"measured":{canonical_json([item.to_json() for item in self.measured])},'
         missed = '"missed":true,' if self.missed else ""
         periods = "" if self.periods is None else f'"periods":{canonical_json(dict(self.periods))},'
+        late = '"late":true,' if self.late else ""
         charged = "" if self.charged is None else f'"charged":"{decimal_text(self.charged)}",'
         return (
             f'{{"amount":"{decimal_text(self.amount)}","book_digest":{_quoted(self.book_digest)},'
             f'"book_version":{self.book_version:d},{charged}"counts":{{"cycles":{self.counts.cycles:d},'
             f'"operations":{self.counts.operations:d}}},"currency":{_quoted(self.currency)},'
-            f'"executions":{self.executions:d},{measured}{missed}{periods}"steps":[{_steps_text(self.steps)}],"terms":{self.terms.text},'
+            f'"executions":{self.executions:d},{late}{measured}{missed}{periods}"steps":[{_steps_text(self.steps)}],"terms":{self.terms.text},'
             f'"unused":{"true" if self.unused else "false"}}}'
         )
 
@@ -312,6 +316,8 @@ class Rating:
             document["periods"] = dict(sorted(self.periods.items()))
         if self.charged is not None:
             document["charged"] = decimal_text(self.charged)
+        if self.late:
+            document["late"] = True
         return document
 
     @staticmethod
@@ -330,6 +336,7 @@ class Rating:
             measured=measured_of(document),
             periods=periods_of(document),
             charged=charged_of(document),
+            late=bool(document.get("late", False)),
         )
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from django import template
 
+from apps.figures import notice_format
 from apps.pricing.derivation import shown, text
 
 register = template.Library()
@@ -21,3 +22,9 @@ def figure_of(value: Fraction) -> str:
 def decimal_figure(value: Fraction) -> str:
     """Every digit."""
     return text(value)
+
+
+@register.filter
+def notice(minutes: int) -> str:
+    """{{ term.notice_minutes|notice }}: 1440 -> 24 h."""
+    return notice_format(minutes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -23,10 +24,14 @@ _ENDINGS = {
 }
 
 
-def model_check(data: bytes) -> dict[str, Any]:
-    """What `inspection.report.inspect` says of the file. Raises Problem(422) with every problem when it cannot be kept."""
+def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
+    """What `inspection.report.inspect` says of the file; `beat` is called every few seconds until then.
+
+    Raises Problem(422) with every problem when the file cannot be kept.
+    """
     try:
-        report = child_run("apps.registry.inspection.child", request={}, files={"model.onnx": data}, limits=LIMITS)
+        files = {"model.onnx": data}
+        report = child_run("apps.registry.inspection.child", request={}, files=files, limits=LIMITS, beat=beat)
     except ChildFailed as error:
         log.warning("model_check_failed", reason=error.reason, stderr=error.stderr)
         if error.is_wall:

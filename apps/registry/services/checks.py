@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from django.core.files.storage import default_storage
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.accounts.problems import Problem
@@ -20,7 +20,7 @@ from apps.registry.selectors import line_now
 from apps.registry.services.checking import CheckLate, ended, refusal
 from apps.registry.services.versions import model_file_add
 
-CHECK_LASTS = timedelta(seconds=90)  # beyond the child's own limits; then its worker is taken for dead
+SILENT_AFTER = timedelta(seconds=20)  # four signs of life; then the worker of a check is taken for dead
 ATTEMPTS_MAX = 3
 KEPT = timedelta(hours=1)  # the result stays that long for whoever asks
 LOCK = 0x7A6B0065  # an advisory lock: one worker claims at a time, so that turns are kept
@@ -38,7 +38,7 @@ def upload_check_next(*, clock: Clock) -> bool:
         _finish(upload, refusal=ended("killed"), now=clock())
         return True
     try:
-        version, is_new = _version_of(upload, now=clock())
+        version, is_new = _version_of(upload, clock=clock)
     except CheckLate as late:
         if upload.attempts < ATTEMPTS_MAX:
             _put_back(upload, counted=True)
@@ -60,15 +60,21 @@ def upload_check_next(*, clock: Clock) -> bool:
     return True
 
 
-def _version_of(upload: Upload, *, now: datetime) -> tuple[ModelVersion, bool]:
+def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
     """The version that the upload's bytes become, and whether it is new. Raises Problem with every fault of the file."""
     data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
     if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
         raise damaged()
     return model_file_add(
         organisation=upload.organisation, actor=upload.created_by, name=upload.name, filename=upload.filename,
-        project_name=upload.project_name, data=data, now=now,
+        project_name=upload.project_name, data=data, now=clock(), beat=lambda: _beat(upload, now=clock()),
     )  # fmt: skip
+
+
+def _beat(upload: Upload, *, now: datetime) -> None:
+    """A sign of life. A database that is away hears none; then the upload may be checked twice, and is noted once."""
+    with suppress(DatabaseError):
+        Upload.objects.filter(_mine(upload)).update(seen_at=now)
 
 
 def damaged() -> Problem:
@@ -88,17 +94,22 @@ def _claim(now: datetime) -> Upload | None:
     """The first in line whose organisation has no check under way; an abandoned check is taken up again."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-    Upload.objects.filter(state=Upload.State.CHECKING, checking_since__lte=now - CHECK_LASTS).update(
-        state=Upload.State.QUEUED
-    )
+    _abandoned(now).update(state=Upload.State.QUEUED)
     busy = set(Upload.objects.filter(state=Upload.State.CHECKING).values_list("organisation_id", flat=True))
     line = [pk for pk, organisation_id in line_now() if organisation_id not in busy]
     if not line:
         return None
     upload = Upload.objects.select_for_update(of=("self",)).select_related("organisation", "created_by").get(pk=line[0])
-    upload.state, upload.checking_since, upload.attempts = Upload.State.CHECKING, now, upload.attempts + 1
-    upload.save(update_fields=["state", "checking_since", "attempts"])
+    upload.state, upload.attempts = Upload.State.CHECKING, upload.attempts + 1
+    upload.checking_since = upload.seen_at = now
+    upload.save(update_fields=["state", "checking_since", "seen_at", "attempts"])
     return upload
+
+
+def _abandoned(now: datetime) -> QuerySet[Upload]:
+    """Uploads whose worker has shown no sign of life for a while."""
+    silent = Q(seen_at__lte=now - SILENT_AFTER) | Q(seen_at=None)
+    return Upload.objects.filter(silent, state=Upload.State.CHECKING)
 
 
 def _put_back(upload: Upload, *, counted: bool = False) -> None:
@@ -144,7 +155,7 @@ def refusal_of(upload: Upload) -> Problem:
 def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
     """Ask for a check when something waits or was abandoned, in case a message was lost; returns how many wait."""
     waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
-    waiting += Upload.objects.filter(state=Upload.State.CHECKING, checking_since__lte=now - CHECK_LASTS).count()
+    waiting += _abandoned(now).count()
     if waiting:
         send()
     return waiting

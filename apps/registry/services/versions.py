@@ -39,17 +39,18 @@ def model_file_add(
     data: bytes,
     now: datetime,
     report: dict[str, Any] | None = None,
+    beat: Callable[[], None] = lambda: None,
 ) -> tuple[ModelVersion, bool]:
     """Check a file in a limited child and keep it as the next version of the model `name`; a `report` saves the check.
 
-    Returns (version, True), or (the version that has these very bytes already, False). Raises Problem(422) with every
-    problem of the file; then nothing is kept.
+    `beat` is called every few seconds while the child checks. Returns (version, True), or (the version that has these very
+    bytes already, False). Raises Problem(422) with every problem of the file; then nothing is kept.
     """
     digest = hashlib.sha256(data).hexdigest()
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
     if known is not None:
         return known, False
-    report = report or model_check(data)
+    report = report or model_check(data, beat=beat)
     key = f"models/{organisation.pk}/{digest}.onnx"
     try:
         with file_transaction():

@@ -37,8 +37,8 @@ from apps.timetable.services import CapacityTaken, refusal_record, reservation_r
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
-    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "minimum", "net",
-    "expected", "plan",
+    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "minimum", "late",
+    "net", "expected", "plan",
 )  # fmt: skip
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from apps.accounts.problems import Problem
 from apps.figures import money_exact_format
 from apps.sales.amendments import amendment_check, amendment_json
 from apps.sales.models import Contract, Quote
+from apps.sales.releasing import Takeover, takeover_stored
 from apps.sales.services.contracts import contract_finish, in_flight
 from apps.timetable.services import devices_lock
 
@@ -17,7 +18,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contr
     """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
 
     The devices of both pools are locked together, by id, before the ledger is touched. Raises Problem(409): the contract
-    is over, jobs of it are not finished, or use since the quote was made changed the difference that it states.
+    is over, jobs of it are not finished, or use or time since the quote was made changed the difference that it states.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)
@@ -28,25 +29,26 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contr
             "Jobs of the contract that this quote amends are not finished; cancel them or wait.",
             kind="jobs-open",
         )
-    _figures_check(quote, contract)
+    takeover = takeover_stored(quote.document)
+    _figures_check(quote, contract, takeover, now)
     devices_lock(contract.pool, quote.pool)
-    return contract_finish(contract, now)
+    return contract_finish(contract, now, takeover=takeover)
 
 
-def _figures_check(quote: Quote, contract: Contract) -> None:
+def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: datetime) -> None:
     """The difference that was stated is the one that is charged: raises Problem(409) with the new one where it changed.
 
     The contract is locked and no job of it is under way, so nothing is used between this look and its end.
     """
-    stated, today = quote.document["amends"], amendment_json(contract, quote.worst)
-    if stated["difference"] == today["difference"]:
+    stated, today = quote.document["amends"], amendment_json(contract, quote.worst, takeover, now=now)
+    if all(stated.get(key) == today.get(key) for key in ("difference", "carried")):
         return
     said, now_is = (money_exact_format(one["difference"], quote.document["currency"]) for one in (stated, today))
     raise Problem(
         409,
         "The difference changed",
-        f"The contract was used after this quote was made: the quote states a difference of {said}, now it is {now_is}. "
-        "Nothing was taken; ask for a new quote.",
+        f"The contract was used after this quote was made, or more of it is late now: the quote states a difference of {said}, "
+        f"now it is {now_is}. Nothing was taken; ask for a new quote.",
         kind="amendment-changed",
         errors=[{"stated": stated["difference"], "now": today["difference"]}],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
 from uuid import UUID
 
@@ -14,15 +15,18 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Program
+from apps.figures import money_exact_format
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.services import hold_release, usage_post
 from apps.ledger.usage import Usage
-from apps.pricing.rating import Counts, Rating, Terms, rate_lease
+from apps.pricing.rating import Counts, Rating, Terms, decimal_text, rate_lease
 from apps.pricing.selectors import book_of_digest
-from apps.sales.amendments import rest_rating
+from apps.sales.ending import ending_of
 from apps.sales.facts import facts_of_line, project_uuid
+from apps.sales.late import TITLE as LATE
 from apps.sales.minimum import TITLE, minimum_rating
 from apps.sales.models import Contract, ContractLine, ContractState, FormName
+from apps.sales.releasing import Release, Takeover, release_of, rest_rating
 from apps.sales.selectors import contract_usage, terms_line
 from apps.sales.services.quotas import line_lock as _line_lock
 from apps.sales.services.quotas import quota_draw, quota_return
@@ -118,8 +122,13 @@ def contract_executions_return(*, contract_id: UUID, program_digest: str, count:
 
 
 @transaction.atomic
-def contract_end(*, contract_id: UUID, organisation: Organisation, actor: User, now: datetime) -> Contract:
-    """End a contract before its time at the customer's wish; what is unused is treated as its class says."""
+def contract_end(
+    *, contract_id: UUID, organisation: Organisation, actor: User, now: datetime, at_most: Decimal | None = None
+) -> Contract:
+    """End a contract before its time at the customer's wish; what is unused is treated as its class says.
+
+    `at_most`: what the customer was told that ending costs (`ending_of`). Raises Problem(409): the contract is over, jobs are
+    under way, or ending costs more than that now."""
     contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
         raise Problem(409, "Contract is over", "This contract has ended already.", kind="contract-over")
@@ -127,9 +136,21 @@ def contract_end(*, contract_id: UUID, organisation: Organisation, actor: User, 
         raise Problem(
             409, "Jobs are running", "Jobs of this contract are not finished; cancel them or wait.", kind="jobs-open"
         )
+    charge = ending_of(contract, now=now).charge
+    if at_most is not None and charge > at_most:
+        unit = contract.terms["currency"]
+        raise Problem(
+            409,
+            "Ending costs more now",
+            f"Ending this contract was to cost {money_exact_format(at_most, unit)}, now it costs "
+            f"{money_exact_format(charge, unit)}. Nothing was ended; look at the figure and end it again.",
+            kind="ending-costs-more",
+            errors=[{"at_most": decimal_text(at_most), "now": decimal_text(charge)}],
+        )
     audit_record(
-        action="contract.end", subject=f"contract {contract.id}", actor=actor, organisation=organisation, now=now
-    )
+        action="contract.end", subject=f"contract {contract.id}", actor=actor, organisation=organisation, now=now,
+        detail={"charge": decimal_text(charge)},
+    )  # fmt: skip
     return contract_finish(contract, now)
 
 
@@ -154,14 +175,17 @@ def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
     return closed
 
 
-def contract_finish(contract: Contract, now: datetime) -> Contract:
-    """Give back what a contract has left, under its lock: capacity, then money; what is unused is charged as its class says."""
+def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | None = None) -> Contract:
+    """Release what a contract has left, under its lock: capacity, then money. What is unused is charged as its class says, and
+    what is released late as its terms say, except for what the quote that amends it takes over."""
     # Devices before the ledger's chain, as in quote_accept.
     reservation_release(reservation_id=contract.reservation_id, now=now)
     usage = contract_usage(contract)
+    released = release_of(contract, now=now, usage=usage, takeover=takeover)
     for line in usage.lines:
         if line.unused:
             _unused_charge(contract, line.program_digest, line.unused, now)
+    _late_charge(contract, released, now)
     _minimum_charge(contract, now)
     hold_release(contract_id=contract.id, now=now)
     contract.state = ContractState.ENDED if any(line.unused for line in usage.lines) else ContractState.USED
@@ -170,25 +194,35 @@ def contract_finish(contract: Contract, now: datetime) -> Contract:
     return contract
 
 
-def _unused_charge(contract: Contract, program_digest: str, executions: int, now: datetime) -> None:
-    """What of a line was not used, in executions, or of a quota in operations.
+def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
+    """What was released late, of each line. Nothing once its hold is over: what is not set aside is never charged."""
+    if not released.late or Hold.objects.get(contract_id=contract.id).state != HoldState.PENDING:
+        return
+    for program_digest, count in released.late.items():
+        _unused_charge(contract, program_digest, count, now, late=True)
+
+
+def _unused_charge(
+    contract: Contract, program_digest: str, executions: int, now: datetime, *, late: bool = False
+) -> None:
+    """What of a line was not used, in executions, or of a quota in operations; `late`: what releasing it late adds.
 
     Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
     facts = facts_of_line(terms_line(contract, program_digest))
-    book = book_of_digest(contract.terms["book"]["digest"])
-    rating = rest_rating(book, contract, program_digest, executions, unused=True)
+    rating = rest_rating(contract, program_digest, executions, unused=True, late=late)
     if rating.amount == 0:
         return
+    kind = "late" if late else "unused"
     usage = Usage(
         organisation_id=contract.organisation_id,
         contract_id=contract.id,
         lease_id=None,
-        idempotency_key=f"unused:{contract.id}:{program_digest}",
+        idempotency_key=f"{kind}:{contract.id}:{program_digest}",
         operations=rating.counted_operations,
-        cycles=facts.cycles * executions,
+        cycles=0 if late else facts.cycles * executions,
         program_digest=program_digest,
         project_id=project_uuid(facts),
-        model_name=facts.model,
+        model_name=LATE if late else facts.model,
         rating=rating,
         occurred_from=contract.starts_at,
         occurred_to=max(contract.starts_at, min(now, contract.ends_at)),

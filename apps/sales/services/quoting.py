@@ -25,6 +25,7 @@ from apps.sales.documents import Priced, alternatives_of, price_asks, quote_docu
 from apps.sales.facts import facts_of, quota_facts
 from apps.sales.limits import Window, window_of
 from apps.sales.models import Commitment, Contract, FormName, Quote
+from apps.sales.releasing import release_of, takeover_of
 from apps.sales.starts import Start, starts_cheapest, starts_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
 
@@ -32,11 +33,13 @@ MOST_EXECUTIONS = 10**12
 
 
 class QuoteLine(NamedTuple):
-    """A program and its volume; `expected` when fewer executions are expected than the worst case (a cascade)."""
+    """A program and its volume; `expected` when fewer executions are expected than the worst case (a cascade), `planned`
+    when a plan says so."""
 
     program: Program
     executions: int
     expected: int | None = None
+    planned: bool = False
 
 
 class Quota(NamedTuple):
@@ -91,7 +94,7 @@ def offer_make(
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
     if amends is not None:
         _amendable(organisation, amends, priced, now)
-        who["amends"] = amendment_json(amends, priced.worst)
+        who["amends"] = amendment_json(amends, priced.worst, takeover_of(priced), now=now)
     if commitment is not None:
         who["commitment"] = {"id": str(commitment.id), "kind": commitment.kind}
     starts = starts_of(priced, zone=organisation.time_zone, now=now)
@@ -131,7 +134,8 @@ def _under_commitment(
     if commitment is not None:
         under = [replace(ask, commitment=commitment.kind, commitment_factor=commitment.factor) for ask in asks]
         priced = price(asks=under)
-        if commitment_covers(commitment, priced.worst, priced.window, priced.book, amends=amends):
+        late = release_of(amends, now=now, takeover=takeover_of(priced)).late if amends else None
+        if commitment_covers(commitment, priced.worst, priced.window, priced.book, amends=amends, late=late):
             return commitment, under, priced
     return None, asks, price(asks=asks)
 
@@ -218,4 +222,5 @@ def _ask(organisation: Organisation, line: QuoteLine) -> Ask:
             422, "Impossible volume", f"At most {MOST_EXECUTIONS:,} executions fit on one quote; split the work.",
             kind="volume",
         )  # fmt: skip
-    return Ask(facts_of(line.program), line.executions, line.executions if line.expected is None else line.expected)
+    expected = line.executions if line.expected is None else line.expected
+    return Ask(facts_of(line.program), line.executions, expected, planned=line.planned)

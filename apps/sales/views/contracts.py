@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,11 +15,15 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING
+from apps.figures import money_exact_format
 from apps.ledger.selectors import usage_of
+from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
 from apps.sales import selectors, services
+from apps.sales.ending import ending_of
 from apps.sales.facts import facts_of_line
 from apps.sales.filters import contracts_filter, filters_read
+from apps.sales.late import late_term
 from apps.sales.models import Contract, ContractState
 from apps.sales.views.quotes import PER_PAGE, lined, list_context
 from apps.timetable.selectors import windows_of
@@ -43,6 +48,8 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     contract = org_object_get(request, Contract.objects.select_related("pool", "quote", "accepted_by"), pk=pk)
     usage = selectors.contract_usage(contract)
     now = timezone.now()
+    is_open = contract.state == ContractState.ACTIVE and now < contract.ends_at
+    ending = ending_of(contract, now=now) if is_open else None
     terms = {facts_of_line(line).digest: lined(line) for line in contract.terms["lines"]}
     context = {
         "contract": contract,
@@ -55,7 +62,10 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "rows": usage_of(contract.id).order_by("-occurred_from")[:100],
         "amended_by": Contract.objects.filter(quote__amends=contract).first(),
         "amends": contract.quote.amends_id,
-        "is_open": contract.state == ContractState.ACTIVE and now < contract.ends_at,
+        "is_open": is_open,
+        "ending": ending,
+        "at_most": decimal_text(ending.charge) if ending else "0",
+        "late": late_term(contract.terms),
         "api_path": f"/api/v1/contracts/{contract.pk}",
         "now": now,
     }
@@ -66,15 +76,29 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
     """End a contract early."""
     contract = org_object_get(request, Contract, roles=BUYING, pk=pk)
+    before = selectors.contract_usage(contract).actual
     try:
         services.contract_end(
             contract_id=contract.id,
             organisation=contract.organisation,
             actor=principal_get(request).user,
             now=timezone.now(),
+            at_most=_shown(request.POST.get("at_most", "0")),
         )
     except Problem as refusal:
         messages.error(request, refusal.detail)
     else:
-        messages.success(request, "Ended. What was left of capacity and hold is given back.")
+        charged = subtract(selectors.contract_usage(contract).actual, before)
+        cost = money_exact_format(charged, contract.terms["currency"])
+        said = f"Ending it cost {cost}." if charged else "Ending it cost nothing."
+        messages.success(request, f"Ended. What was left of capacity and hold is released. {said}")
     return redirect("sales:contract_detail", pk=contract.pk)
+
+
+def _shown(text: str) -> Decimal:
+    """What the page said that ending costs; nothing where a form does not say it, so that only a free ending goes through."""
+    try:
+        value = Decimal(text) if len(text) <= 80 else Decimal(0)
+    except InvalidOperation:
+        return Decimal(0)
+    return value if value.is_finite() and value > 0 else Decimal(0)

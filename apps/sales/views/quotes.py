@@ -25,10 +25,11 @@ from apps.accounts.roles import BUYING, ENGINEERING
 from apps.ledger.selectors import caps_like, spending
 from apps.registry.models import Project
 from apps.sales import selectors, services
-from apps.sales.amendments import rest_of
+from apps.sales.amendments import amendment_rest
 from apps.sales.exports import priced_lines, quote_file_response
 from apps.sales.filters import QUOTE_STATES, Filters, filters_read, quotes_filter
 from apps.sales.models import FormName, Quote
+from apps.sales.releasing import takeover_stored
 
 PER_PAGE = 25
 
@@ -110,9 +111,10 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
             return redirect("sales:contract_detail", pk=contract.pk)
     spent = spending(organisation_id=quote.organisation_id, currency=quote.currency, now=now)
     caps = caps_like(quote.organisation_id)
+    rest = amendment_rest(quote.amends, takeover_stored(quote.document), now=now)[0] if quote.amends else None
     context = _context(quote) | {
-        "rest": rest_of(quote.amends) if quote.amends else None,
-        "change": rest_of(quote.amends).difference(quote.worst) if quote.amends else None,
+        "rest": rest,
+        "change": rest.difference(quote.worst) if rest else None,
         "refusal": refusal,
         "refused": [] if hasattr(quote, "contract") else services.acceptance_refusals(quote, actor=actor, now=now),
         "alternatives": refusal.errors if refusal and refusal.kind == "capacity-taken" else [],

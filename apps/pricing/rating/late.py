@@ -1,0 +1,81 @@
+"""How much of what was reserved and not used is released late: time, not money.
+
+The work that is left of a contract lies at the end of its reserved time, its lines one after the other. What of that time lies
+`notice` after the release, or later, is released in good time; all else is late, also what has passed unused. A release
+counts from the beginning of its hour (UTC), so that what it costs stays the same for the rest of that hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from math import ceil
+
+HOUR = timedelta(hours=1)
+_MICROSECOND = timedelta(microseconds=1)
+Period = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True)
+class Unused:
+    """What of a line is not used: so many executions (of a quota: operations), each of `seconds` of device time."""
+
+    count: int
+    seconds: Fraction
+
+
+def shared_seconds(duration: Fraction, parts: Sequence[tuple[int, Fraction]]) -> list[Fraction]:
+    """Seconds of a reservation's `duration` that one execution of each part takes; a part is (executions, weight of one)."""
+    whole = sum((count * weight for count, weight in parts), start=Fraction(0))
+    return [duration * weight / whole if whole else Fraction(0) for _, weight in parts]
+
+
+def hour_start(instant: datetime) -> datetime:
+    """The whole hour (UTC) that an instant lies in."""
+    return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def late_before(released: datetime, *, notice_minutes: int) -> datetime:
+    """Reserved time before this instant is late where it is released at `released`."""
+    return hour_start(released) + timedelta(minutes=notice_minutes)
+
+
+def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
+    """Seconds of the reserved periods [start, end) that lie at or after an instant."""
+    spans = (max(end - max(start, instant), timedelta(0)) for start, end in reserved)
+    return Fraction(sum(span // _MICROSECOND for span in spans), 10**6)
+
+
+def late_counts(
+    lines: Sequence[Unused], *, reserved: Sequence[Period], released: datetime, notice_minutes: int
+) -> list[int]:
+    """How many of each line's unused executions are late. An execution that is in good time in part is in good time."""
+    left = seconds_from(reserved, late_before(released, notice_minutes=notice_minutes))
+    late = []
+    for line in reversed(lines):
+        in_time = min(line.count, ceil(left / line.seconds)) if line.seconds else line.count
+        left = max(left - in_time * line.seconds, Fraction(0))
+        late.append(line.count - in_time)
+    return late[::-1]
+
+
+def free_until(lines: Sequence[Unused], *, reserved: Sequence[Period], notice_minutes: int) -> datetime | None:
+    """Releasing before this instant costs nothing; None where no time is reserved for all that is unused, so that a part is
+    late already, or where nothing is unused."""
+    left = sum((line.count * line.seconds for line in lines), start=Fraction(0))
+    if not left:
+        return None
+    # From the last instant backwards: between two of them so many periods lie beside each other.
+    events = sorted([(end, 1) for _, end in reserved] + [(start, -1) for start, _ in reserved], reverse=True)
+    beside, last = 0, None
+    for instant, change in events:
+        if last is not None and beside:
+            seconds = beside * Fraction((last - instant) // _MICROSECOND, 10**6)
+            if seconds >= left:
+                begins = last - timedelta(microseconds=ceil(left / beside * 10**6))
+                return hour_start(begins - timedelta(minutes=notice_minutes)) + HOUR
+            left -= seconds
+        beside, last = beside + change, instant
+    return None

@@ -1,0 +1,223 @@
+"""Contracts over JSON: what is bought, used and left, what ending one costs, and ending it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
+from apps.accounts.idempotency import idempotent
+from apps.accounts.paging import Cursor, paginate
+from apps.accounts.roles import BUYING, Scope
+from apps.pricing.rating import decimal_text
+from apps.sales import selectors, services
+from apps.sales.ending import Ending, ending_of
+from apps.sales.filters import contracts_filter, filters_strict
+from apps.sales.models import Contract, ContractState
+
+router = Router(tags=["quotes and contracts"])
+BUY = requires(Scope.BUY, roles=BUYING)
+
+
+def _usage(row: Contract) -> selectors.ContractUsage:
+    """Read once for all the fields of an answer, and for all the contracts of a list."""
+    known = getattr(row, "_usage_of_answer", None)
+    if not isinstance(known, selectors.ContractUsage):
+        _usages_attach([row])
+        known = row._usage_of_answer  # type: ignore[attr-defined]
+    return known
+
+
+def _usages_attach(rows: list[Contract]) -> None:
+    usages = selectors.contract_usages(rows)
+    for row in rows:
+        row._usage_of_answer = usages[row.id]  # type: ignore[attr-defined]
+
+
+class ContractLineOut(Schema):
+    number: int
+    program: UUID | None
+    program_digest: str
+    model: str
+    unit: Literal["executions", "operations"]
+    executions: int
+    taken: int
+    used: int
+    quoted: str
+    actual: str
+
+
+class LateOut(Schema):
+    """What the terms say of late cancellation. Null where they say nothing: then it is never charged."""
+
+    notice_minutes: int
+    share: str = Field(description="Of the price of unused time that is released late.")
+    amount: str = Field(description="What all of the contract would cost, released late.")
+
+
+class ContractOut(Schema):
+    id: UUID
+    quote: UUID
+    plan_id: UUID | None
+    state: str
+    klass: str
+    form: str
+    amends: UUID | None
+    pool: str
+    net: str
+    actual: str
+    currency: str
+    starts_at: datetime
+    ends_at: datetime
+    accepted_at: datetime
+    terms_digest: str
+    late_cancellation: LateOut | None
+    late_charged: str = Field(description="Charged for releasing reserved time late, a part of `actual`.")
+    lines: list[ContractLineOut]
+
+    @staticmethod
+    def resolve_quote(row: Contract) -> UUID:
+        return row.quote_id
+
+    @staticmethod
+    def resolve_amends(row: Contract) -> UUID | None:
+        return row.quote.amends_id
+
+    @staticmethod
+    def resolve_pool(row: Contract) -> str:
+        return row.pool.slug
+
+    @staticmethod
+    def resolve_net(row: Contract) -> str:
+        return decimal_text(row.net)
+
+    @staticmethod
+    def resolve_actual(row: Contract) -> str:
+        return decimal_text(_usage(row).actual)
+
+    @staticmethod
+    def resolve_late_cancellation(row: Contract) -> dict[str, Any] | None:
+        late: dict[str, Any] | None = row.terms.get("late")
+        return late
+
+    @staticmethod
+    def resolve_late_charged(row: Contract) -> str:
+        return decimal_text(_usage(row).late)
+
+    @staticmethod
+    def resolve_lines(row: Contract) -> list[dict[str, Any]]:
+        return [
+            {
+                "number": line.number, "program": line.facts.program_id or None, "program_digest": line.program_digest,
+                "model": line.facts.model, "unit": line.unit, "executions": line.executions, "taken": line.taken,
+                "used": line.used,
+                "quoted": decimal_text(line.quoted), "actual": decimal_text(line.actual),
+            }
+            for line in _usage(row).lines
+        ]  # fmt: skip
+
+
+class ContractEndIn(RequestBody):
+    at_most: str | None = Field(
+        default=None, pattern=r"^[0-9]{1,30}(\.[0-9]{1,40})?$",
+        description="Refuse with 409 if ending costs more than this, as the preview told it.",
+    )  # fmt: skip
+
+
+class EndingLineOut(Schema):
+    model: str
+    unit: Literal["executions", "operations", "contract"]
+    unused: int
+    late: int
+    late_charge: str
+    charge: str
+
+
+class EndingOut(Schema):
+    """What ending a contract would be charged now, beside what is charged already."""
+
+    charge: str
+    late_charge: str
+    currency: str
+    free_until: datetime | None = Field(
+        description="Before this instant nothing is late, as long as nothing more is used."
+    )
+    rises_at: datetime | None = Field(description="The next instant at which the charge may be higher.")
+    lines: list[EndingLineOut]
+
+    @staticmethod
+    def of(contract: Contract, ending: Ending) -> dict[str, Any]:
+        """The answer for one contract."""
+        return {
+            "charge": decimal_text(ending.charge), "late_charge": decimal_text(ending.late_charge),
+            "currency": contract.currency, "free_until": ending.free_until, "rises_at": ending.rises_at,
+            "lines": [
+                {
+                    "model": line.model, "unit": line.unit, "unused": line.unused, "late": line.late,
+                    "late_charge": decimal_text(line.late_charge), "charge": decimal_text(line.charge),
+                }
+                for line in ending.rest.lines
+            ],
+        }  # fmt: skip
+
+
+def contract_of(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
+    """A contract of the organisation that the request is about. Raises Problem(404)."""
+    return org_object_get(request, Contract.objects.select_related("pool", "quote"), pk=pk, **access)
+
+
+@router.get("/contracts", response=list[ContractOut], operation_id="contract_list", summary="Contracts")
+@paginate(Cursor, ordering=("-accepted_at", "-id"), attach=_usages_attach)
+def contract_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Contract]:
+    """Newest first."""
+    rows = selectors.contracts_of(organisation_get(request))
+    filters = filters_strict(states=ContractState.values, state=state, form=form, project=project)
+    return contracts_filter(rows, filters)
+
+
+@router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
+def contract_get(request: HttpRequest, pk: UUID) -> Contract:
+    """With what is used of it, and quoted against actual."""
+    return contract_of(request, pk)
+
+
+@router.post(
+    "/contracts/{uuid:pk}/end",
+    auth=BUY,
+    response=ContractOut,
+    operation_id="contract_end",
+    summary="End a contract early",
+)
+@idempotent
+def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None = None) -> Contract:
+    """Releases capacity and what is left of the hold. Time that is released late may cost something: look first."""
+    contract = contract_of(request, pk, roles=BUYING)
+    return services.contract_end(
+        contract_id=contract.id,
+        organisation=contract.organisation,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+        at_most=Decimal(payload.at_most) if payload and payload.at_most is not None else None,
+    )
+
+
+@router.get(
+    "/contracts/{uuid:pk}/end",
+    response=EndingOut,
+    operation_id="contract_end_preview",
+    summary="What ending a contract costs now",
+)
+def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+    """Changes nothing. Send its `charge` as `at_most` to end the contract for no more than that."""
+    contract = contract_of(request, pk)
+    return EndingOut.of(contract, ending_of(contract, now=timezone.now()))
