@@ -157,6 +157,11 @@ def percent_format(value: Number | None, places: int = 1) -> str:
     return f"{fixed(number * 100, places)}{NARROW_SPACE}%"
 
 
+def share_format(share: Decimal) -> str:
+    """An agreed share as it was agreed, without digits that say nothing: 0.4 -> 40 %, 0.375 -> 37.5 %."""
+    return f"{(share * 100).normalize():f}{NARROW_SPACE}%"
+
+
 def decimal(value: Decimal | int | str | None) -> Decimal | None:
     """An amount; a float is refused, since it has already lost what it stood for."""
     if value is None or isinstance(value, bool | float):

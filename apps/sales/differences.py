@@ -44,7 +44,8 @@ def _named(
     contract: Contract, usage: ContractUsage, book: PriceBookDocument, *, is_amended: bool
 ) -> list[dict[str, Any]]:
     ended = _ended_word(contract, usage, is_amended=is_amended)
-    named = [_unused(book, contract, line, ended) for line in usage.lines if line.unused]
+    is_free = not usage.late and not usage.breakage
+    named = [_unused(book, contract, line, ended, is_free=is_free) for line in usage.lines if line.unused]
     minimum = subtract(usage.minimum, contract.minimum)
     beside = exact_sum([usage.breakage, minimum, usage.late])
     if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, beside):
@@ -63,7 +64,7 @@ def _named(
             "program": "",
             "executions": 0,
             "amount": decimal_text(usage.late),
-            "sentence": "Reserved time that was not used was released late, or not at all, and costs what its terms say.",
+            "sentence": "Reserved time that was not used was not released in time; a share of its price is charged.",
         })  # fmt: skip
     if minimum:
         named.append(_minimum(contract, usage, minimum))
@@ -94,15 +95,18 @@ def _ended_word(contract: Contract, usage: ContractUsage, *, is_amended: bool) -
     return "unused"
 
 
-def _unused(book: PriceBookDocument, contract: Contract, line: LineUsage, word: str) -> dict[str, Any]:
+def _unused(
+    book: PriceBookDocument, contract: Contract, line: LineUsage, word: str, *, is_free: bool
+) -> dict[str, Any]:
     worth = rest_rating(contract, line.program_digest, line.unused, unused=False, book=book).amount
+    end = ": not charged." if is_free else "."
     return {
         "name": word,
         "program": line.facts.model,
         "executions": line.unused,
         **({"unit": line.unit} if line.unit != "executions" else {}),
         "amount": decimal_text(worth.copy_negate()),
-        "sentence": f"{line.unused:,} of {line.executions:,} {line.unit} of {line.facts.model} {word}: not charged.",
+        "sentence": f"{line.unused:,} of {line.executions:,} {line.unit} of {line.facts.model} {word}{end}",
     }
 
 

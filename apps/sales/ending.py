@@ -38,9 +38,14 @@ class Ending:
         return self.rest.late_charge
 
     @property
-    def other(self) -> Decimal:
-        """What of the charge is due whenever the contract ends."""
-        return subtract(self.charge, self.late_charge)
+    def minimum(self) -> Decimal:
+        """What of the charge is lacking to the contract's minimum."""
+        return exact_sum(line.charge for line in self.rest.lines if line.unit == "contract")
+
+    @property
+    def breakage(self) -> Decimal:
+        """What of the charge the class asks for unused work, whenever it is released."""
+        return subtract(self.charge, exact_sum([self.late_charge, self.minimum]))
 
 
 def ending_of(contract: Contract, *, now: datetime) -> Ending:

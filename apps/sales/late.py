@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from apps.figures import notice_format, percent_format
+from apps.figures import notice_format, share_format
 from apps.pricing.rating import (
     LateCancellation,
     PriceBookDocument,
@@ -89,7 +89,7 @@ def late_json(
 
 def late_said(term: LateCancellation, *, unused: Decimal) -> str:
     """The term in a sentence; `unused`: the share that the class charges for unused work anyhow."""
-    share, rest = percent_format(term.share), f"{percent_format(unused)} of the list price" if unused else "nothing"
+    share, rest = share_format(term.share), f"{share_format(unused)} of the list price" if unused else "nothing"
     return (
         f"{TITLE}: reserved time that is not used costs {share} of its price, unless the contract is ended "
         f"{notice_format(term.notice_minutes)} before that time or earlier; then it costs {rest}."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 from django import template
 
-from apps.figures import notice_format
+from apps.figures import notice_format, share_format
 from apps.pricing.derivation import shown, text
 
 register = template.Library()
@@ -28,3 +29,9 @@ def decimal_figure(value: Fraction) -> str:
 def notice(minutes: int) -> str:
     """{{ term.notice_minutes|notice }}: 1440 -> 24 h."""
     return notice_format(minutes)
+
+
+@register.filter
+def agreed(share: Decimal | str) -> str:
+    """{{ term.share|agreed }}: 0.4 -> 40 %."""
+    return share_format(Decimal(share))
