@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.billing.models import Invoice, InvoiceState, PushState, StripeCall, StripeEvent, StripePush
+from apps.billing.models import Invoice, InvoiceState, PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
 from apps.billing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
 from apps.billing.stripe.cards import customer_sync
 from apps.billing.stripe.closing import closings_tend
@@ -162,3 +162,20 @@ def test_an_administrator_sees_calls_that_have_no_answer(
     assert "Calls without an answer" in page
     assert invoice.number in page
     assert "invoice.create" in page
+
+
+@pytest.mark.parametrize("pause", [timedelta(minutes=2), DAY])
+def test_a_customer_whose_answer_is_lost_is_known_though_nothing_is_collected_any_more(
+    cast: Cast, store: Store, client: stripe.StripeClient, pause: timedelta
+) -> None:
+    """The invoice is paid by transfer before it is brought again, and nothing of it is at Stripe."""
+    invoice = issued(cast)
+    store.faults = [Fault("POST", "/v1/customers", "timeout-after", 1)]
+    assert pushes_tend(client=client, now=timezone.now()) == 0
+    CHANGES["transfer"](cast, invoice)
+    later = timezone.now() + pause
+    pushes_tend(client=client, now=later)
+    closings_tend(client=client, now=later)
+    assert not StripeCall.objects.filter(settled_at=None).exists()
+    assert [one.customer_id for one in StripeCustomer.objects.all()] == [one["id"] for one in store.all("customer")]
+    all_equal(cast, client, elsewhere="5.63")

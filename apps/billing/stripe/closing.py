@@ -13,10 +13,10 @@ from uuid import UUID
 import stripe
 from django.db.models import F, Q
 
-from apps.billing.models import CreditNote, Invoice, InvoiceState, PushState, StripeCustomer, StripePush
+from apps.billing.models import CreditNote, Invoice, InvoiceState, PushState, StripeCall, StripeCustomer, StripePush
 from apps.billing.stripe.acting import Act
 from apps.billing.stripe.amounts import minor_of
-from apps.billing.stripe.calls import Recorder, Superseded, calls_settle
+from apps.billing.stripe.calls import Recorder, Superseded, call_settle, calls_settle
 from apps.billing.stripe.gateway import Uncertain, called
 from apps.billing.stripe.looking import retrieved
 from apps.billing.stripe.pushing import invoice_find, named
@@ -53,7 +53,12 @@ def invoice_close(*, invoice_id: UUID, client: stripe.StripeClient, now: datetim
 
 def closings_tend(*, client: stripe.StripeClient, now: datetime) -> int:
     """Tell Stripe of every invoice that changed here, and of those that are settled here and not there; returns how many.
-    What fails is left for the next time."""
+    What fails is left for the next time. Calls about no invoice are settled too: the one for which a customer was to be made
+    may be settled here, and then nothing else asks what came of it."""
+    in_turn(
+        list(StripeCall.objects.filter(invoice=None, settled_at=None).order_by("id")),
+        lambda call: call_settle(call, client=client, now=now),
+    )
     is_ended = Q(tell_at=None, invoice__open=0, state__in=[PushState.OPEN, *UNDER_WAY])
     late = StripePush.objects.filter(Q(tell_at__lte=now) | is_ended)
     ids = late.order_by(F("tried_at").asc(nulls_first=True), "version_at").values_list("pk", flat=True)
