@@ -108,7 +108,8 @@ class Tools:
         one = self._client.quote(program, executions, klass=klass, pool=pool)
         return {
             "id": one.id, "net": str(one.net), "currency": one.currency, "class": one.klass, "pool": one.pool,
-            "valid_until": one.valid_until.isoformat(), "page": f"{self._client.url}/quotes/{one.id}",
+            "valid_until": one.valid_until.isoformat(), "late_cancellation": one.raw["document"].get("late"),
+            "page": f"{self._client.url}/quotes/{one.id}",
         }  # fmt: skip
 
     def accept_quote(self, quote: str) -> dict[str, Any]:

@@ -49,6 +49,17 @@ def test_a_duration_takes_the_unit_that_fits(seconds: figures.Number | timedelta
     assert figures.duration_format(seconds).replace(SPACE, " ") == text
 
 
+@pytest.mark.parametrize(("minutes", "text"), [(1440, "24 h"), (60, "1 h"), (90, "90 min"), (0, "0 min"), (60000, "1,000 h")])
+def test_a_notice_is_told_in_hours_where_it_has_whole_ones(minutes: int, text: str) -> None:
+    assert figures.notice_format(minutes).replace(SPACE, " ") == text
+
+
+@pytest.mark.parametrize(("share", "text"), [("0.4", "40 %"), ("0.375", "37.5 %"), ("1", "100 %"), ("0.0001", "0.01 %")])
+def test_an_agreed_share_has_no_digits_that_say_nothing(share: str, text: str) -> None:
+    assert figures.share_format(Decimal(share)).replace(SPACE, " ") == text
+
+
+
 @pytest.mark.parametrize(
     ("amount", "text"),
     [

@@ -73,6 +73,19 @@ def test_tiny_programs_fetch_it_too() -> None:
         assert one.target <= fetches < one.target * Fraction(1001, 1000), name
 
 
+def test_an_hour_that_is_released_late_fetches_what_an_hour_must() -> None:
+    """Of every class that blocks others: the share of what a used hour fetches is the target of an hour, no more."""
+    found = derivation()
+    late = {name: one["late_cancellation"] for name, one in found.document["classes"].items() if "late_cancellation" in one}
+    assert late.keys() == {"standard", "priority", "off_peak", "batch", "guaranteed"}
+    for one in found.classes:
+        used = next(step.value for step in one.steps if step.unit == "a used hour")
+        assert all(Fraction(term["share"]) * used == one.target for term in late.values()), one.name
+    targets, base = _targets()
+    targets["classes"]["lpu"]["expected_use"]["value"] = "0.25"
+    assert derive(targets, base).document["classes"]["standard"]["late_cancellation"]["share"] == "0.25", "the least"
+
+
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**6))
 def test_prices_are_rounded_up_to_four_digits(value: Fraction) -> None:
     rounded = rounded_up(value, 4)
@@ -84,7 +97,7 @@ def test_prices_are_rounded_up_to_four_digits(value: Fraction) -> None:
 @pytest.mark.django_db
 def test_everybody_may_read_it_and_a_fresh_site_sells_by_it(cast: Cast, client: Client) -> None:
     page = client.get("/prices/derivation").content.decode()
-    for said in ("ResNet-50", "0.8816", "2.204", "459,031", "per million tera-operations", "SkyPilot"):
+    for said in ("ResNet-50", "0.8816", "2.204", "459,031", "per million tera-operations", "SkyPilot", "Late cancellation"):
         assert said in page, said
     now = datetime(2026, 11, 22, tzinfo=UTC)
     seed(now=now, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
