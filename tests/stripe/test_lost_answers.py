@@ -15,6 +15,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.billing.models import Invoice, InvoiceState, PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
+from apps.billing.outbox import HANDLERS, outbox_deliver
 from apps.billing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
 from apps.billing.stripe.cards import customer_sync
 from apps.billing.stripe.closing import closings_tend
@@ -179,3 +180,19 @@ def test_a_customer_whose_answer_is_lost_is_known_though_nothing_is_collected_an
     assert not StripeCall.objects.filter(settled_at=None).exists()
     assert [one.customer_id for one in StripeCustomer.objects.all()] == [one["id"] for one in store.all("customer")]
     all_equal(cast, client, elsewhere="5.63")
+
+
+@pytest.mark.parametrize("pause", [timedelta(minutes=2), DAY])
+def test_a_void_whose_answer_is_lost_is_settled_though_its_event_came_first(
+    cast: Cast, store: Store, client: stripe.StripeClient, pause: timedelta
+) -> None:
+    invoice = pushed(cast, client).invoice
+    CHANGES["void"](cast, invoice)
+    outbox_deliver(now=timezone.now(), handlers=[one for one in HANDLERS if one.name.startswith("stripe")])
+    store.faults = [Fault("POST", "/v1/invoices/*/void", "timeout-after", 1)]
+    closings_tend(client=client, now=timezone.now())
+    events_catch_up(client=client, now=timezone.now())
+    assert StripePush.objects.get().state == PushState.VOID
+    closings_tend(client=client, now=timezone.now() + pause)
+    assert not StripeCall.objects.filter(settled_at=None).exists()
+    all_equal(cast, client)

@@ -38,6 +38,8 @@ def invoice_close(*, invoice_id: UUID, client: stripe.StripeClient, now: datetim
             raise Uncertain("another worker talks to Stripe about it")
         StripePush.objects.filter(pk=invoice_id).update(tried_at=now)
         try:
+            calls_settle(invoice_id=push.pk, client=client, now=now)  # an event may have said before what one of them did
+            push.refresh_from_db()
             if push.state not in {PushState.VOID, PushState.DROPPED}:
                 _tell(push, client, now)
         except Superseded as changed:
@@ -52,15 +54,19 @@ def invoice_close(*, invoice_id: UUID, client: stripe.StripeClient, now: datetim
 
 
 def closings_tend(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Tell Stripe of every invoice that changed here, and of those that are settled here and not there; returns how many.
-    What fails is left for the next time. Calls about no invoice are settled too: the one for which a customer was to be made
-    may be settled here, and then nothing else asks what came of it."""
+    """Tell Stripe of every invoice that changed here, and of those that are settled here and not there; settle every call
+    that has no answer; returns how many invoices. What fails is left for the next time.
+
+    A call may be left though nobody waits for it: the invoice for which a customer was made is paid by transfer, or an event
+    said before the call's answer that the invoice is void.
+    """
     in_turn(
         list(StripeCall.objects.filter(invoice=None, settled_at=None).order_by("id")),
         lambda call: call_settle(call, client=client, now=now),
     )
     is_ended = Q(tell_at=None, invoice__open=0, state__in=[PushState.OPEN, *UNDER_WAY])
-    late = StripePush.objects.filter(Q(tell_at__lte=now) | is_ended)
+    is_unknown = Q(pk__in=StripeCall.objects.filter(settled_at=None).exclude(invoice=None).values("invoice"))
+    late = StripePush.objects.filter(Q(tell_at__lte=now) | is_ended | is_unknown)
     ids = late.order_by(F("tried_at").asc(nulls_first=True), "version_at").values_list("pk", flat=True)
     return in_turn(list(ids), lambda name: invoice_close(invoice_id=name, client=client, now=now))
 
@@ -78,8 +84,6 @@ def invoice_there(push: StripePush, client: stripe.StripeClient) -> stripe.Invoi
 
 
 def _tell(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    calls_settle(invoice_id=push.pk, client=client, now=now)
-    push.refresh_from_db()
     found, is_ended = invoice_there(push, client), not push.invoice.open
     if found is None or found.status == "draft":
         if is_ended and push.state in UNDER_WAY:
