@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from apps.ledger.models import Spend, UsageRow
 from apps.pricing.rating import (
     RULES,
     Payable,
+    PriceBookDocument,
     Rating,
     asked_of,
     decimal_text,
@@ -39,7 +40,7 @@ from apps.pricing.rating import (
 )
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.rating.months import MICROSECOND
-from apps.pricing.selectors import book_of_digest
+from apps.pricing.selectors import book_of_digest, books_of_digests
 from apps.sales.differences import differences_listed
 from apps.sales.documents import stamp
 from apps.sales.models import Commitment, Contract
@@ -171,8 +172,8 @@ def credits_waiting(organisation: Organisation, *, currency: str, until: datetim
 def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft | None:
     rows = _rows(organisation, currency, until)
     wallet = wallet_of(organisation, currency=currency)
-    lines = _lines(rows, wallet.purse.cuts)
-    books = {digest: book_of_digest(digest) for digest in {line.rating.book_digest for line in lines}}
+    books = books_of_digests({rating.book_digest for _, rating in rows})
+    lines = _lines(rows, wallet.purse.cuts, books)
     used = [Used(line.section, books[line.rating.book_digest], line.rating) for line in lines]
     reckoned = reckon(organisation=organisation, currency=currency, used=used, until=until, wallet=wallet)
     if not lines and not reckoned.adjustments:
@@ -339,7 +340,9 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
     return {"downgrade": {"bought": decimal_text(bought), "saved": decimal_text(saved), "sentence": sentence}}
 
 
-def _lines(rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime]) -> tuple[DraftLine, ...]:
+def _lines(
+    rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime], books: Mapping[str, PriceBookDocument]
+) -> tuple[DraftLine, ...]:
     """Rows whose ratings can stand on one line: the same program under the same terms in one section, used or unused; in the
     order in which each was first used."""
     groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
@@ -351,16 +354,20 @@ def _lines(rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime]) ->
         groups.setdefault((section, row.contract_id, row.program_digest, key), []).append((row, rating))
     contracts = Contract.objects.select_related("pool").in_bulk({contract for _, contract, _, _ in groups})
     return tuple(
-        _line(section, contracts[contract], digest, members)
+        _line(section, contracts[contract], digest, members, books[members[0][1].book_digest])
         for (section, contract, digest, _), members in groups.items()
     )
 
 
 def _line(
-    section: datetime, contract: Contract, program_digest: str, members: list[tuple[UsageRow, Rating]]
+    section: datetime,
+    contract: Contract,
+    program_digest: str,
+    members: list[tuple[UsageRow, Rating]],
+    book: PriceBookDocument,
 ) -> DraftLine:
     """Rating is linear, so the rating of the sum is the sum of the ratings; if it were not, nothing is invoiced."""
-    rating = merge_ratings(book_of_digest(members[0][1].book_digest), [rating for _, rating in members])
+    rating = merge_ratings(book, [rating for _, rating in members])
     metered = exact_sum(row.amount for row, _ in members)
     if rating.amount != metered:
         raise RuntimeError(f"contract {contract.id}: metered and rated differ by {subtract(metered, rating.amount)}")

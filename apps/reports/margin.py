@@ -5,7 +5,7 @@ Costs are exact fractions (an hour has no decimal part of a microsecond); they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -22,23 +22,26 @@ from apps.reports.costs import Segment, seconds_of, segments, unknown
 # the one that was served; without a usage row it counts by the class that was sold. Device time is counted in cycles
 # from an instant, exactly; a host has no such clock, its cycles here are microseconds.
 _HOURS = """
-SELECT pool_id, klass, organisation_id, clock_hz, sum(cycles) FROM dispatch_devicehour
-WHERE hour >= %(start)s AND hour < %(end)s AND until < %(end)s GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
-"""
-_CUT = """
-SELECT DISTINCT hour FROM dispatch_devicehour
-WHERE hour < %(end)s AND until >= %(start)s AND (hour < %(start)s OR until >= %(end)s)
+SELECT place, pool_id, klass, organisation_id, clock_hz, sum(cycles)
+FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) WITH ORDINALITY AS part (first, last, place)
+JOIN dispatch_devicehour AS kept ON kept.hour >= first AND kept.hour < last AND kept.until < last
+GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
 """
 _RAN = """
-WITH ran AS (
-    SELECT lease.id, device.pool_id, COALESCE(usage.klass, reservation.klass) AS klass, job.organisation_id,
+WITH cut AS (
+    SELECT DISTINCT place, first, last, hour
+    FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) WITH ORDINALITY AS part (first, last, place)
+    JOIN dispatch_devicehour ON hour < last AND until >= first AND (hour < first OR until >= last)
+),
+ran AS (
+    SELECT place, lease.id, device.pool_id, COALESCE(usage.klass, reservation.klass) AS klass, job.organisation_id,
         CASE WHEN is_host THEN 1000000 ELSE stage.clock_hz END AS clock,
         CASE WHEN is_host THEN lease.device_from ELSE lower(win.period) END AS origin,
         CASE WHEN is_host THEN 0 ELSE lease.first_cycle END AS first_cycle,
         CASE WHEN is_host THEN (1000000 * extract(epoch FROM lease.device_to - lease.device_from))::bigint
             ELSE lease.next_cycle - lease.first_cycle END AS cycles,
-        lease.device_from >= %(start)s AND lease.device_to < %(end)s AS is_within
-    FROM unnest(%(hours)s::timestamptz[]) AS cut (hour)
+        lease.device_from >= first AND lease.device_to < last AS is_within
+    FROM cut
     JOIN dispatch_lease AS lease ON lease.state = 'done' AND lease.device_from >= cut.hour
         AND lease.device_from < cut.hour + interval '1 hour'
     JOIN fleet_device AS device ON device.id = lease.device_id
@@ -50,10 +53,10 @@ WITH ran AS (
     JOIN dispatch_job AS job ON job.id = stage.job_id
     LEFT JOIN ledger_usagerow AS usage ON usage.organisation_id = job.organisation_id
         AND usage.occurred_from = lease.device_from AND usage.lease_id = lease.id
-    WHERE lease.device_from < %(end)s AND lease.device_to >= %(start)s
+    WHERE lease.device_from < last AND lease.device_to >= first
 )
-SELECT pool_id, klass, organisation_id, clock, is_within, min(origin), min(first_cycle), sum(cycles)
-FROM ran GROUP BY 1, 2, 3, 4, 5, CASE WHEN is_within THEN NULL ELSE id END ORDER BY 1, 2, 3, 4
+SELECT place, pool_id, klass, organisation_id, clock, is_within, min(origin), min(first_cycle), sum(cycles)
+FROM ran GROUP BY 1, 2, 3, 4, 5, 6, CASE WHEN is_within THEN NULL ELSE id END ORDER BY 1, 2, 3, 4, 5
 """
 
 
@@ -127,12 +130,12 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
     by_customer: dict[UUID, _Sum] = {}
     reasons = {pk: unknown(parts, pool.processor_class) for pk, pool in pools.items()}
     devices = list(Device.objects.select_related("pool").order_by("pool__slug", "name"))
-    for part in parts:
+    for part, rows in zip(parts, _ran(parts), strict=True):
         for device in devices:
             seconds = _owned(device, part)
             cost = part.cost(device.pool.processor_class, seconds)
             owned[device.pool_id].add(seconds, cost, reasons[device.pool_id])
-        for row in _ran(part):
+        for row in rows:
             cost = part.cost(pools[row.pool_id].processor_class, row.seconds)
             klass = by_class.setdefault(row.klass, _Sum())
             customer = by_customer.setdefault(row.organisation_id, _Sum())
@@ -152,24 +155,26 @@ def _owned(device: Device, part: Segment) -> Fraction:
     return max(Fraction(0), seconds_of(last - first))
 
 
-def _ran(part: Segment) -> list[Ran]:
-    """What ran within the part, leases that reach over an end of it cut there; nothing of no length."""
-    told: dict[str, Any] = {"start": part.start, "end": part.end, "host": PoolKind.HOST}
+def _ran(parts: Sequence[Segment]) -> list[list[Ran]]:
+    """What ran within each of the parts, leases that reach over an end of it cut there; nothing of no length."""
+    found: list[list[Ran]] = [[] for _ in parts]
+    if not parts:
+        return found
+    told: dict[str, Any] = {
+        "starts": [part.start for part in parts], "ends": [part.end for part in parts], "host": PoolKind.HOST,
+    }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_HOURS, told)
-        found = [
-            Ran(pool_id, klass, organisation_id, Fraction(int(cycles), clock))
-            for pool_id, klass, organisation_id, clock, cycles in cursor.fetchall()
-            if cycles
-        ]
-        cursor.execute(_CUT, told)
-        cursor.execute(_RAN, {**told, "hours": [hour for (hour,) in cursor.fetchall()]})
+        for place, pool_id, klass, organisation_id, clock, cycles in cursor.fetchall():
+            if cycles:
+                found[place - 1].append(Ran(pool_id, klass, organisation_id, Fraction(int(cycles), clock)))
+        cursor.execute(_RAN, told)
         rows = cursor.fetchall()
-    for pool_id, klass, organisation_id, clock, is_within, origin, first, cycles in rows:
-        seconds = Fraction(int(cycles), clock)
+    for place, pool_id, klass, organisation_id, clock, is_within, origin, first, cycles in rows:
+        part, seconds = parts[place - 1], Fraction(int(cycles), clock)
         if not is_within:
             begin = seconds_of(origin - part.start) + Fraction(first, clock)
             seconds = min(begin + seconds, seconds_of(part.end - part.start)) - max(begin, Fraction(0))
         if seconds > 0:
-            found.append(Ran(pool_id, klass, organisation_id, seconds))
+            found[place - 1].append(Ran(pool_id, klass, organisation_id, seconds))
     return found

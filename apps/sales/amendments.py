@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from apps.accounts.problems import Problem
-from apps.pricing.rating import decimal_text, exact_sum
+from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
 from apps.sales.minimum import TITLE, minimum_lacking
@@ -73,23 +73,25 @@ def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Res
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
         return Rest(contract.net, usage.actual, ())
+    book = book_of_digest(contract.terms["book"]["digest"])
     lines = [
-        _rest_line(contract, line, (late or {}).get(line.program_digest, 0)) for line in usage.lines if line.unused
+        _rest_line(book, contract, line, (late or {}).get(line.program_digest, 0))
+        for line in usage.lines
+        if line.unused
     ]
-    return Rest(contract.net, usage.actual, (*lines, *_minimum(contract, usage.actual, lines)))
+    return Rest(contract.net, usage.actual, (*lines, *_minimum(book, usage.actual, lines)))
 
 
-def _rest_line(contract: Contract, line: LineUsage, late: int) -> RestLine:
+def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, late: int) -> RestLine:
     digest, unused = line.program_digest, line.unused
-    worth = rest_rating(contract, digest, unused, unused=False).amount
-    charge = rest_rating(contract, digest, unused, unused=True).amount
-    more = rest_rating(contract, digest, late, unused=True, late=True).amount if late else Decimal(0)
+    worth = rest_rating(contract, digest, unused, unused=False, book=book).amount
+    charge = rest_rating(contract, digest, unused, unused=True, book=book).amount
+    more = rest_rating(contract, digest, late, unused=True, late=True, book=book).amount if late else Decimal(0)
     return RestLine(line.facts.model, line.unit, unused, worth, exact_sum([charge, more]), late, more)
 
 
-def _minimum(contract: Contract, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
+def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
     """What is lacking to the contract's minimum, with the rest used and without; nothing where neither lacks any."""
-    book = book_of_digest(contract.terms["book"]["digest"])
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
     return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db import connection
+from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
 from apps.figures import money_format
-from apps.ledger.models import UsageRow
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, multiply
 from apps.pricing.rating.decimals import subtract
@@ -107,18 +107,22 @@ def commitments_paused(organisation: Organisation, *, at: datetime) -> list[Comm
 
 def commitment_months(commitment: Commitment, *, until: datetime | None = None) -> list[Month]:
     """Its months in order, those that begin before `until`; what was used is by the instant at which it was recorded."""
+    return commitments_months([commitment], until=until)
+
+
+def commitments_months(commitments: Sequence[Commitment], *, until: datetime | None = None) -> list[Month]:
+    """The same of many, commitment by commitment; what was used in all of them is one query."""
     bounds = [
-        (months_after(commitment.starts_at, number), months_after(commitment.starts_at, number + 1))
-        for number in range(MONTHS[commitment.kind])
+        (one, number + 1, months_after(one.starts_at, number), months_after(one.starts_at, number + 1))
+        for one in commitments
+        for number in range(MONTHS[one.kind])
     ]
-    rows = UsageRow.objects.filter(
-        contract_id__in=Contract.objects.filter(commitment=commitment).values("pk"), currency=commitment.currency
-    )
-    books = books_in(commitment.currency)
+    shown = [bound for bound in bounds if until is None or bound[2] < until]
+    used = _used([(one, start, end) for one, _, start, end in shown])
+    books = {code: books_in(code) for code in {one.currency for one in commitments}}
     return [
-        Month(commitment, number, start, end, commitment.minimum, _used(rows, start, end), is_priced(books, start, end))
-        for number, (start, end) in enumerate(bounds, 1)
-        if until is None or start < until
+        Month(one, number, start, end, one.minimum, amount, is_priced(books[one.currency], start, end))
+        for (one, number, start, end), amount in zip(shown, used, strict=True)
     ]
 
 
@@ -136,9 +140,39 @@ def is_priced(books: list[tuple[datetime, datetime | None]], start: datetime, en
     return start >= end
 
 
-def _used(rows: QuerySet[UsageRow], start: datetime, end: datetime) -> Decimal:
-    total: Decimal | None = rows.filter(created_at__gte=start, created_at__lt=end).aggregate(sum=Sum("amount"))["sum"]
-    return total or Decimal(0)
+# Whole quarters of an hour are kept as sums; at both ends of a month rows are added up.
+_USED = """
+WITH month AS (
+    SELECT *, date_bin('15 minutes', first + interval '15 minutes' - interval '1 microsecond', 'epoch') AS whole_from,
+        date_bin('15 minutes', last, 'epoch') AS whole_to
+    FROM unnest(%(commitments)s::uuid[], %(codes)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[])
+        WITH ORDINALITY AS one (commitment_id, currency, first, last, place)
+)
+SELECT place, sum(amount) FROM (
+    SELECT place, kept.amount FROM month JOIN sales_contract AS contract USING (commitment_id)
+    JOIN ledger_usagesum AS kept ON kept.contract_id = contract.id AND kept.currency = month.currency
+        AND kept.recorded_at >= whole_from AND kept.recorded_at < whole_to
+    UNION ALL
+    SELECT place, used.amount FROM month JOIN sales_contract AS contract USING (commitment_id)
+    CROSS JOIN LATERAL (VALUES (first, whole_from), (whole_to, last)) AS edge (since, till)
+    JOIN ledger_usagerow AS used ON used.contract_id = contract.id AND used.currency = month.currency
+        AND used.created_at >= since AND used.created_at < till
+) AS used GROUP BY place
+"""
+
+
+def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decimal]:
+    """What the contracts of each commitment used in its month [start, end), in their order."""
+    if not months:
+        return []
+    told: dict[str, Any] = {
+        "commitments": [one.pk for one, _, _ in months], "codes": [one.currency for one, _, _ in months],
+        "starts": [start for _, start, _ in months], "ends": [end for _, _, end in months],
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_USED, told)
+        found = dict(cursor.fetchall())
+    return [found.get(place, Decimal(0)) for place in range(1, len(months) + 1)]
 
 
 def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
@@ -146,13 +180,8 @@ def shortfalls_ended(organisation: Organisation, *, currency: str, until: dateti
 
     Usage is recorded when it happens, so an ended month never changes any more.
     """
-    found: Iterator[Month] = (
-        month
-        for commitment in Commitment.objects.filter(
-            organisation=organisation, currency=currency, period__startswith__lt=until
-        )
-        for month in commitment_months(commitment, until=until)
-    )
+    began = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
+    found = commitments_months(list(began), until=until)
     return sorted((month for month in found if month.end <= until and month.missing), key=lambda month: month.start)
 
 

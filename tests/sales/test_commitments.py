@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
+from apps.ledger.models import UsageRow
 from apps.pricing.rating import Rating, exact_sum
 from apps.pricing.services import pricebook_publish
 from apps.sales.commitments import (
@@ -35,6 +36,7 @@ from apps.sales.services import QuoteLine, commitment_enter, contract_end, quote
 from tests.cast import Cast
 from tests.pricing.rating.books import document
 from tests.sales.market import NOW, Market
+from tests.sales.test_contracts import run as one_run
 from tests.sales.test_forms import run
 
 SECOND = timedelta(seconds=1)
@@ -116,6 +118,27 @@ def test_an_amendment_gives_the_rest_back_to_its_commitment(cast: Cast, market: 
     new = _accept(cast, _quote(cast, market, program, 1_900_000, amends=old))
     assert new.commitment == commitment
     assert commitment_left(commitment) == Decimal("10") - Decimal("9.63072")
+
+
+@database
+def test_a_month_that_begins_within_a_quarter_of_an_hour_counts_usage_to_the_microsecond(cast: Cast, market: Market) -> None:
+    """Whole quarters are kept as sums, the rows at both ends of a month are not among them."""
+    program, micro = market.program(cast.organisation, cast.engineer), timedelta(microseconds=1)
+    start = NOW + timedelta(minutes=7, seconds=13)
+    commitment, following = _enter(cast, "year", "1", at=start), months_after(start, 1)
+    for begins, instants in (
+        (start, [start, start + micro, start + timedelta(minutes=8), start + timedelta(days=3)]),
+        (
+            following - timedelta(days=3),
+            [following - timedelta(minutes=9), following - micro, following, following + timedelta(minutes=20)],
+        ),
+    ):
+        contract = _accept(cast, _quote(cast, market, program, 10, at=begins), at=begins)
+        for at in instants:
+            one_run(contract, 1, now=at)
+    first, second, third = commitment_months(commitment)[:3]
+    each = UsageRow.objects.first().amount  # type: ignore[union-attr]
+    assert (first.used, second.used, third.used) == (6 * each, 2 * each, 0)
 
 
 @database
