@@ -116,6 +116,28 @@ def quote_pdf(quote: Quote) -> bytes:
         ("Reserved time", duration_format(document["device_seconds"])),
         ("Price book", f"version {document['book']['version']}"),
     ])  # fmt: skip
+    _lines(paper, document, currency)
+    totals = [("Net, worst case (held)", money_exact_format(document["net"], currency))]
+    if document["expected"] != document["net"]:
+        totals.append(("Expected", money_exact_format(document["expected"], currency)))
+    totals.append(("Payable when all is used", money_format(document["payable"], currency)))
+    paper.facts(totals)
+    _amendment(paper, document, currency)
+    _steps(paper, priced_lines(document))
+    paper.heading("What the price rests on")
+    for sentence in document["assumptions"]:
+        paper.text(sentence, small=True)
+    paper.heading("Digests")
+    paper.code(f"quote {quote.digest}")
+    paper.code(f"price book {document['book']['digest']}")
+    for line in document["lines"]:
+        if line["program"] is not None:
+            paper.code(f"program {line['program']['digest']}")
+    return paper.print()
+
+
+def _lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+    """The programs with their operations, then what is charged beside them."""
     paper.heading("Lines")
     paper.table(
         ["", "Program", "Executions", "Billed operations", f"Amount ({currency['code']})"],
@@ -136,23 +158,6 @@ def quote_pdf(quote: Quote) -> bytes:
         widths=(0.05, 0.35, 0.16, 0.2, 0.24),
         right=3,
     )
-    totals = [("Net, worst case (held)", money_exact_format(document["net"], currency))]
-    if document["expected"] != document["net"]:
-        totals.append(("Expected", money_exact_format(document["expected"], currency)))
-    totals.append(("Payable when all is used", money_format(document["payable"], currency)))
-    paper.facts(totals)
-    _amendment(paper, document, currency)
-    _steps(paper, priced_lines(document))
-    paper.heading("What the price rests on")
-    for sentence in document["assumptions"]:
-        paper.text(sentence, small=True)
-    paper.heading("Digests")
-    paper.code(f"quote {quote.digest}")
-    paper.code(f"price book {document['book']['digest']}")
-    for line in document["lines"]:
-        if line["program"] is not None:
-            paper.code(f"program {line['program']['digest']}")
-    return paper.print()
 
 
 def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:

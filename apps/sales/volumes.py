@@ -51,12 +51,16 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
         if interval
         else "The price book has no price for it."
     )
+    is_late_priced = any(one.late for one in book.classes.values())
+    used = "You pay for what you use" + (
+        ", and the class's share of what is released late or stays unused." if is_late_priced else "."
+    )
     return [
         {"name": FormName.EXECUTION, "title": "Per execution", "offered": True,
-         "means": "So many executions at any time of the period.", "costs": "Charged is what is used, by its class."},
+         "means": "So many executions at any time of the period.", "costs": used},
         {"name": FormName.SPREAD, "title": "Spread over a period", "offered": True,
          "means": "The same in equal parts, each reserved in its own hour, day or week.",
-         "costs": "Charged is what is used, by its class."},
+         "costs": used},
         {"name": FormName.INTERVAL, "title": "Granular interval", "offered": bool(guaranteed),
          "means": "Exactly so many executions in every interval, such as 500 every 1 ms.",
          "costs": f"Class {interval.title if interval else 'guaranteed'}: {costs}"},

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from django.test import Client
 from django.utils import timezone
-from onnx import TensorProto, helper
 
 import compiler
 from apps.accounts.models import User
@@ -31,34 +29,12 @@ from apps.sales.models import Contract
 from apps.sales.services import quote_accept, quote_create
 from compiler.sources import version_name
 from tests.cast import Cast
+from tests.cli.networks import network_write
 from tests.pricing.rating.books import SHIPPED
 from tests.sales.market import Market, open_market
 from tests.sales.test_contracts import run
 
 ROOT = Path(__file__).parents[2]
-
-
-def _model(path: Path, *, width: int) -> Path:
-    """A small two-layer network with weights from a fixed seed."""
-    dice = random.Random(width)
-
-    def weights(name: str, *shape: int) -> onnx.TensorProto:
-        size = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        return helper.make_tensor(name, TensorProto.FLOAT, shape, [dice.uniform(-1, 1) for _ in range(size)])
-
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "a"], ["h"]),
-            helper.make_node("Relu", ["h"], ["r"]),
-            helper.make_node("MatMul", ["r", "b"], ["y"]),
-        ],
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
-        [weights("a", 8, width), weights("b", width, 4)],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    return path
 
 
 def _stored(market: Market, cast: Cast, path: Path) -> Program:
@@ -85,7 +61,7 @@ class Papers:
 
     def __init__(self, folder: Path, cast: Cast) -> None:
         self.folder, market, now = folder, open_market(), timezone.now()
-        self.models = [_model(folder / f"net{width}.onnx", width=width) for width in (16, 24)]
+        self.models = [network_write(folder / f"net{width}.onnx", width=width) for width in (16, 24)]
         contracts: list[Contract] = []
         for path, klass in zip(self.models, ("standard", "batch"), strict=True):
             quote = quote_create(
@@ -220,7 +196,7 @@ def test_the_first_difference_names_its_place(papers: Papers, capsys: pytest.Cap
 
 
 def test_a_calibrated_program_is_reproduced_from_its_ranges(tmp_path: Path) -> None:
-    path, other = _model(tmp_path / "net.onnx", width=16), _model(tmp_path / "other.onnx", width=24)
+    path, other = network_write(tmp_path / "net.onnx", width=16), network_write(tmp_path / "other.onnx", width=24)
     feeds = [{"x": np.full((1, 8), value, np.float32)} for value in (-3.0, 0.5, 9.0)]
     ranges = compiler.calibrate(compiler.load(str(path)), feeds, "int8")
     foreign = compiler.calibrate(compiler.load(str(other)), feeds, "int8")
