@@ -224,7 +224,7 @@ def job_view(job: Job, *, now: datetime) -> JobView:
     stages = list(job.stages.select_related("program__model_version__model").order_by("position"))
     leases = list(Lease.objects.filter(stage__job=job).select_related("stage", "device__pool", "window"))
     holding = [lease for lease in leases if lease.state in {*LIVE, LeaseState.DONE}]
-    amounts = _amounts(leases)
+    amounts = _amounts(job, leases)
     done = [lease for lease in leases if lease.state == LeaseState.DONE]
     names = {stage.pk: stage.program.model_version.model.name for stage in stages}
     blocks = [
@@ -265,9 +265,9 @@ def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
     return found
 
 
-def _amounts(leases: list[Lease]) -> dict[object, Decimal]:
-    """What the ledger says each lease cost."""
-    rows = UsageRow.objects.filter(lease_id__in=[lease.pk for lease in leases])
+def _amounts(job: Job, leases: list[Lease]) -> dict[object, Decimal]:
+    """What the ledger says each lease cost; rows of usage are found by their contract."""
+    rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
     return dict(rows.values_list("lease_id", "amount"))
 
 
