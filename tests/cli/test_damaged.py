@@ -18,7 +18,8 @@ from apps.ledger.chain import chain_json
 from apps.ledger.services import usage_post_batch
 from apps.pricing.rating import digest_of
 from tests.cast import Cast
-from tests.cli.test_verify import Papers, _model
+from tests.cli.networks import network_write
+from tests.cli.test_verify import Papers
 from tests.ledger.money import NOW, held, usage, used
 from tests.pricing.rating.books import SHIPPED
 
@@ -119,7 +120,7 @@ def test_a_chain_that_is_damaged_anywhere_is_told_in_a_line(
 
 
 def test_ranges_that_are_damaged_anywhere_are_refused_or_compile(tmp_path: Path) -> None:
-    model = compiler.load(str(_model(tmp_path / "net.onnx", width=16)))
+    model = compiler.load(str(network_write(tmp_path / "net.onnx", width=16)))
     ranges = json.loads(compiler.calibrate(model, [{"x": np.ones((1, 8), np.float32)}], "int8").to_json())
     kinds, refused = cycle((*STRANGE, -1e308, float("nan"))), 0
     for path in _places(ranges):
