@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
+from typing import cast as cast_to
+from unittest.mock import patch
 
 from apps.compilation import selectors, services
 from apps.compilation.models import CompileJob, Program
+from apps.compilation.services import running
+from apps.registry.child import Child, Limits, child_start
 from apps.registry.models import ModelVersion
 from apps.registry.services import sample_add
 from tests.cast import Cast
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+_LEFT: dict[str, dict[str, bytes]] = {}  # files of children that have ended, by what they were asked
 
 
 class Clock:
@@ -40,7 +53,28 @@ def run(job: CompileJob, clock: Clock | None = None) -> CompileJob:
 
 
 def compiled(cast: Cast, slug: str, *, target: str = "lpu", **options: Any) -> Program:
-    """A program of a sample, really compiled."""
-    job = run(ask(cast, sample_of(cast, slug), target=target, **options))
+    """A program of a sample, really compiled: the first time in this process, and then with the same answer.
+
+    That the compiler gives the same bytes every time is held by its own tests.
+    """
+    with patch.object(running, "child_start", _remembered):
+        job = run(ask(cast, sample_of(cast, slug), target=target, **options))
     assert job.state == CompileJob.State.DONE, job.error
     return selectors.programs_of_job(job)[0]
+
+
+@contextmanager
+def _remembered(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
+    """A limited child, or what one left in its folder when it was asked the same."""
+    key = repr((module, request, sorted((name, sha256(data).digest()) for name, data in files.items())))
+    if key not in _LEFT:
+        with child_start(module, request=request, files=files, limits=limits) as real:
+            yield real
+            if real.process.returncode == 0:
+                _LEFT[key] = {path.name: path.read_bytes() for path in real.folder.iterdir()}
+        return
+    with TemporaryDirectory() as name:
+        for filename, data in _LEFT[key].items():
+            (Path(name) / filename).write_bytes(data)
+        ended = SimpleNamespace(returncode=0, poll=lambda: 0)
+        yield Child(Path(name), cast_to("subprocess.Popen[bytes]", ended), inf)
