@@ -38,9 +38,17 @@ def late_term(document: dict[str, Any]) -> LateCancellation | None:
 
 def late_rating(book: PriceBookDocument, facts: ProgramFacts, terms: Terms, count: int) -> Rating:
     """What releasing `count` executions, of a quota operations, late adds."""
+    return volume_rating(book, facts, terms, count, unused=True, late=True)
+
+
+def volume_rating(
+    book: PriceBookDocument, facts: ProgramFacts, terms: Terms, count: int, *, unused: bool, late: bool = False
+) -> Rating:
+    """The price of `count` executions, of a quota operations: if they are used, as reserved and not used, or what releasing
+    them late adds to that."""
     if facts.is_quota:
-        return rate_quota(book=book, operations=count, terms=terms, unused=True, late=True)
-    return rate(book=book, counts=facts.counts, executions=count, terms=terms, unused=True, late=True)
+        return rate_quota(book=book, operations=count, terms=terms, unused=unused, late=late)
+    return rate(book=book, counts=facts.counts, executions=count, terms=terms, unused=unused, late=late)
 
 
 def seconds_each(asks: Sequence[Ask], duration: Fraction, *, is_host: bool) -> list[Fraction]:

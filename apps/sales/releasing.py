@@ -25,14 +25,12 @@ from apps.pricing.rating import (
     free_until,
     late_before,
     late_counts,
-    rate,
-    rate_quota,
 )
 from apps.pricing.selectors import book_of_digest
 from apps.sales.asks import Ask, asks_of, window_of_document
 from apps.sales.documents import Priced
 from apps.sales.facts import facts_of_line
-from apps.sales.late import late_rating, late_term, seconds_each, volume_of
+from apps.sales.late import late_rating, late_term, seconds_each, volume_of, volume_rating
 from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import ContractUsage, contract_usage, terms_line
 from apps.timetable.selectors import periods_reserved
@@ -155,9 +153,7 @@ def rest_rating(
     facts = facts_of_line(line)
     book = book or book_of_digest(contract.terms["book"]["digest"])
     terms = Terms.from_json(line["rating"]["terms"])
-    if facts.is_quota:
-        return rate_quota(book=book, operations=count, terms=terms, unused=unused, late=late)
-    return rate(book=book, counts=facts.counts, executions=count, terms=terms, unused=unused, late=late)
+    return volume_rating(book, facts, terms, count, unused=unused, late=late)
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
