@@ -185,51 +185,57 @@ def test_quoted_and_invoiced_are_the_same_price(walked: Walked) -> None:
 
 @dataclass
 class Seen:
-    """What a look at every page found: what is wrong, and for each visitor the links, each with a page that shows it."""
+    """What a look at every page found: what is wrong on a phone and in the dark, and for each visitor the links, each with
+    a page that shows it."""
 
-    wrong: list[str] = field(default_factory=list)
+    on_a_phone: list[str] = field(default_factory=list)
+    in_the_dark: list[str] = field(default_factory=list)
     links: list[tuple[Any, dict[str, str]]] = field(default_factory=list)
 
 
-def look(walked: Walked, *, size: dict[str, int], dark: bool, rules: list[str] | None = None) -> Seen:
-    """Open every page as its visitor sees it."""
-    seen = Seen()
+@pytest.fixture(scope="module")
+def seen(walked: Walked) -> Seen:
+    """Every page as its visitor sees it, opened once: on a phone, then wide and dark. Its links are the same in both."""
+    found = Seen()
     for state, pages in walked.places.groups():
-        profile = visiting.context(walked.browser, size=size, dark=dark, state=state)
+        profile = visiting.context(walked.browser, size=visiting.PHONE, state=state)
         visit = visiting.watched(profile, walked.product.url)
         shown: dict[str, str] = {}
         for name, path in pages.items():
+            visit.show(size=visiting.PHONE, dark=False)
             visit.open(path)
-            found = [f"{part} sticks out" for part in visit.overflow()]
-            found += [f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(rules)]
-            seen.wrong += [f"{name}: {one}" for one in [*found, *visit.noted()]]
+            found.on_a_phone += [f"{name}: {one}" for one in faults_of(visit)]
             for link in visit.page.locator("a[href^='/'], link[href^='/']").evaluate_all(LINKS):
                 shown.setdefault(link, name)
-        seen.links.append((state, shown))
+            visit.show(size=visiting.WIDE, dark=True)
+            found.in_the_dark += [f"{name}: {one}" for one in faults_of(visit, rules=["color-contrast"])]
+        found.links.append((state, shown))
         profile.close()
-    return seen
+    return found
 
 
-@pytest.fixture(scope="module")
-def on_a_phone(walked: Walked) -> Seen:
-    """Every page on a phone; links are the same wide and in the dark."""
-    return look(walked, size=visiting.PHONE, dark=False)
+def faults_of(visit: visiting.Watched, rules: list[str] | None = None) -> list[str]:
+    """What is wrong with the page as it is shown: its overflow, findings of axe-core (by all its rules or these), and the
+    console's words."""
+    found = [f"{part} sticks out" for part in visit.overflow()]
+    found += [f"{one['id']} ({one['help']}) at {one['where']}: {one['why']}" for one in visit.barriers(rules)]
+    return [*found, *visit.noted()]
 
 
-def test_every_page_fits_a_phone_and_can_be_read_by_everybody(on_a_phone: Seen) -> None:
+def test_every_page_fits_a_phone_and_can_be_read_by_everybody(seen: Seen) -> None:
     """No horizontal overflow, no serious finding of axe-core, no word on the console."""
-    assert on_a_phone.wrong == []
+    assert seen.on_a_phone == []
 
 
-def test_every_page_fits_and_can_be_read_in_the_dark(walked: Walked) -> None:
+def test_every_page_fits_and_can_be_read_in_the_dark(seen: Seen) -> None:
     """Of axe-core's rules the one about colours: structure and names are the same in the light."""
-    assert look(walked, size=visiting.WIDE, dark=True, rules=["color-contrast"]).wrong == []
+    assert seen.in_the_dark == []
 
 
-def test_no_link_of_any_page_is_dead(walked: Walked, on_a_phone: Seen) -> None:
+def test_no_link_of_any_page_is_dead(walked: Walked, seen: Seen) -> None:
     """Each visitor follows every link that the pages show, files included, each once."""
     wrong: list[str] = []
-    for state, shown in on_a_phone.links:
+    for state, shown in seen.links:
         profile = visiting.context(walked.browser, state=state)
         for link, name in shown.items():
             status = profile.request.get(walked.product.url + link).status

@@ -46,6 +46,12 @@ class Watched:
         assert answer.status == status, f"{path} answered {answer.status}"
         self.page.wait_for_load_state("load")
 
+    def show(self, *, size: dict[str, int], dark: bool) -> None:
+        """Show the page at this size, in the light or in the dark, as if the system had been turned to it."""
+        self.page.set_viewport_size(size)  # type: ignore[arg-type]
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
+        self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
     def noted(self) -> list[str]:
         """What went wrong since the last time this was asked."""
         found, self.errors[:] = list(self.errors), []
@@ -58,7 +64,8 @@ class Watched:
 
     def barriers(self, rules: list[str] | None = None) -> list[dict[str, Any]]:
         """Serious and critical findings of axe-core, of all its rules or of these."""
-        self.page.add_script_tag(url=f"{self.base}/static/vendor/axe.min.js")
+        if not self.page.evaluate("'axe' in window"):
+            self.page.add_script_tag(url=f"{self.base}/static/vendor/axe.min.js")
         found: list[dict[str, Any]] = self.page.evaluate(AXE, rules)
         return [one for one in found if one["impact"] in SERIOUS]
 
