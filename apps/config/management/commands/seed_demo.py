@@ -21,7 +21,7 @@ from apps.fleet.selectors import pool_slugs
 
 
 class Command(BaseCommand):
-    requires_system_checks = []  # the web process makes them, and importing every page takes a second
+    requires_system_checks = []  # as in apps/config/celery.py
     help = "Make the demo organisation, its people, an administrator, and the demo data of every room."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -27,6 +27,7 @@ log = structlog.get_logger("worker")
 
 
 class Command(BaseCommand):
+    requires_system_checks = []  # as in apps/config/celery.py
     help = "Serve a pool's queue from this machine; as many at once as the pool has devices, unless told otherwise."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
