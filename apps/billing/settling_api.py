@@ -177,14 +177,15 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
 )
 @idempotent
 def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str, Any]:
-    """For administrators, such as for one that was granted by mistake: what is left is reversed, what invoices used of it
-    stays used."""
+    """For administrators, such as for one that was granted by mistake: it pays for nothing from now on, and what is left is
+    reversed. What invoices used of it stays used, and what pays for earlier use that is not invoiced yet is kept (`left`)."""
     if not CreditGrant.objects.filter(pk=pk).exists():
         raise Http404
     grant = services.grant_end(
         grant_id=pk, reason=payload.reason, actor=principal_get(request).user, now=timezone.now()
     )
-    return _credit(grant, Decimal(0))
+    left = next(one.left for one in credits_left(grant.organisation) if one.grant == grant)
+    return _credit(grant, left)
 
 
 def _credit(grant: CreditGrant, left: Decimal) -> dict[str, Any]:

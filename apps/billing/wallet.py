@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from django.db.models import F, Sum, Value
@@ -58,27 +57,26 @@ def wallet_of(organisation: Organisation, *, currency: str) -> Wallet:
     known = {str(one.grant.id): one for one in credits_of(organisation, currency=currency)}
     if not known:
         return Wallet({}, Purse())
-    ends = {key: _end(one.grant) for key, one in known.items()}
+    rows = CreditUse.objects.filter(grant__organisation=organisation, grant__currency=currency).order_by("at", "id")
+    over = dict(rows.filter(invoice=None).order_by().values_list("grant_id").annotate(sum=Sum("amount")))
+    funds = {
+        key: Fund(
+            key, one.grant.granted_at, one.grant.expires_at, subtract(one.grant.amount, over.get(one.grant.id, Decimal(0))),
+            ended=one.grant.ended.ended_at if one.grant.ended else None,
+        )
+        for key, one in known.items()
+    }  # fmt: skip
     returned: list[Fund] = []
     used: Uses = {}
     older: dict[str, Decimal] = {}
-    rows = CreditUse.objects.filter(grant__organisation=organisation, grant__currency=currency).order_by("at", "id")
-    over = dict(rows.filter(invoice=None).order_by().values_list("grant_id").annotate(sum=Sum("amount")))
     standing = rows.exclude(invoice=None).exclude(invoice__state=InvoiceState.VOID)
     for grant, section, amount, at in standing.values_list("grant_id", "section", "amount", "at"):
         key = str(grant)
         if amount < 0:
-            returned.append(Fund(key, at, ends[key], amount.copy_negate()))
+            returned.append(replace(funds[key], start=at, amount=amount.copy_negate()))
         elif section is None:
             older[key] = exact_sum([older.get(key, Decimal(0)), amount])
         else:
             used[section, key] = exact_sum([used.get((section, key), Decimal(0)), amount])
-    whole = {key: subtract(one.grant.amount, over.get(one.grant.id, Decimal(0))) for key, one in known.items()}
-    funds = [Fund(key, one.grant.granted_at, ends[key], whole[key]) for key, one in known.items()]
     left = {key: one.left for key, one in known.items()}
-    return Wallet(known, Purse((*funds, *returned), left, used, older))
-
-
-def _end(grant: CreditGrant) -> datetime | None:
-    ends = [grant.expires_at, grant.ended.ended_at if grant.ended else None]
-    return min((end for end in ends if end is not None), default=None)
+    return Wallet(known, Purse((*funds.values(), *returned), left, used, older))

@@ -149,7 +149,10 @@ class MonthsCheck:
         if not stated:
             return {}
         funds = [
-            Fund(one["grant"], _instant(one["start"]), one["end"] and _instant(one["end"]), Decimal(one["amount"]))
+            Fund(
+                one["grant"], _instant(one["start"]), one["end"] and _instant(one["end"]), Decimal(one["amount"]),
+                ended=_instant(one["ended"]) if "ended" in one else None,
+            )
             for one in stated["funds"]
         ]
         return credits_due(

@@ -11,10 +11,20 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from apps.accounts.problems import Problem
 from apps.billing.drafting import invoice_draft
-from apps.billing.models import BillingProfile, Invoice
+from apps.billing.models import BillingProfile, CreditGrant, Invoice
 from apps.billing.reconciling import reconcile_all
-from apps.billing.services import grant_create, grants_expire, invoice_issue, invoice_void, invoices_issue_month
+from apps.billing.services import (
+    credit_note_issue,
+    grant_create,
+    grant_end,
+    grants_expire,
+    invoice_issue,
+    invoice_void,
+    invoices_issue_month,
+)
+from apps.billing.wallet import wallet_of
 from apps.cli.agreement import Unreadable
 from apps.cli.verify import verify
 from apps.pricing.models import PriceBook
@@ -182,6 +192,82 @@ def test_a_credit_to_the_end_of_a_month_pays_whether_or_not_it_is_swept_first(
     assert of_kind("credit") == Decimal("-1.1264"), "what was used while it was valid, and no more"
     assert Invoice.objects.get().net == Decimal("1.1264")
     agreed(cast)
+
+
+def _granted(cast: Cast, amount: str, now: datetime, *, expires_at: datetime | None = None) -> CreditGrant:
+    return grant_create(
+        organisation=cast.organisation, amount=Decimal(amount), currency="EUR", reason="Welcome", expires_at=expires_at,
+        idempotency_key=f"{amount} {now}", actor=None, now=now,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("granted", "order"),
+    [
+        ("2", "end invoice"), ("2", "invoice end"), ("1", "end invoice"), ("1", "invoice end"),
+        ("1", "invoice end void invoice"), ("1", "end invoice void invoice"),  # an invoice about nothing is not voided
+    ],
+)  # fmt: skip
+def test_a_credit_that_is_ended_pays_for_what_was_before_in_every_order(
+    cast: Cast, market: Market, granted: str, order: str
+) -> None:
+    """Once an end took back all that no invoice had used: whoever was invoiced a minute later paid more."""
+    grant = _granted(cast, granted, NOW)
+    contract = sold(cast, market, executions=MILLION)
+    run(contract, 200_000, now=NOW + HOUR)  # 1.1264
+    acts: dict[str, Callable[[datetime], object]] = {
+        "end": lambda now: grant_end(grant_id=grant.id, reason="A mistake", actor=None, now=now),
+        "invoice": lambda now: issue(cast, now),
+        "void": lambda now: void(Invoice.objects.latest("sequence"), now),
+    }
+    for number, name in enumerate(order.split()):
+        acts[name](NOW + 2 * HOUR + number * SECOND)
+    run(contract, 200_000, now=NOW + 3 * HOUR)
+    last = issue(cast, NOW + 4 * HOUR)
+    assert of_kind("credit") == max(Decimal("-1.1264"), -grant.amount), "what was used before its end, and no more"
+    assert last.net == Decimal("1.1264")
+    grants_expire(now=NOW + 5 * HOUR)
+    assert wallet_of(cast.organisation, currency="EUR").purse.left == {str(grant.id): 0}
+    agreed(cast)
+
+
+def test_a_credit_that_is_used_up_can_be_ended(cast: Cast, market: Market) -> None:
+    """What a void invoice gives back of it pays for nothing later, as if it had been ended before that invoice."""
+    grant = _granted(cast, "1", NOW)
+    contract = sold(cast, market, executions=MILLION)
+    run(contract, 200_000, now=NOW + HOUR)
+    invoice = issue(cast, NOW + 2 * HOUR)
+    grant_end(grant_id=grant.id, reason="A mistake", actor=None, now=NOW + 3 * HOUR)
+    credit_note_issue(invoice_id=invoice.id, reason="Not theirs", actor=None, now=NOW + 4 * HOUR)
+    run(contract, 200_000, now=NOW + 5 * HOUR)
+    assert issue(cast, NOW + 6 * HOUR).net == Decimal("1.1264")
+    assert grants_expire(now=NOW + 7 * HOUR) == 1
+    assert wallet_of(cast.organisation, currency="EUR").purse.left == {str(grant.id): 0}
+    agreed(cast)
+
+
+@pytest.mark.parametrize("invoiced_first", [True, False])
+def test_the_end_of_a_credit_changes_nothing_in_which_paid_before(
+    cast: Cast, market: Market, invoiced_first: bool
+) -> None:
+    """The one that expires in December pays first, also when the other one is ended in between."""
+    other, soon = _granted(cast, "2", NOW), _granted(cast, "1", NOW, expires_at=DECEMBER)
+    contract = sold(cast, market, executions=MILLION)
+    run(contract, 200_000, now=NOW + HOUR)
+    if invoiced_first:
+        issue(cast, NOW + 2 * HOUR)
+    grant_end(grant_id=other.id, reason="A mistake", actor=None, now=NOW + 3 * HOUR)
+    run(contract, 200_000, now=NOW + 4 * HOUR)
+    issue(cast, NOW + 5 * HOUR)
+    assert (of_kind("credit"), asked()) == (Decimal("-1.1264"), Decimal("1.13"))
+    assert wallet_of(cast.organisation, currency="EUR").purse.left == {str(other.id): 0, str(soon.id): 0}
+    agreed(cast)
+
+
+def test_an_expired_credit_is_not_ended(cast: Cast) -> None:
+    grant = _granted(cast, "1", NOW, expires_at=NOW + HOUR)
+    with pytest.raises(Problem, match="has expired"):
+        grant_end(grant_id=grant.id, reason="A mistake", actor=None, now=NOW + HOUR)
 
 
 def test_tax_of_less_than_a_cent_is_rounded(cast: Cast, market: Market) -> None:

@@ -92,7 +92,7 @@ def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
     if grant is None:
         raise Problem(422, "No such credit", "This customer has no such credit.", kind="credit")
     services.grant_end(grant_id=grant.pk, reason=form.cleaned_data["reason"], actor=given["actor"], now=given["now"])
-    return "What was left of the credit is ended; what invoices used of it stays used."
+    return "The credit is ended; what invoices used of it, or will use for until now, stays."
 
 
 def _tax(form: TaxForm, given: dict[str, Any]) -> str:

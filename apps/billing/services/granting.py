@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, Sum, Value
+from django.db.models import F, Q, Sum, Value
 from django.db.models.functions import Coalesce
 
 from apps.accounts.models import Organisation, User
@@ -98,50 +98,51 @@ def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: da
 
 @transaction.atomic
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
-    """End what is left of a credit, such as one that was granted by mistake: what no invoice has used is reversed. Raises
-    CreditGrant.DoesNotExist, and Problem when nothing of it is left."""
+    """End a credit, such as one that was granted by mistake: it pays for nothing from `now` on. What is left is reversed, but
+    for what pays for earlier use that is not invoiced yet, so that it is no matter whether the invoice or this comes first;
+    so one that is used up can be ended too. Raises CreditGrant.DoesNotExist, and Problem when it is over already."""
     if not reason.strip():
         raise Problem(422, "Reason missing", "Say why the credit is ended.", kind="credit")
     chain_lock(CreditGrant.objects.values_list("organisation_id", flat=True).get(pk=grant_id))
     grant = CreditGrant.objects.select_related("organisation", "end").get(pk=grant_id)
     if grant.ended is not None:
         raise Problem(409, "Ended already", f"This credit was ended already: {grant.ended.reason}", kind="credit")
-    left = _left(grant)
-    if left <= 0:
-        raise Problem(
-            409, "Nothing is left", "Nothing of this credit is left to end: it is used up or expired.", kind="credit"
-        )
+    if grant.expires_at is not None and grant.expires_at <= now:
+        raise Problem(409, "Expired", "This credit has expired: there is nothing to end.", kind="credit")
     end = CreditEnd(grant=grant, reason=reason.strip()[:300], ended_at=now, ended_by=actor)
     end.save(force_insert=True)
-    _give_up(grant, left, key="end", now=now)
-    _tell(grant, "ended", left, end.reason, action="credit.end", actor=actor, now=now)
+    over = _over(grant, now=now)
+    if over > 0:
+        _give_up(grant, over, key="end", now=now)
+    _tell(grant, "ended", over, end.reason, action="credit.end", actor=actor, now=now)
     return grant
 
 
 def grants_expire(*, now: datetime) -> int:
-    """End what is left of grants whose time is over; how many ended. What pays for use within their time that is not invoiced
-    yet is kept, so that it is no matter whether the invoice or this comes first."""
+    """Give up what is left of grants that expired or were ended; of how many. What pays for use within their time that is
+    not invoiced yet is kept, so that it is no matter whether the invoice or this comes first."""
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
-    over = CreditGrant.objects.filter(expires_at__lte=now).select_related("organisation").annotate(used=used)
+    past = CreditGrant.objects.filter(Q(expires_at__lte=now) | Q(end__ended_at__lte=now))
+    over = past.select_related("organisation").annotate(used=used)
     return sum(_expire(grant, now=now) for grant in over.exclude(used=F("amount")).order_by("granted_at", "id"))
 
 
 @transaction.atomic
 def _expire(grant: CreditGrant, *, now: datetime) -> bool:
     chain_lock(grant.organisation_id)
-    left = _left(grant)
-    if left > 0:
-        waiting = credits_waiting(grant.organisation, currency=grant.currency, until=now)
-        left = subtract(left, waiting.get(str(grant.id), Decimal(0)))
+    over = _over(grant, now=now)
+    if over > 0:
+        _give_up(grant, over, key=f"expire:{grant.uses.count() + 1}", now=now)
+    return over > 0
+
+
+def _over(grant: CreditGrant, *, now: datetime) -> Decimal:
+    """What is left of a grant that is over, whose chain is locked, less what pays for use that is not invoiced yet."""
+    left = subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
     if left <= 0:
-        return False
-    _give_up(grant, left, key=f"expire:{grant.uses.count() + 1}", now=now)
-    return True
-
-
-def _left(grant: CreditGrant) -> Decimal:
-    """What is left of a grant whose chain is locked."""
-    return subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
+        return Decimal(0)
+    waiting = credits_waiting(grant.organisation, currency=grant.currency, until=now)
+    return subtract(left, waiting.get(str(grant.id), Decimal(0)))
 
 
 def _give_up(grant: CreditGrant, left: Decimal, *, key: str, now: datetime) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -135,22 +135,29 @@ def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal
 
 @dataclass(frozen=True)
 class Fund:
-    """What a credit can pay from `start` until before `end` (None: for ever). A credit note that gives a part of a credit
-    back makes a fund of its own, from its own instant on."""
+    """What a credit can pay from `start` until before `end` (None: for ever), or before a person `ended` it. A credit note
+    that gives a part of a credit back makes a fund of its own, from its own instant on."""
 
     credit: str
     start: datetime
     end: datetime | None
     amount: Decimal
+    ended: datetime | None = None
+
+    @property
+    def over(self) -> datetime | None:
+        """The first instant for which it does not pay any more; None: it pays for ever."""
+        return min((end for end in (self.end, self.ended) if end is not None), default=None)
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The next to end first; those that end together are interchangeable from their start on."""
+        """The next to end first; those that end together are interchangeable from their start on. That a person ended one
+        changes nothing in what it paid before, so it does not count here."""
         return (self.end is None, self.end or self.start, self.start, self.amount, self.credit)
 
     def is_valid(self, at: datetime) -> bool:
         """Whether it pays for what was charged at an instant."""
-        return self.start <= at and (self.end is None or at < self.end)
+        return self.start <= at and (self.over is None or at < self.over)
 
 
 Uses = dict[tuple[datetime, str], Decimal]
@@ -209,5 +216,5 @@ def funds_left(funds: Iterable[Fund], before: Mapping[str, Decimal]) -> list[Fun
         taken = min(max(rest.get(fund.credit, NOTHING), NOTHING), fund.amount)
         rest[fund.credit] = subtract(rest.get(fund.credit, NOTHING), taken)
         if taken < fund.amount:
-            found.append(Fund(fund.credit, fund.start, fund.end, subtract(fund.amount, taken)))
+            found.append(replace(fund, amount=subtract(fund.amount, taken)))
     return sorted(found, key=lambda fund: fund.order)

@@ -197,7 +197,7 @@ class Purse:
     @property
     def cuts(self) -> list[datetime]:
         """The instants at which another choice of credits begins: where sections are cut."""
-        return sorted({fund.start for fund in self.funds} | {fund.end for fund in self.funds if fund.end is not None})
+        return sorted({fund.start for fund in self.funds} | {fund.over for fund in self.funds if fund.over is not None})
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) 
     for (section, credit), amount in purse.used.items():
         if section < first:
             before[credit] = exact_sum([before.get(credit, Decimal(0)), amount])
-    funds = [one for one in funds_left(purse.funds, before) if one.end is None or one.end > first]
+    funds = [one for one in funds_left(purse.funds, before) if one.over is None or one.over > first]
     if not funds:
         return Payment({}, {})
     used = {key: amount for key, amount in purse.used.items() if key[0] >= first}
@@ -229,6 +229,7 @@ def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) 
             {
                 "grant": fund.credit, "start": stamp(fund.start), "end": None if fund.end is None else stamp(fund.end),
                 "amount": decimal_text(fund.amount), "left": decimal_text(purse.left[fund.credit]),
+                **({} if fund.ended is None else {"ended": stamp(fund.ended)}),
             }
             for fund in funds
         ],
