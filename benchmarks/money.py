@@ -4,9 +4,9 @@ PURE cases by the rating function alone, of every form of contract, in three zon
 of 0, 2 and 3 decimals; then STORED contracts through the database by the product's own services.
 
 Then YEARS random years of a customer, each invoiced, voided and credited in three orders over random ids by the rules alone,
-and WALKED years (sold, used, amended, credited) through the database in three orders: each must come to what the year's facts
-come to, computed without any invoice. Faults of the rules are planted, and each must be found. Prints what was compared; ends
-with status 1 at the first difference.
+and WALKED years (sold, used, amended, ended late, credited, in two currencies) through the database in three orders: each must
+come to what the year's facts come to, computed without any invoice. Faults of the rules are planted, and each must be found.
+Prints what was compared; ends with status 1 at the first difference.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def _walked(count: int) -> None:
         transaction.set_rollback(True)
     print(
         f"{done.years:,} years through the database in {done.orders:,} orders over new ids: {done.invoices:,} invoices, "
-        f"{done.void:,} of them void, all verified offline and reconciled; {float(done.payable):,.2f} asked for, 0 differences"
+        f"{done.void:,} of them void, {done.notes:,} other credit notes, {done.late:,} late cancellations, all verified "
+        "offline and reconciled; 0 differences"
     )
 
 

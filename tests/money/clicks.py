@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -35,7 +35,8 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Click:
-    """What somebody, or the clock, does at an instant: `issue`, `month`, `void` (of the invoice `number`), `sweep`."""
+    """What somebody, or the clock, does at an instant: `issue`, `month`, `void` (of the invoice `number`), `sweep`, `end` (of
+    the credit `number`)."""
 
     at: datetime
     what: str
@@ -81,13 +82,13 @@ class House:
     year: Year
     dice: random.Random
     papers: list[Paper] = field(default_factory=list)
-    ended: dict[str, Decimal] = field(default_factory=dict)
+    given_up: dict[str, Decimal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.uses: list[Use] = self.dice.sample(self.year.uses, len(self.year.uses))
-        ids = [f"{self.dice.getrandbits(64):016x}" for _ in self.year.credits]
+        self.ids = [f"{self.dice.getrandbits(64):016x}" for _ in self.year.credits]
         self.funds = [
-            Fund(key, one.at, one.expires, one.amount) for key, one in zip(ids, self.year.credits, strict=True)
+            Fund(key, one.at, one.expires, one.amount) for key, one in zip(self.ids, self.year.credits, strict=True)
         ]
 
     @property
@@ -102,6 +103,8 @@ class House:
             self.issue(month_start(one.at), carry=True)
         elif one.what == "sweep":
             self.sweep(one.at)
+        elif one.what == "end":
+            self.end(self.ids[one.number], one.at)
         elif self.standing:
             paper = self.standing[one.number % len(self.standing)]
             paper.is_void = bool(exact_sum([paper.asked.payable, paper.tax.payable]))
@@ -147,17 +150,24 @@ class House:
         self.papers.append(paper)
 
     def sweep(self, now: datetime) -> None:
-        """Credits whose time is over end, but for what pays for use that is not invoiced yet."""
-        draft, left = self.draft(now), self._left()
+        """Credits whose time is over are given up, but for what pays for use that is not invoiced yet."""
         for fund in self.funds:
-            if fund.end is not None and fund.end <= now:
-                waiting = (
-                    []
-                    if draft is None
-                    else [amount for (_, key), amount in draft.credits.items() if key == fund.credit]
-                )
-                over = subtract(left[fund.credit], exact_sum(waiting))
-                self.ended[fund.credit] = exact_sum([self.ended.get(fund.credit, NOTHING), max(over, NOTHING)])
+            if fund.over is not None and fund.over <= now:
+                self._give_up(fund, now)
+
+    def end(self, credit: str, now: datetime) -> None:
+        """A person ends a credit."""
+        self.funds = [replace(fund, ended=now) if fund.credit == credit else fund for fund in self.funds]
+        self._give_up(next(fund for fund in self.funds if fund.credit == credit), now)
+
+    def waiting(self, credit: str, now: datetime) -> Decimal:
+        """What of a credit pays for use that is not invoiced yet."""
+        draft = self.draft(now)
+        return exact_sum(amount for (_, key), amount in draft.credits.items() if key == credit) if draft else NOTHING
+
+    def _give_up(self, fund: Fund, now: datetime) -> None:
+        over = subtract(self._left()[fund.credit], self.waiting(fund.credit, now))
+        self.given_up[fund.credit] = exact_sum([self.given_up.get(fund.credit, NOTHING), max(over, NOTHING)])
 
     def total(self) -> Total:
         """What stands in the end."""
@@ -172,7 +182,7 @@ class House:
         )
 
     def _left(self) -> dict[str, Decimal]:
-        used: defaultdict[str, Decimal] = defaultdict(Decimal, self.ended)
+        used: defaultdict[str, Decimal] = defaultdict(Decimal, self.given_up)
         for paper in self.standing:
             for (_, key), amount in paper.credits.items():
                 used[key] = exact_sum([used[key], amount])
@@ -217,9 +227,10 @@ def _has_lines(paper: Paper) -> bool:
 
 
 def invoiced(year: Year, clicks: list[Click], dice: random.Random) -> Total:
-    """The year with these clicks."""
+    """The year with these clicks, and the ends of its credits, which are facts."""
     house = House(year, dice)
-    for one in clicks:
+    ends = [Click(one.ended, "end", number) for number, one in enumerate(year.credits) if one.ended]
+    for one in sorted([*clicks, *ends], key=lambda one: one.at):
         house.click(one)
     house.close()
     return house.total()

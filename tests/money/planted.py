@@ -46,6 +46,10 @@ def _by_month(at: datetime, _: Sequence[datetime]) -> datetime:
     return month_start(at)
 
 
+def _ended_first(fund: months.Fund) -> tuple[Any, ...]:
+    return (fund.over is None, fund.over or fund.start, fund.start, fund.amount, fund.credit)
+
+
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "free operations to whatever is listed first": (months, "free_most", _first_come),
     "free operations given again by every invoice": (reckoning, "free_due", _given_again),
@@ -57,6 +61,8 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
         months.Fund, "is_valid", lambda fund, at: fund.end is None or at < fund.end
     ),
     "credits by the month instead of the instant": (clicks, "section_of", _by_month),
+    "ended credits taken from what waits for an invoice": (clicks.House, "waiting", lambda *_: Decimal(0)),
+    "ended credits first": (months.Fund, "order", property(_ended_first)),
 }  # fmt: skip
 
 

@@ -37,11 +37,16 @@ class Use:
 
 @dataclass(frozen=True)
 class Credit:
-    """A credit from its grant until it expires (None: never)."""
+    """A credit from its grant until it expires (None: never), or until a person ends it."""
 
     at: datetime
     amount: Decimal
     expires: datetime | None
+    ended: datetime | None = None
+
+    def is_valid(self, at: datetime) -> bool:
+        """Whether it pays for what is charged at an instant."""
+        return self.at <= at and all(end is None or at < end for end in (self.expires, self.ended))
 
 
 @dataclass(frozen=True)
@@ -69,14 +74,14 @@ class Total:
 
 
 def year_of(dice: random.Random) -> Year:
-    """A year of up to 40 uses: many at the edges of months, of prices far apart, beside credits that begin and expire anywhere
-    and at the last instant of a month."""
+    """A year of up to 40 uses: many at the edges of months, of prices far apart, some of them late cancellations, beside
+    credits that begin, expire and are ended anywhere and at the last instant of a month."""
     exponent = dice.choice([0, 2, 2, 2, 3])
     unit = Decimal(1).scaleb(-exponent)
     allowances = dice.choice([(0, 0), (1000, 1000), (0, 500), (500, 1000), (2000, 300)])
     changes = START + YEAR * dice.random()
     uses = [_use(dice, unit, allowances, changes) for _ in range(dice.randrange(1, 40))]
-    granted = [_credit(dice, unit) for _ in range(dice.choice([0, 0, 1, 2, 4]))]
+    granted = [_credit(dice, unit) for _ in range(dice.choice([0, 1, 2, 4]))]
     lacks = [(_instant(dice), unit * dice.randrange(1, 3000)) for _ in range(dice.choice([0, 0, 0, 1, 2]))]
     leasts = [unit * dice.choice([0, 0, 100, 2000]) for _ in range(2)]
     least = tuple(leasts[last > changes] for _, last in months())
@@ -87,12 +92,16 @@ def year_of(dice: random.Random) -> Year:
 
 def _use(dice: random.Random, unit: Decimal, allowances: tuple[int, int], changes: datetime) -> Use:
     at, worth = _instant(dice), unit * Decimal(dice.choice([1, 2, 7, 40, 333])) * Decimal("0.0137")
+    if dice.random() < 0.1:  # late cancellation: a share of a price, and no operation
+        return Use(at, worth * Decimal("0.4"), 1, 0)
     return Use(at, worth, dice.choice([1, 3, 50, 700, 4000]), allowances[at >= changes])
 
 
 def _credit(dice: random.Random, unit: Decimal) -> Credit:
-    at, ends = _instant(dice), _instant(dice)
-    return Credit(at, unit * dice.randrange(1, 4000), ends if ends > at else None)
+    at, ends, ended = _instant(dice), _instant(dice), _instant(dice)
+    expires = ends if ends > at else None
+    is_ended = dice.random() < 0.6 and at < ended < (expires or END)
+    return Credit(at, unit * dice.randrange(1, 4000), expires, ended if is_ended else None)
 
 
 def _instant(dice: random.Random) -> datetime:
@@ -111,7 +120,7 @@ def months() -> list[tuple[datetime, datetime]]:
 
 def total_of(year: Year) -> Total:
     """What the year comes to, however it is invoiced."""
-    cuts = sorted({one.at for one in year.credits} | {one.expires for one in year.credits if one.expires})
+    cuts = sorted({at for one in year.credits for at in (one.at, one.expires, one.ended) if at})
     charges: list[tuple[datetime, Fraction]] = []
     free = minimum = Fraction(0)
     for least, (first, last) in zip(year.least, months(), strict=True):
@@ -178,7 +187,7 @@ def _paid(charges: Sequence[tuple[datetime, Fraction]], granted: Sequence[Credit
             valid = [
                 (one.expires or datetime.max.replace(tzinfo=UTC), one.at, index)
                 for index, one in enumerate(granted)
-                if left[index] > 0 and one.at <= at and (one.expires is None or at < one.expires)
+                if left[index] > 0 and one.is_valid(at)
             ]
             if not valid:
                 break

@@ -1,7 +1,8 @@
 """Random years through the database by the product's own services, every order of clicks from the same facts.
 
-Two price books of other prices, free operations and minimum; contracts sold, used and amended; credits and a commitment.
-Every run makes new random ids. Each invoice is verified offline, and the books are reconciled at the end of each run.
+Two price books of other prices, free operations, minimum and notice of late cancellation, some of two currencies; contracts
+sold, used, amended and ended late; credits, some ended by hand, and a commitment. Every run makes new random ids. Each
+invoice is verified offline, and the books are reconciled at the end of each run.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from fractions import Fraction
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from apps.accounts.problems import Problem
 from apps.billing.exports import invoice_json
-from apps.billing.models import BillingProfile, Invoice
+from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.reconciling import reconcile_all
 from apps.billing.services import (
     credit_note_issue,
     grant_create,
+    grant_end,
     grants_expire,
     invoice_issue,
     invoice_void,
@@ -33,13 +36,13 @@ from apps.billing.services import (
 from apps.cli.verify import verify
 from apps.ledger.models import UsageRow
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import PriceBookDocument, Rating, allowance_of, exact_sum
+from apps.pricing.rating import Rating, allowance_of, exact_sum
 from apps.pricing.rating.forms import priced_parts
 from apps.pricing.selectors import book_of_digest, document_of
 from apps.pricing.services import pricebook_publish
 from apps.sales.commitments import shortfalls_ended
 from apps.sales.models import Contract
-from apps.sales.services import QuoteLine, commitment_enter, quote_accept, quote_create
+from apps.sales.services import QuoteLine, commitment_enter, contract_end, quote_accept, quote_create
 from tests.cast import Cast
 from tests.money.clicks import Click, clicks_of
 from tests.money.years import END, START, TICK, YEAR, Credit, Total, Use, Year, months, total_of
@@ -49,12 +52,14 @@ from tests.sales.test_contracts import run
 
 EXECUTIONS = (1, 400, 9_000, 150_000, 1_234_567)  # 142,046 of the market's program come to 100 tera-operations
 VOLUME = 10**8
+CURRENCIES = {"EUR": 2, "JPY": 0, "KWD": 3}  # the places of their smallest units
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Act:
-    """A fact of the year: `sell`, `use`, `amend`, `grant`, `promise`; `number` says of what, or how much."""
+    """A fact of the year: `sell`, `use`, `amend`, `close`, `grant`, `take_back`, `promise`; `number` says of what, or how
+    much."""
 
     at: datetime
     what: str
@@ -75,11 +80,13 @@ def plan_of(dice: random.Random, uses: int = 10) -> Plan:
     """A year with about so many uses."""
     acts = [Act(START + HOUR, "sell"), *(_act(dice, "use") for _ in range(uses))]
     acts += [
-        _act(dice, what) for what in ("sell", "amend", "amend", "grant", "grant", "promise") if dice.random() < 0.5
+        _act(dice, what)
+        for what in ("sell", "amend", "amend", "close", "close", "grant", "grant", "take_back", "promise")
+        if dice.random() < 0.5
     ]
     first = datetime.fromisoformat(f"2026-{dice.randrange(2, 12):02}-01T00:00Z")
     change = first + TICK * dice.choice([0, 0, 1_000_000 * 86_400 * 11])
-    books = tuple(_book(dice, version) for version in (1, 2))
+    books = _book(dice, 1, "EUR"), _book(dice, 2, dice.choice(["EUR", "EUR", "JPY", "KWD"]))
     return Plan(tuple(sorted(acts, key=lambda act: act.at)), books, change, Decimal(dice.choice(["0", "0.19"])))
 
 
@@ -91,12 +98,16 @@ def _act(dice: random.Random, what: str) -> Act:
     return Act(at, what, dice.randrange(100))
 
 
-def _book(dice: random.Random, version: int) -> Callable[[dict[str, Any]], object]:
+def _book(dice: random.Random, version: int, code: str) -> Callable[[dict[str, Any]], object]:
     free, least, price = dice.choice(["0", "100", "300"]), dice.choice(["0", "0", "8"]), dice.choice(["0.008", "0.031"])
+    notice = dice.choice([0, 60 * 24 * 7, 60 * 24 * 60])
 
     def change(book: dict[str, Any]) -> None:
         book |= {"version": version, "notice_days": 0, "free_tera_operations": free, "minimum_charge": least}
+        book["currency"] = {"code": code, "exponent": CURRENCIES[code]}
         book["prices"]["lpu"]["float32"] = price
+        if notice:
+            book["classes"]["standard"]["late_cancellation"] = {"notice_minutes": notice, "share": "0.4"}
 
     return change
 
@@ -152,13 +163,27 @@ class Walk:
         contract = quote_accept(quote_id=quote.id, organisation=self.cast.organisation, actor=None, now=at)
         self.contracts = [one for one in self.contracts if one != amended] + [contract]
 
+    def close(self, at: datetime, number: int) -> None:
+        """A contract is ended before its time, some of it too late for the notice of its class."""
+        contract = self._one(at, number)
+        if contract is not None:
+            contract_end(contract_id=contract.id, organisation=self.cast.organisation, actor=self.cast.owner, now=at)
+            self.contracts.remove(contract)
+
     def grant(self, at: datetime, number: int) -> None:
         """A credit for ever, for an hour, or to the end of the month or the instant before that."""
         ends = [None, at + HOUR, months()[at.month - 1][1] - TICK, months()[at.month - 1][1]][number % 4]
         grant_create(
-            organisation=self.cast.organisation, amount=Decimal(number + 1) / 10, currency="EUR", reason="so", actor=None,
+            organisation=self.cast.organisation, amount=Decimal(number + 1), currency=_code_at(at), reason="so", actor=None,
             expires_at=ends if ends is None or ends > at else at + HOUR, idempotency_key=str(at), now=at,
         )  # fmt: skip
+
+    def take_back(self, at: datetime, number: int) -> None:
+        """A credit that is not over is ended by hand."""
+        open_ = self.cast.organisation.credit_grants.filter(Q(expires_at=None) | Q(expires_at__gt=at), end=None)
+        known = list(open_.order_by("granted_at"))
+        if known:
+            grant_end(grant_id=known[number % len(known)].id, reason="so", actor=None, now=at)
 
     def promise(self, at: datetime, number: int) -> None:
         commitment_enter(
@@ -179,19 +204,22 @@ class Walk:
         grants_expire(now=at)
 
     def void(self, at: datetime, number: int) -> None:
-        """Undo an invoice; one in four is credited in part instead."""
+        """Undo an invoice; one in four is credited in part instead, one in four as a whole."""
         standing = list(Invoice.objects.exclude(state="void").order_by("sequence"))
         invoice = standing[number % len(standing)] if standing else None
         if invoice is None:
             return
         if number % 4 == 0:
-            credit_note_issue(invoice_id=invoice.id, parts={1: Decimal("0.01")}, reason="so", actor=None, now=at)
+            unit = Decimal(1).scaleb(-invoice.exponent)
+            credit_note_issue(invoice_id=invoice.id, parts={1: unit}, reason="so", actor=None, now=at)
+        elif number % 4 == 1:
+            credit_note_issue(invoice_id=invoice.id, reason="so", actor=None, now=at)
         else:
             invoice_void(invoice_id=invoice.id, reason="so", actor=None, now=at)
 
-    def total(self) -> Total:
-        """What stands in the end, as the documents say it."""
-        standing = list(Invoice.objects.exclude(state="void").order_by("sequence"))
+    def total(self, code: str) -> Total:
+        """What stands in a currency in the end, as the documents say it."""
+        standing = list(Invoice.objects.filter(currency=code).exclude(state="void").order_by("sequence"))
         sections = [one for invoice in standing for one in invoice.document["sections"]]
         lines = [one for invoice in standing for one in invoice.document.get("adjustments", [])]
         used = [Decimal(one["usage"]) for one in sections]
@@ -203,20 +231,30 @@ class Walk:
             tax=Fraction(exact_sum(one.tax for one in standing)),
         )  # fmt: skip
 
-    def facts(self) -> Year:
-        """The year as it was recorded, for the independent computation."""
+    def facts(self, code: str) -> Year:
+        """The year in a currency as it was recorded, for the independent computation."""
         uses = []
-        for row in UsageRow.objects.all():
+        for row in UsageRow.objects.filter(currency=code):
             rating, book = Rating.from_json(row.rating), book_of_digest(row.rating["book_digest"])
+            if rating.unused:  # late cancellation: nothing of it is free
+                uses.append(Use(row.created_at, rating.amount, 1, 0))
+                continue
             for size, amount in priced_parts(rating):  # what a contract lacks to its minimum has no operations
                 uses.append(Use(row.created_at, amount / (size or 1), size or 1, allowance_of(book) if size else 0))
-        granted = [
-            Credit(one.granted_at, one.amount, one.expires_at) for one in self.cast.organisation.credit_grants.all()
-        ]
-        lacking = shortfalls_ended(self.cast.organisation, currency="EUR", until=END)
+        lacking = shortfalls_ended(self.cast.organisation, currency=code, until=END)
         lacks = tuple((one.end - TICK, one.missing) for one in lacking)
-        least = tuple(_book_of(last).minimum_charge for _, last in months())
-        return Year(tuple(uses), tuple(granted), lacks, least, 2, self.plan.tax)
+        least = tuple(_least_of(first, last, code) for first, last in months())
+        return Year(tuple(uses), self._credits(code), lacks, least, CURRENCIES[code], self.plan.tax)
+
+    def _credits(self, code: str) -> tuple[Credit, ...]:
+        """What was granted, and what credit notes gave back of it, which is a credit from the note on."""
+        found = []
+        for one in self.cast.organisation.credit_grants.filter(currency=code).select_related("end"):
+            ended = one.ended.ended_at if one.ended else None
+            returned = one.uses.filter(amount__lt=0).exclude(invoice__state="void")
+            parts = [(one.granted_at, one.amount), *((use.at, -use.amount) for use in returned)]
+            found += [Credit(at, amount, one.expires_at, ended) for at, amount in parts]
+        return tuple(found)
 
     def check(self) -> int:
         """Every invoice verified offline, none below nought, and the books reconciled; how many invoices there are."""
@@ -237,10 +275,16 @@ def _sum(lines: Sequence[dict[str, Any]], kind: str) -> Decimal:
     return exact_sum(Decimal(one["amount"]) for one in lines if one["kind"] == kind)
 
 
-def _book_of(last: datetime) -> PriceBookDocument:
-    """The last book in force in the month that ends then."""
-    book = PriceBook.objects.filter(effective__contains=last - TICK).get()
-    return document_of(book)
+def _least_of(first: datetime, last: datetime, code: str) -> Decimal:
+    """The minimum charge of the last book in the currency that was in force in the month."""
+    books = PriceBook.objects.filter(effective__overlap=(first, last), currency=code)
+    book = books.order_by("-version").first()
+    return document_of(book).minimum_charge if book else Decimal(0)
+
+
+def _code_at(at: datetime) -> str:
+    """The currency of the book in force."""
+    return PriceBook.objects.get(effective__contains=at).currency
 
 
 @dataclass
@@ -251,7 +295,8 @@ class Compared:
     orders: int = 0
     invoices: int = 0
     void: int = 0
-    payable: Fraction = Fraction(0)
+    late: int = 0
+    notes: int = 0
 
 
 def years_compare(cast: Cast, count: int, *, seed: int = 0, orders: int = 3) -> Compared:
@@ -264,12 +309,14 @@ def years_compare(cast: Cast, count: int, *, seed: int = 0, orders: int = 3) -> 
             with transaction.atomic():
                 walk = Walk(cast, open_market(devices=2, change=plan.books[0]), plan, dice)
                 walk.through(clicks_of(dice, 12) if order else [])
-                expected, total = total_of(walk.facts()), walk.total()
-                assert total == expected, f"year {number}, order {order}: {total}, not {expected}"
+                for code in CURRENCIES:
+                    expected, total = total_of(walk.facts(code)), walk.total(code)
+                    assert total == expected, f"year {number}, order {order}, {code}: {total}, not {expected}"
                 found.invoices += walk.check()
                 found.void += Invoice.objects.filter(state="void").count()
                 found.orders += 1
-                found.payable += total.payable
+                found.late += UsageRow.objects.filter(idempotency_key__startswith="late:").count()
+                found.notes += CreditNote.objects.exclude(invoice__state="void").count()
                 transaction.set_rollback(True)
         found.years += 1
     return found
