@@ -1,4 +1,4 @@
-"""Kills what may be killed: `python -m benchmarks.faults [--fork | --worker | --stack [FAULT ...] | --answers] [POINT ...]`.
+"""Kills what may be killed: `python -m benchmarks.faults [--fork | --worker | --stack [FAULT ...] | --answers ...] [POINT ...]`.
 
 Twenty-one places between execution, metering, posting, outbox, Stripe and its webhooks; at each a forked process and a real
 Celery worker die by SIGKILL, then everything goes on. Last, the clock jumps amid a lease. After each the counts and sums
@@ -10,16 +10,18 @@ while models are uploaded and compiled, contracts accepted, jobs run and invoice
 or refused with anything but 503, and everything works again within 30 s without a hand.
 
 `--answers`: each call to Stripe acts and its answer is lost, in all orders with what an administrator does to the invoice
-meanwhile.
+meanwhile: 6,000 orders, or COUNT from number FIRST on (to go on where a run was broken off).
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from benchmarks.arguments import parser
@@ -27,6 +29,7 @@ from benchmarks.outages import FAULTS
 from benchmarks.outages import run as outages_run
 from benchmarks.private import house
 
+EVERY = 500  # orders of lost answers between two lines
 JUMPS = (timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1))
 
 
@@ -37,10 +40,15 @@ def main(arguments: list[str]) -> int:
     only.add_argument("--fork", action="store_true", help="forked processes only")
     only.add_argument("--worker", action="store_true", help="Celery workers only")
     only.add_argument("--stack", nargs="*", choices=FAULTS, help="whole parts only: these, or all")
-    only.add_argument("--answers", action="store_true", help="lost answers of Stripe only, in all 6,000 orders")
+    only.add_argument(
+        "--answers", nargs="*", type=int, metavar="COUNT FIRST",
+        help="lost answers of Stripe only: all 6,000 orders, or COUNT from number FIRST on",
+    )  # fmt: skip
     options = command.parse_args(arguments)
-    if options.answers:
-        return _answers()
+    if options.answers is not None:
+        if len(options.answers) > 2:
+            command.error("--answers takes COUNT and FIRST at most")
+        return _answers(*options.answers)
     if options.stack is not None:
         return _verdict(outages_run(options.stack or list(FAULTS)))
     with house(), tempfile.TemporaryDirectory() as folder:
@@ -65,10 +73,11 @@ def _verdict(wrong: list[str]) -> int:
     return 1 if wrong else 0
 
 
-def _answers() -> int:
+def _answers(count: int | None = None, first: int = 0) -> int:
     """Each call of a push, lost in each way, before or after its key is forgotten; what an administrator does then, before,
-    between and after the scheduler's turns."""
+    between and after the scheduler's turns. `count` of these orders from number `first` on."""
     misses: dict[str, int] = {}
+    begun = time.monotonic()
     with house():
         from benchmarks.stripe import quiet
         from tests.cast import assemble
@@ -78,12 +87,15 @@ def _answers() -> int:
         cast = assemble()
         contract = contract_for(cast)
         with quiet():
-            for order in orders():
+            some = islice(orders(), first, None if count is None else first + count)
+            for number, order in enumerate(some, 1):
                 wrong = faults(cast, contract, order)
                 name = f"{order.call} {order.loss} x {order.change}"
                 misses[name] = misses.get(name, 0) + bool(wrong)
                 for sentence in wrong:
                     print(f"WRONG: {sentence}", flush=True)
+                if number % EVERY == 0:
+                    print(f"{number:,} orders, {time.monotonic() - begun:.0f} s", flush=True)
     for name, count in misses.items():
         print(f"{name:60s} {'difference 0' if not count else f'{count} WRONG'}", flush=True)
     print(f"{sum(misses.values())} differences" if any(misses.values()) else "every difference 0")
