@@ -26,11 +26,12 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
 from apps import figures
+from apps.accounts.browsers import browser_name
 from apps.accounts.paging import Page
 from apps.config.pages import badges, definitions, navigation
 
 register = template.Library()
-LONG_VALUE = 13  # characters; longer figures are set smaller rather than broken
+LONG_VALUE, LONGER_VALUE = 13, 18  # characters; longer figures are set smaller rather than broken
 _numbers = count(1)  # an id for each popover of a page
 
 register.filter("bytes", figures.bytes_format)
@@ -205,6 +206,12 @@ def empty_state(
     }
 
 
+@register.filter
+def browser(user_agent: str) -> str:
+    """{{ session.user_agent|browser }}: Firefox on Linux."""
+    return browser_name(user_agent)
+
+
 @register.inclusion_tag("components/metric.html")
 def metric(
     label: str, value: Any, kind: str = "", note: str = "", term: str = "", url: str = "", exact: Any = ""
@@ -214,7 +221,8 @@ def metric(
     `kind` is exact, bound, measured, estimated or "not priced"; `term` opens a definition; `exact` becomes the title.
     """
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
-    return {**values, "is_long": len(strip_tags(str(value))) > LONG_VALUE}
+    length = len(strip_tags(str(value)))
+    return {**values, "size": " metric-longer" if length > LONGER_VALUE else " metric-long" if length > LONG_VALUE else ""}
 
 
 @register.inclusion_tag("components/field.html")

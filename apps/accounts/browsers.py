@@ -1,0 +1,23 @@
+"""What a browser calls itself, as a name that a person recognises."""
+
+from __future__ import annotations
+
+# The first that occurs is it: most browsers also name those whose pages they want to be given.
+BROWSERS = (
+    ("Edg", "Edge"), ("OPR/", "Opera"), ("SamsungBrowser/", "Samsung Internet"), ("Firefox/", "Firefox"), ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"), ("Chrome/", "Chrome"), ("Safari/", "Safari"),
+)  # fmt: skip
+SYSTEMS = (
+    ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("Windows", "Windows"), ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"), ("Linux", "Linux"),
+)  # fmt: skip
+LONGEST = 60  # characters of a text that names nothing known
+
+
+def browser_name(user_agent: str) -> str:
+    """Such as "Firefox on Linux"; what names no known browser is shown as it is, cut after 60 characters."""
+    browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
+    if not browser:
+        return user_agent[:LONGEST] or "unknown"
+    return f"{browser} on {system}" if system else browser
