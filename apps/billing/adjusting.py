@@ -184,7 +184,7 @@ def _credits(wallet: Wallet, uses: dict[tuple[datetime, str], Decimal], currency
         title = "Credit for a missed guarantee" if grant.kind == GrantKind.GUARANTEE else "Credit"
         found.append(
             Adjustment(
-                grant.kind, title, f"{grant.reason} ({left} {grant.currency} of it are left.)", amount.copy_negate(),
+                grant.kind, title, f"{grant.reason} ({left} {grant.currency} left)", amount.copy_negate(),
                 AccountKind.CREDIT, _grant_basis(one, parts), grant, parts,
             )
         )  # fmt: skip

@@ -78,7 +78,7 @@ def _print_lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any
     adjustments = document.get("adjustments", [])
     paper.heading("Lines")
     paper.table(
-        ["", "What was used", "Executions", "Billed operations", "Exact amount", f"Share ({currency['code']})"],
+        ["", "Item", "Executions", "Billed operations", "Exact amount", f"Share ({currency['code']})"],
         [
             *(_row(line, currency) for line in document["lines"]),
             *(_adjustment_row(one, currency) for one in adjustments),
@@ -167,7 +167,7 @@ def credit_note_pdf(note: CreditNote) -> bytes:
         ("Of invoice", document["invoice"]["number"]),
         ("Reason", document["reason"]),
     ])  # fmt: skip
-    paper.heading("What is taken back")
+    paper.heading("Credited")
     paper.table(
         ["Line", "What", "Exact amount", f"Share ({currency['code']})"],
         [

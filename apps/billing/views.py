@@ -85,7 +85,7 @@ def invoice_draft_page(request: HttpRequest) -> HttpResponse:
     shown = draft_shown(organisation=organisation, currency=code, now=now)
     context: dict[str, Any] = {"shown": shown, "now": now, "code": code}
     if shown.document is None and shown.read_at:
-        messages.info(request, "There is no usage that is not invoiced yet.")
+        messages.info(request, "All usage is invoiced already.")
         return redirect("billing:invoice_list")
     if shown.document is not None:
         excerpt = document_excerpt(shown.document, first=line_asked(request.GET.get("line")))
@@ -177,7 +177,7 @@ def settings(request: HttpRequest) -> HttpResponse:
         services.profile_set(
             organisation=organisation, actor=principal_get(request).user, now=now, **profile_form.cleaned_data
         )
-        messages.success(request, "The next invoice is addressed so.")
+        messages.success(request, "Billing address updated.")
         return redirect("billing:settings")
     context = {"cap_form": cap_form, "profile_form": profile_form, "month": month, "book": book}
     return render(request, "billing/settings.html", context)

@@ -132,7 +132,7 @@ def _cell(field: Field, base: Quote, quote: Quote) -> Cell:
 def _fields(now: datetime) -> list[Field]:
     return [
         _words("state", "State", lambda quote: quote.shown_state(now=now)),
-        _money("net", "Net, when everything is used"),
+        _money("net", "Maximum net price"),
         _money("expected", "Expected"),
         _money("payable", "Payable"),
         _words("class", "Class", lambda quote: quote.document["class"]["title"]),

@@ -77,11 +77,11 @@ def _named(
 def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[str, Any]:
     """Why the contract's minimum came to another amount than its line of the quote."""
     if contract.state == ContractState.ACTIVE:
-        sentence = "The contract's minimum is charged when it closes, by what its use came to."
+        sentence = "The contract minimum is settled when the contract closes."
     elif usage.minimum:
-        sentence = "What was used came to less than quoted, so more is lacking to the contract's minimum."
+        sentence = "Less was used than quoted, so the shortfall of the contract minimum is larger."
     else:
-        sentence = "Nothing is lacking to the contract's minimum, or its hold was over before it closed."
+        sentence = "The contract minimum was reached, or its hold had expired before the contract closed."
     return {
         "name": "contract minimum", "program": "", "executions": 0, "amount": decimal_text(amount), "sentence": sentence,
     }  # fmt: skip

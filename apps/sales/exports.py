@@ -124,7 +124,7 @@ def quote_pdf(quote: Quote) -> bytes:
     paper.facts(totals)
     _amendment(paper, document, currency)
     _steps(paper, priced_lines(document))
-    paper.heading("What the price rests on")
+    paper.heading("Assumptions")
     for sentence in document["assumptions"]:
         paper.text(sentence, small=True)
     paper.heading("Digests")
@@ -165,12 +165,12 @@ def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any])
     amended = document.get("amends")
     if amended is None:
         return
-    paper.heading("Difference to the contract")
+    paper.heading("Change from the contract")
     paper.facts([
         ("Amends", f"contract {amended['contract']}"),
         ("Ends, as quoted", money_exact_format(amended["rest"], currency)),
         ("Charged for ending it", money_exact_format(amended["charge"], currency)),
-        ("More or less to come", money_exact_format(amended["difference"], currency)),
+        ("Change in total", money_exact_format(amended["difference"], currency)),
     ])  # fmt: skip
 
 

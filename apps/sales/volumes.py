@@ -53,16 +53,16 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
     )
     is_late_priced = any(one.late for one in book.classes.values())
     used = "You pay for what you use" + (
-        ", and the class's share of what is released late or stays unused." if is_late_priced else "."
+        ", and the class's share of the price of what you release late or leave unused." if is_late_priced else "."
     )
     return [
         {"name": FormName.EXECUTION, "title": "Per execution", "offered": True,
-         "means": "So many executions at any time of the period.", "costs": used},
+         "means": "The executions run at any time of the period.", "costs": used},
         {"name": FormName.SPREAD, "title": "Spread over a period", "offered": True,
-         "means": "The same in equal parts, each reserved in its own hour, day or week.",
+         "means": "The executions run in equal parts, each reserved in its own hour, day or week.",
          "costs": used},
         {"name": FormName.INTERVAL, "title": "Granular interval", "offered": bool(guaranteed),
-         "means": "Exactly so many executions in every interval, such as 500 every 1 ms.",
+         "means": "An exact number of executions runs in every interval, such as 500 every 1 ms.",
          "costs": f"Class {interval.title if interval else 'guaranteed'}: {costs}"},
     ]  # fmt: skip
 

@@ -109,10 +109,11 @@
   kinds.line = function (data, c) {
     const option = base(c), oneDay = 24 * 3600 * 1000;
     // A day is named once, at its midnight; what lies within one day is told in hours.
-    const byDay = data.days && Date.parse(data.times[data.times.length - 1]) - Date.parse(data.times[0]) >= oneDay;
+    const last = data.until || data.times[data.times.length - 1];
+    const byDay = data.days && Date.parse(last) - Date.parse(data.times[0]) >= oneDay;
     const dayName = function (value) { return value % oneDay ? "" : new Date(value).toISOString().slice(0, 10); };
     option.xAxis = {
-      type: "time", axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: byDay ? dayName : { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
+      type: "time", max: data.until, axisLine: { lineStyle: { color: c.lineStrong } }, axisTick: { show: false }, axisLabel: { color: c.ink2, hideOverlap: true, formatter: byDay ? dayName : { day: "{HH}:{mm}", hour: "{HH}:{mm}" } },
     };
     if (byDay) option.xAxis.minInterval = oneDay;
     option.useUTC = true;

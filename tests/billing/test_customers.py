@@ -95,11 +95,11 @@ def test_an_invoice_that_will_not_be_paid_is_ended(cast: Cast, as_user: AsUser, 
 def test_a_balance_is_given_back_by_page_and_api_once_each(cast: Cast, as_user: AsUser) -> None:
     invoice, client = an_invoice_of(cast, executions=MILLION), as_user(cast.admin)
     place = f"/customers/{cast.organisation.pk}"
-    assert "Give money back" not in _text(client, place)
+    assert "Refund the balance" not in _text(client, place)
     invoice_mark_paid(
         invoice_id=invoice.id, amount=Decimal("7.63"), reference="1", actor=cast.admin, now=timezone.now()
     )
-    assert "Give money back" in _text(client, place)
+    assert "Refund the balance" in _text(client, place)
     sent = {"form": "refund", "amount": "1.25", "reference": "7/11", "key": str(uuid4())}
     for wrong in ({"amount": "2.01"}, {"amount": "0"}, {"amount": "NaN"}, {"reference": ""}, {"key": "x"}):
         answer = client.post(place, {**sent, "key": str(uuid4()), **wrong})

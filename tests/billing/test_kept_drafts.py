@@ -73,7 +73,7 @@ def test_the_invoice_says_what_the_draft_said_and_the_draft_is_gone(much: Cast) 
 def test_no_request_reads_much_usage(much: Cast, as_user: AsUser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_keeping, "invoice_draft", lambda **_: pytest.fail("a request makes a long draft"))
     client = as_user(much.viewer)
-    assert "Make the draft now" in _text(client, "/invoices/draft")
+    assert "Make the draft" in _text(client, "/invoices/draft")
     empty = client.get("/api/v1/invoices/draft").json()
     assert empty == {"document": None, "open": ["EUR"], "made_at": None, "asked_at": None}
 
@@ -88,7 +88,7 @@ def test_the_page_and_the_api_ask_and_show_when_it_was_made(much: Cast, as_user:
     assert drafts_due(now=later(-5), clock=later) == 0  # its message is on its way
     assert drafts_due(now=later(5), clock=later) == 1
     page = _text(browser, "/invoices/draft")
-    assert "Make the draft anew" in page
+    assert "Update the draft" in page
     assert "and 4 more" in page
     told = client.get("/api/v1/invoices/draft").json()
     assert (told["asked_at"], len(told["document"]["lines"]), told["open"]) == (None, 3, ["EUR"])

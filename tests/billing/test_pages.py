@@ -62,7 +62,7 @@ def test_a_draft_becomes_an_invoice_that_opens_every_number(cast: Cast, as_user:
     invoice = Invoice.objects.get()
     assert response["Location"] == f"/invoices/{invoice.pk}"
     page = _text(client, response["Location"])
-    for said in ("Why this number?", "Which leases?", "Carried to the next invoice", "used up in full", "takt verify"):
+    for said in ("Why this number?", "Which leases?", "carried to the next invoice", "used up in full", "takt verify"):
         assert said in page
     assert "no usage before" in client.post("/invoices/issue", follow=True).content.decode()
 
@@ -114,7 +114,7 @@ def test_the_ledger_page_proves_that_history_is_whole(cast: Cast, as_user: AsUse
     an_invoice_of(cast)
     checked(cast)
     page = _text(as_user(cast.viewer), "/portal/ledger")
-    assert "History is whole" in page
+    assert "The history is intact" in page
     assert reconcile_all(cast.organisation).differences == []
 
 

@@ -42,7 +42,7 @@ def test_an_administrator_takes_part_of_an_invoice_back(
     assert _post(admin, path, body) == _post(admin, path, body)
     note, client = CreditNote.objects.get(), as_user(cast.viewer)
     page = _text(client, f"/invoices/{invoice.pk}")
-    for said in (note.number, "An hour was slow", "€ 1.25", "What settled it", "€ 4.38"):
+    for said in (note.number, "An hour was slow", "€ 1.25", "Payments and credits", "€ 4.38"):
         assert said in page
     base = f"/credit-notes/{note.pk}/credit-note"
     stored = json.loads(client.get(f"{base}.json").content)
@@ -118,5 +118,5 @@ def test_what_is_overpaid_is_shown_as_a_balance(cast: Cast, as_user: AsUser) -> 
     assert 'name="overpaid"' in page
     assert admin.post("/payments", {**sent, "overpaid": "true"}).status_code == 302
     page = _text(as_user(cast.viewer), "/portal")
-    assert "Paid or credited beyond what was due" in page
+    assert "Paid or credited above what was due" in page
     assert "€ 1.37" in page

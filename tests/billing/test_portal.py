@@ -203,10 +203,10 @@ def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(
     for _ in range(4):
         run(contract, 1, now=timezone.now())
     page = _text(client, "/portal/ledger")
-    assert "All 5 transactions" in page
-    assert "History is whole" not in page
+    assert "all 5 transactions" in page
+    assert "The history is intact" not in page
     checked(cast)
-    assert "History is whole" in _text(client, "/portal/ledger")
+    assert "The history is intact" in _text(client, "/portal/ledger")
     following = client.get("/portal/ledger").context["page"].next
     first, second = _rows(client, ""), _rows(client, following)
     assert [*first, *second] == [(number, "yes") for number in (5, 4, 3, 2, 1)]
@@ -216,7 +216,7 @@ def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(
         cursor.execute("SET session_replication_role = DEFAULT")
     assert [number for number, follows in _rows(client, "") if follows == "no"] == [4]
     checked(cast)
-    assert "History does not agree" in _text(client, "/portal/ledger")
+    assert "The history has errors" in _text(client, "/portal/ledger")
 
 
 def _rows(client: Client, query: str) -> list[tuple[int, str]]:

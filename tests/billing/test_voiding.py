@@ -151,4 +151,4 @@ def test_the_page_says_what_becomes_of_the_usage(cast: Cast, market: Market, as_
     assert f"Invoice {invoice.number} is void" in page
     assert "may be invoiced again" in page
     mine = as_user(cast.billing).get(f"/invoices/{invoice.pk}").content.decode()
-    assert "What it was about is invoiced again" in mine
+    assert "Its usage is invoiced again" in mine

@@ -233,7 +233,7 @@ def set_cap(visit: Watched, *, amount: str) -> None:
     """A cap of the whole organisation."""
     page = visit.page
     visit.open("/portal/caps")
-    page.get_by_label("At most in a month").fill(amount)
+    page.get_by_label("Monthly cap").fill(amount)
     page.get_by_role("button", name="Set the cap").click()
     expect(page.get_by_text("it holds from now on")).to_be_visible()
 

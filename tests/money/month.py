@@ -170,7 +170,7 @@ def _contract_read(reader: Reader, contract: Contract, said: dict[str, Any]) -> 
     (compared,) = [one for one in said["quoted_against_actual"] if one["contract"] == str(contract.pk)]
     quoted, actual = Decimal(compared["quoted"]), Decimal(compared["actual"])
     path = f"/quotes/{contract.quote_id}"
-    assert money(reader.page(path).metrics["Net, when everything is used"][-1]) == quoted
+    assert money(reader.page(path).metrics["Maximum net price"][-1]) == quoted
     assert printed(paper_text(reader.file(f"{path}/quote.pdf")), "Net, worst case (held)") == quoted
     steps = table_of(reader.file(f"{path}/quote.csv").decode())
     assert exact_sum(Decimal(row["result"]) for row in steps if row["step"] == "amount") == quoted

@@ -131,7 +131,7 @@ def test_a_credit_is_ended_on_the_customers_page_and_over_the_api(
 ) -> None:
     place, admin = f"/customers/{both.organisation.pk}", as_user(both.admin)
     grant = CreditGrant.objects.get(currency="JPY")
-    assert "JPY 100 are taken back" in _text(admin, place)
+    assert "JPY 100 will be withdrawn" in _text(admin, place)
     for wrong in ({"credit": str(grant.pk), "reason": " "}, {"credit": str(both.organisation.pk), "reason": "x"}):
         assert admin.post(place, {"form": "end", **wrong}).status_code == 422
     assert (

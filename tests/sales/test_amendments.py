@@ -212,9 +212,9 @@ def test_a_contract_is_amended_in_the_browser_and_over_the_api(
     missing = {**body, "amends": str(uuid4())}
     assert api.post("/api/v1/quotes/preview", missing, content_type="application/json").status_code == 404
     client = as_user(cast.owner)
-    assert "Difference to the contract" in client.get(f"/quotes/{made['id']}").content.decode()
+    assert "Change from the contract" in client.get(f"/quotes/{made['id']}").content.decode()
     assert client.get(f"/quotes/{made['id']}/quote.pdf").content.startswith(b"%PDF")
-    assert "in one step or not at all" in client.get(f"/quotes/{made['id']}/accept").content.decode()
+    assert ", in one step." in client.get(f"/quotes/{made['id']}/accept").content.decode()
     new = api.post(f"/api/v1/quotes/{made['id']}/accept", {}, content_type="application/json").json()
     assert new["amends"] == str(old.pk)
     assert new["id"] in client.get(f"/contracts/{old.pk}").content.decode()

@@ -228,9 +228,9 @@ def test_the_page_says_that_a_commitment_is_paused_and_takes_another(
     client = as_user(cast.billing)
     page = client.get("/commitments").content.decode()
     assert "is paused: no price book in EUR is in force" in page
-    assert "Quotes are made under the commitment" not in page
+    assert "New quotes use the commitment" not in page
     entered = client.post("/commitments", {"kind": "year", "minimum": "1.5"}, follow=True).content.decode()
-    assert "Quotes are made under the commitment" in entered
+    assert "New quotes use the commitment" in entered
     assert "is paused" in entered
     assert client.get("/portal").status_code == 200
     assert Commitment.objects.count() == 2

@@ -102,11 +102,11 @@ def test_the_contract_says_what_ending_costs_and_the_form_carries_it(cast: Cast,
     at_once, ahead = bought(now), bought(now + 9 * DAY)
     page = client.get(f"/contracts/{at_once.pk}").content.decode()
     assert "Ending now costs <span class=\"money\">€\u202f2.2528</span>." in page
-    assert 'data-confirm="End this contract now? It costs €\u202f2.2528. What is left' in page
+    assert 'data-confirm="End this contract now? It costs €\u202f2.2528. The remaining' in page
     assert 'name="at_most" value="2.2528"' in page
     early = client.get(f"/contracts/{ahead.pk}").content.decode()
     assert "Ending now costs nothing." in early
-    assert "nothing is late." in early
+    assert "there is no late charge." in early
     refused = client.post(f"/contracts/{at_once.pk}/end", {"at_most": "2.25"}, follow=True).content.decode()
     assert "Nothing was ended" in refused
     for text in ("", "nan", "-5", "x" * 100):

@@ -132,9 +132,9 @@ def test_lists_answer_any_filter_and_say_when_nothing_is_like_that(
 ) -> None:
     a_contract_of(cast)
     client = as_user(cast.viewer)
-    assert "is like that" in client.get(f"{path}?form=quota").content.decode()
+    assert "matches these filters" in client.get(f"{path}?form=quota").content.decode()
     project = Project.objects.get(organisation=cast.organisation)
-    assert "is like that" not in client.get(f"{path}?project={project.pk}&form=execution").content.decode()
+    assert "matches these filters" not in client.get(f"{path}?project={project.pk}&form=execution").content.decode()
     for name in ("state", "form", "project", "page"):
         for value in ("\x00", "<script>", "-1", "9" * 50, "'; --"):
             page = client.get(path, {name: value})

@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.sales.models import FormName, Quote
 from apps.sales.services import Offer, QuoteLine, offer_make, quote_accept, quote_create
 from apps.sales.starts import starts_cheapest
+from apps.sales.templatetags.sales import less_or_more
 from apps.sales.volumes import Form
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
@@ -101,7 +102,7 @@ def test_one_press_makes_the_quote_that_begins_then(
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     response = client.get("/quotes/new/preview", {"program": program.pk, "pool": "lpu-a", "volume": "1000000"})
     page = response.content.decode()
-    assert "Cheapest times to begin" in page
+    assert "Cheapest start times" in page
     assert page.count("tariff-pick") > 100
     first = response.context["starts"][0]
     assert client.post("/quotes/new", dict(first["hidden"])).status_code == 302
@@ -122,3 +123,14 @@ def test_no_pick_breaks_the_builder(cast: Cast, market: Market, as_user: Callabl
         answer = client.get("/quotes/new/preview", {"program": program.pk, "pick": pick})
         assert answer.status_code == 200, pick
         assert b"<script>" not in answer.content
+
+
+@pytest.mark.parametrize(
+    ("saving", "said"),
+    [
+        (Fraction(0), "same price"), (Fraction(2, 5), "40.0\u202f% less"), (Fraction(-3, 4), "75.0\u202f% more"),
+        (Fraction(-1, 10**9), "<\u202f0.1\u202f% more"),
+    ],
+)  # fmt: skip
+def test_a_saving_is_said_in_words(saving: Fraction, said: str) -> None:
+    assert less_or_more(saving) == said

@@ -167,7 +167,7 @@ def _a_card_is_kept_and_the_invoice_charged(walk: Walk) -> Invoice:
     expect(page.locator("main")).to_contain_text("visa ending in 4242, valid until 12/2034")
     walk.fits(walk.member, "payment-methods")
     invoice = walk.invoice()
-    walk.shows(invoice, "Paid", "What settled it", "pi_")
+    walk.shows(invoice, "Paid", "Payments and credits", "pi_")
     return invoice
 
 
@@ -210,7 +210,7 @@ def _the_bank_takes_back_what_was_paid(walk: Walk, invoice: Invoice) -> None:
     """Disputed twice: the first is won, the second lost."""
     for button, said in (("Dispute is won", "Dispute won"), ("Dispute is lost", "Dispute lost")):
         walk.desk(invoice, "Dispute")
-        walk.shows(invoice, "The bank of the payer has withdrawn the payment")
+        walk.shows(invoice, "The payer's bank has withdrawn the payment")
         walk.desk(invoice, button)
         walk.shows(invoice, said, "du_")
     walk.fits(walk.member, "invoice-disputed")
@@ -226,7 +226,7 @@ def _both_sides_are_equal(walk: Walk) -> None:
     walk.fits(walk.admin, "stripe")
     page.locator("a[href*='/stripe/events/']").first.click()
     page.get_by_role("button", name="Handle again").click()
-    expect(page.get_by_text("It is handled")).to_be_visible()
+    expect(page.get_by_text("Handled. Its object")).to_be_visible()
     walk.fits(walk.admin, "stripe-event")
     assert not StripeEvent.objects.filter(handled_at=None).exists()
     assert reconcile_all(walk.cast.organisation).differences == []

@@ -74,7 +74,7 @@ class CreditEndForm(forms.Form):
 class RefundForm(OnceForm):
     """Money of the balance that goes back."""
 
-    amount = AmountField(label="Give back")
+    amount = AmountField(label="Refund")
     reference = forms.CharField(max_length=120, label="Reference of the transfer", help_text="Kept in the ledger.")
 
 
@@ -118,7 +118,7 @@ class CreditNoteForm(MoneyForm):
         self.lines = lines
         for line in lines:
             if line.left > 0:
-                box = AmountField(required=False, label=f"Take back of line {line.number}, {line.title}")
+                box = AmountField(required=False, label=f"Credit for line {line.number}, {line.title}")
                 box.currency = self.chosen
                 self.fields[f"line_{line.number}"] = box
 

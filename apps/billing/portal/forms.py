@@ -28,7 +28,7 @@ class UsageForm(forms.Form):
 
     first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
     last = forms.DateField(label="To", widget=forms.DateInput(attrs={"type": "date"}))
-    group = forms.ChoiceField(label="Part by", choices=list(GROUPS.items()))
+    group = forms.ChoiceField(label="Group by", choices=list(GROUPS.items()))
     project = forms.ChoiceField(label="Project", required=False)
     model = forms.ChoiceField(label="Model", required=False)
     klass = forms.ChoiceField(label="Class", required=False)
@@ -82,7 +82,7 @@ class UsageForm(forms.Form):
 class ScopedCapForm(MoneyForm):
     """A cap: an amount for a month, and for what; an empty amount removes it."""
 
-    amount = AmountField(required=False, label="At most in a month")
+    amount = AmountField(required=False, label="Monthly cap")
     scope = forms.ChoiceField(label="For")
 
     def __init__(self, *values: object, organisation: Organisation, **options: object) -> None:

@@ -23,7 +23,7 @@ from apps.pricing.rating.decimals import subtract
 from apps.sales.commitments import Month, commitment_at, commitment_left, commitment_months, promised
 from apps.sales.quota_caps import quotas_promised
 
-FORECAST_METHOD = "this month's use divided by the time gone by, times the whole month"
+FORECAST_METHOD = "linear projection of this month's usage"
 
 
 class BudgetRow(NamedTuple):

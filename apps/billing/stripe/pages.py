@@ -174,9 +174,9 @@ def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
         if not settings.STRIPE_API_KEY:
             messages.error(request, "No key is set, so there is nothing to ask.")
         elif event_handle(event_id=pk, client=client_of_settings(), now=timezone.now(), again=True):
-            messages.success(request, "It is handled: what it names was fetched again.")
+            messages.success(request, "Handled. Its object was fetched again.")
         else:
-            messages.error(request, "It could not be handled; the reason stands below.")
+            messages.error(request, "It could not be handled. The reason is shown below.")
         return redirect("billing:stripe_event", pk=pk)
     context: dict[str, Any] = {
         "event": event,

@@ -88,7 +88,7 @@ def outbox(request: HttpRequest) -> HttpResponse:
         if not work.isascii() or not work.isdigit() or not OutboxWork.objects.filter(pk=int(work)).exists():
             raise Http404
         outbox_revive(work_id=int(work), now=timezone.now())
-        messages.success(request, "It is tried again at the next turn.")
+        messages.success(request, "Queued for retry.")
         return redirect("billing:outbox")
     works = OutboxWork.objects.select_related("row__organisation").order_by("id")
     context = {

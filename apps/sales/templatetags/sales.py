@@ -10,7 +10,7 @@ from typing import Any
 
 from django import template
 
-from apps.figures import Currency, count_format, money_exact_format, money_format, short_format
+from apps.figures import Currency, count_format, money_exact_format, money_format, percent_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
@@ -36,9 +36,11 @@ def instant(text: str) -> datetime:
 
 
 @register.filter
-def minus(value: Fraction) -> Fraction:
-    """The same with the other sign."""
-    return -value
+def less_or_more(saving: Fraction) -> str:
+    """A saving in words: 2/5 -> 40.0 % less, -1/2 -> 50.0 % more, 0 -> same price."""
+    if not saving:
+        return "same price"
+    return f"{percent_format(abs(saving))} {'less' if saving > 0 else 'more'}"
 
 
 @register.filter

@@ -31,16 +31,16 @@ class RulesForm(forms.Form):
     """Limits of everybody."""
 
     newcomer_credit = forms.DecimalField(
-        label="Credit limit of newcomers",
+        label="Credit limit of new organisations",
         min_value=Decimal(0),
         max_digits=20,
         required=False,
-        help_text="What an organisation without a payment method or an approval may commit. Empty: no limit.",
+        help_text="The most that an organisation with neither payment method nor approval may commit. Empty: no limit.",
     )
     pool_share = _share(
-        label="Share of a pool, in %", help_text="Of the pool's device time, reserved ahead by one organisation."
+        label="Share of a pool, in %", help_text="The most of a pool's device time that one organisation may reserve."
     )
-    horizon_days = forms.IntegerField(label="Counted over, in days", min_value=1, max_value=3660)
+    horizon_days = forms.IntegerField(label="Reserved within, in days", min_value=1, max_value=3660)
 
 
 class StandingForm(forms.Form):
@@ -64,7 +64,7 @@ def buying(request: HttpRequest) -> HttpResponse:
             principal=principal_get(request),
             now=timezone.now(),
         )
-        messages.success(request, "Saved. It holds for the next acceptance.")
+        messages.success(request, "Saved. It applies to every quote that is accepted from now on.")
         return redirect("sales:buying")
     rows = Organisation.objects.select_related("standing").order_by("name", "id")
     asked = request.GET.get("q", "").strip()

@@ -45,7 +45,7 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
                 organisation=organisation, kind=request.POST.get("kind", ""), actor=principal_get(request).user,
                 minimum=amount_typed(request.POST.get("minimum", ""), currency=currency_chosen(None, now=now)), now=now,
             )  # fmt: skip
-            messages.success(request, "Entered. Quotes that it covers carry its factor from now on.")
+            messages.success(request, "Commitment entered. New quotes use its factor from now on.")
             return redirect("sales:commitment_list")
     except Problem as problem:
         refusal = problem
@@ -90,11 +90,12 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
             "unit": commitment.currency,
             "times": [commitment.starts_at.isoformat(), *(min(row["month"].end, now).isoformat() for row in begun)],  # type: ignore[attr-defined]
             "series": [{
-                "name": "Promised and not used",
+                "name": "Commitment not used yet",
                 "values": [float(promised(commitment)), *(float(row["left"]) for row in begun)],  # type: ignore[arg-type]
                 "step": True,
             }],
             "days": True,
+            "until": commitment.ends_at.isoformat(),
         },
     }  # fmt: skip
 
