@@ -13,7 +13,8 @@ USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
   setup            create .venv, install the locked packages and the command takt, copy the browser's files
   run              start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all
   test [ARG ...]   the whole check: lint, types, contracts, migrations, tests (ARG goes to pytest, and only pytest runs)
-  screens          pictures of every page at 1440 and 390 pixels and dark, into var/screens/
+  screens          pictures of every page at 1440 and 390 pixels and dark, into var/screens/; `screens readme` takes those of
+                   the README again
   lint             ruff, mypy, import-linter, migrations up to date
   audit            known faults of the locked dependencies, where a database of advisories can be reached
   lock             resolve pyproject.toml again into requirements.lock, and package.json into package-lock.json

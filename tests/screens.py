@@ -1,9 +1,13 @@
-"""`make screens`: every page at 1440 pixels, at 390 pixels and dark, as pictures in var/screens/."""
+"""`make screens`: every page at 1440 pixels, at 390 pixels and dark, as pictures in var/screens/.
+
+`python3 bin/dev.py screens readme` takes the pictures of the README again instead.
+"""
 
 from __future__ import annotations
 
 import sys
 
+from tests import readme
 from tests.e2e import visit as visiting
 from tests.e2e.places import make_places
 from tests.e2e.product import ROOT, running_product
@@ -65,4 +69,4 @@ def _unfold(visit: visiting.Watched) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(readme.main() if sys.argv[1:] == ["readme"] else main())
