@@ -34,6 +34,7 @@ LONGEST_PAUSE_SECONDS = 8.0  # between two starts of what ends as soon as it sta
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BACKGROUND = 10  # nice: whoever waits for a page goes before models that are checked, compiled and run
+AUTOGROUP_TRIES, AUTOGROUP_SECONDS = 10, 0.03
 DEMO = VAR / "demo.json"
 
 
@@ -45,8 +46,20 @@ def _begin(nice: int) -> None:
     os.nice(nice)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        with contextlib.suppress(OSError):  # a kernel without that weighing
-            Path("/proc/self/autogroup").write_text(str(nice))
+        if nice:
+            _session_nice(nice)
+
+
+def _session_nice(nice: int) -> None:
+    """The priority of this process's session, where the kernel weighs those."""
+    with contextlib.suppress(OSError):  # a kernel that does not
+        for _ in range(AUTOGROUP_TRIES):
+            try:
+                Path("/proc/self/autogroup").write_text(str(nice))
+            except BlockingIOError:  # an ordinary user changes one in a tenth of a second
+                time.sleep(AUTOGROUP_SECONDS)
+            else:
+                return
 
 
 @dataclass

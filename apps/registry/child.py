@@ -135,7 +135,7 @@ def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes]
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                start_new_session=True,
+                process_group=0,  # and in the session of its worker: Linux weighs sessions before priorities
             )
         try:
             yield Child(folder, process, time.monotonic() + limits.wall)

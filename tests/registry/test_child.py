@@ -31,7 +31,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    if what == 'disk': (folder / 'big').write_bytes(b'x' * 2**22)\n"
         "    if what == 'die': os.kill(os.getpid(), 9)\n"
         "    if what == 'raise': raise RuntimeError('secret of the child')\n"
-        "    return {'environment': sorted(os.environ), 'folder': str(folder)}\n"
+        "    own = {'session': os.getsid(0), 'leads its group': os.getpgid(0) == os.getpid()}\n"
+        "    return {'environment': sorted(os.environ), 'folder': str(folder), **own}\n"
         "child_main(work)\n"
     )
     monkeypatch.setattr(child, "_environment", lambda: {"PATH": "", "PYTHONPATH": f"{child.ROOT}:{tmp_path}"})
@@ -58,6 +59,12 @@ def test_each_limit_ends_the_child_with_its_reason(module: str, what: str, limit
 def test_the_folder_of_a_child_goes_with_it(module: str) -> None:
     answer = child_run(module, request={"what": "nothing"}, files={}, limits=LIMITS, beat=lambda: None)
     assert not Path(answer["folder"]).exists()
+
+
+def test_a_child_has_its_parents_turn_at_the_processor(module: str) -> None:
+    """Linux weighs sessions before priorities: in one of its own a child would be as prompt as the pages."""
+    answer = child_run(module, request={"what": "nothing"}, files={}, limits=LIMITS, beat=lambda: None)
+    assert (answer["session"], answer["leads its group"]) == (os.getsid(0), True)
 
 
 def test_who_waits_for_a_child_shows_signs_of_life(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
