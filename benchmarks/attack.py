@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -267,11 +268,13 @@ def _tell(honest: Honest, attackers: list[Attacker], *, calm: int, steps: int) -
             values = [value for _, value in times]
             p50, p95 = statistics.median(values), statistics.quantiles(values, n=20)[-1]
             print(f"  {title}: {len(values)} requests, p50 {p50:.0f} ms, p95 {p95:.0f} ms, most {max(values):.0f} ms")
-    worst: dict[str, float] = {}
+    each: dict[str, list[float]] = defaultdict(list)
     for name, value in during:
-        worst[name] = max(value, worst.get(name, 0.0))
-    slowest = sorted(worst.items(), key=lambda row: -row[1])
-    print("  most of each: " + ", ".join(f"{name} {value:.0f} ms" for name, value in slowest))
+        each[name].append(value)
+    slowest = sorted(each.items(), key=lambda row: -max(row[1]))
+    print("  median and most of each: " + ", ".join(
+        f"{name} {statistics.median(values):.0f} and {max(values):.0f} ms" for name, values in slowest
+    ))  # fmt: skip
     if len(during) < 20:
         return [*wrong, f"only {len(during)} requests were timed"]
     p95 = statistics.quantiles([value for _, value in during], n=20)[-1]
