@@ -225,6 +225,13 @@ def unit_price_format(
     return price_format(_CONTEXT.multiply(one, Decimal(scale)), currency), f"per {name} {thing}s" if name else f"per {thing}"
 
 
+def plain(text: str) -> str:
+    """A formatted amount for a terminal that may know no more than ASCII: "€ 3.00" -> "EUR 3.00"."""
+    for code, symbol in _SYMBOLS.items():
+        text = text.replace(symbol, code)
+    return text.replace(NARROW_SPACE, " ")
+
+
 def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -> str:
     """Every digit of an amount, without trailing noughts beyond its currency's places."""
     number = decimal(amount)

@@ -43,6 +43,8 @@ class Figure:
     unit: str
     before: Value
     after: Value
+    told: tuple[str, str, str] | None = None
+    """Title, before and after as a table for people has them, where that is not every digit."""
 
     @property
     def changed(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from apps.billing.models import CreditNote, Invoice
 from apps.billing.payments import provider_of
 from apps.figures import count_format, money_exact_format, money_format
-from apps.sales.exports import instant, line_title, step_of, step_table, steps_csv
+from apps.sales.exports import UNIT_PRICES, instant, line_title, step_of, step_table, steps_csv
 from apps.sales.paper import Paper
 
 # What an invoice comes to, as its document says it; `correction` is what rounding leaves open or takes.
@@ -62,7 +62,8 @@ def invoice_pdf(invoice: Invoice) -> bytes:
     _print_comparison(paper, document, currency)
     for line in document["lines"]:
         paper.heading(f"Why this amount: line {line['number']}")
-        step_table(paper, line["rating"]["steps"])
+        step_table(paper, line["rating"]["steps"], currency)
+    paper.text(UNIT_PRICES, small=True)
     _print_check(paper, invoice)
     return paper.print()
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import compiler
 from apps.cli.recompile import Recompiled
-from apps.cli.report import prices
+from apps.cli.report import of_one, prices, unit_prices
 from apps.pricing.rating import PriceBookDocument
 from compiler.difference import PRICE, Figure
 from compiler.sources import version_name
@@ -20,10 +20,13 @@ def price_figures(
 
     def figures(old: compiler.Program, new: compiler.Program) -> list[Figure]:
         before, after = (_prices(program, book, executions) for program in (old, new))
-        return [
-            Figure(f"{PRICE}{name}", f"price of {executions:,}, {title}", book.currency.code, amount, after[name][1])
-            for name, (title, amount) in before.items()
-        ]
+        found, currency = [], book.currency.to_json()
+        for name, (title, amount) in before.items():
+            both = amount, after[name][1]
+            per, (old_price, new_price) = unit_prices([of_one(one, executions) for one in both], currency)
+            told = f"price {per}, {title}", old_price, new_price
+            found.append(Figure(f"{PRICE}{name}", f"price of {executions:,}, {title}", book.currency.code, *both, told))
+        return found
 
     return figures
 

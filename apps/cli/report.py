@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import compiler
 from apps.cli.recompile import Recompiled, facts_of, model_of
-from apps.pricing.rating import Counts, NotPriced, PriceBookDocument, Terms, amount_text, decimal_text, rate
+from apps.figures import Currency, money_exact_format, plain, unit_price_format, unit_price_scale
+from apps.pricing.rating import CONTEXT, Counts, NotPriced, PriceBookDocument, Terms, decimal_text, rate
+from apps.pricing.rating.shown import StepShown, step_shown
+from apps.pricing.rating.terms import PER_TERA
 from compiler.commands import files, listing
 from compiler.commands.options import compiled
 
@@ -101,23 +106,33 @@ def text(document: dict[str, Any], *, steps: bool = False) -> str:
     ]
     if document["prices"] is None:
         return "\n".join([*lines, "  price       not priced: give a price book with --book"]) + "\n"
-    currency = document["currency"]
-    lines.append(f"  price of {document['executions']:,} executions, price book {document['book']['version']}:")
-    for row in document["prices"]:
-        amount = "not priced" if row["amount"] is None else _amount(row["amount"], currency)
-        lines.append(f"    {row['title']:<12} {amount:>28}  {row['reason']}")
-        if steps:
-            lines += [
-                f"      {step['title']:<20} {step['input']} {step['operation']} {step['factor']} = {step['result']}"
-                for step in row["steps"]
-            ]
+    executions, currency = document["executions"], document["currency"]
+    each = [of_one(row["amount"], executions) for row in document["prices"]]
+    per, texts = unit_prices(each, currency)
+    lines.append(f"  price {per}, and of {executions:,} exactly, price book {document['book']['version']}:")
+    for row, price in zip(document["prices"], texts, strict=True):
+        amount = "" if row["amount"] is None else money_exact_format(row["amount"], currency)
+        lines.append(f"    {row['title']:<12} {price:>14}  {plain(amount):>26}  {row['reason']}")
+        lines += [_step(step_shown(step, currency)) for step in row["steps"] if steps]
     return "\n".join(lines) + "\n"
 
 
-def _amount(amount: str, currency: dict[str, Any]) -> str:
-    from decimal import Decimal
+def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:
+    """The price of one execution, exactly: a rating is a product with their number."""
+    return None if amount is None else CONTEXT.divide(Decimal(amount), Decimal(executions))
 
-    return f"{amount_text(Decimal(amount), exponent=currency['exponent'])} {currency['code']}"
+
+def unit_prices(each: Sequence[Decimal | None], currency: Currency) -> tuple[str, list[str]]:
+    """Prices of one execution that stand beside each other: for how many they are told, and how much: "per million
+    executions", "EUR 4.20"."""
+    scale = unit_price_scale(each)
+    _, per = unit_price_format(0, currency, scale=scale)
+    return per, [plain(unit_price_format(one, currency, scale=scale)[0]) for one in each]
+
+
+def _step(step: StepShown) -> str:
+    operation = "times" if step.operation == PER_TERA else step.operation
+    return f"      {step.title:<20} {plain(step.input)} {operation} {plain(step.factor)} = {step.result}"
 
 
 def _microseconds(cycles: int, clock_hz: int) -> str:

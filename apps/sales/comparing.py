@@ -14,7 +14,14 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from apps.figures import count_format, duration_format, instant_format, money_exact_format, percent_format
+from apps.figures import (
+    count_format,
+    duration_format,
+    instant_format,
+    money_exact_format,
+    percent_format,
+    unit_price_format,
+)
 from apps.sales.exports import line_machine, step_of, text_cell
 from apps.sales.facts import facts_of_line
 from apps.sales.models import FormName, Quote
@@ -163,8 +170,10 @@ def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
         yield _of_line(f"{name}.digest", f"{title}: digest", line_of, lambda line: facts_of_line(line).digest, shown=12)
         yield _of_line(f"{name}.volume", f"{title}: volume", line_of, _volume)
         yield _count(f"{name}.billed", f"{title}: billed operations", line_of, lambda line: _step(line, "billed"))
-        yield _price(f"{name}.price", f"{title}: price per tera-operation", line_of, lambda line: _factor(line, "list"))
-        yield _price(f"{name}.amount", f"{title}: amount", line_of, lambda line: str(line["amount"]))
+        yield _price(
+            f"{name}.price", f"{title}: price per tera-operation", line_of, lambda line: _factor(line, "list"), _unit_price
+        )
+        yield _price(f"{name}.amount", f"{title}: amount", line_of, lambda line: str(line["amount"]), money_exact_format)
 
 
 LineOf = Callable[[Quote], "dict[str, Any] | None"]
@@ -189,13 +198,19 @@ def _count(name: str, title: str, of: LineOf, read: Callable[[dict[str, Any]], s
     return Field(name, title, exact, lambda quote: count_format(int(exact(quote))) if exact(quote) else "-", number)
 
 
-def _price(name: str, title: str, of: LineOf, read: Callable[[dict[str, Any]], str]) -> Field:
+def _unit_price(price: str, currency: str) -> str:
+    return " ".join(unit_price_format(price, currency, thing="tera-operation"))
+
+
+def _price(
+    name: str, title: str, of: LineOf, read: Callable[[dict[str, Any]], str], shown: Callable[[str, str], str]
+) -> Field:
     def exact(quote: Quote) -> str:
         line = of(quote)
         return "" if line is None else read(line)
 
     return Field(
-        name, title, exact, lambda quote: money_exact_format(exact(quote), quote.currency) if exact(quote) else "-",
+        name, title, exact, lambda quote: shown(exact(quote), quote.currency) if exact(quote) else "-",
         lambda quote: Fraction(exact(quote) or 0),
     )  # fmt: skip
 

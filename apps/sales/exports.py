@@ -11,12 +11,14 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from apps.figures import count_format, duration_format, instant_format, money_exact_format, money_format
+from apps.figures import Currency, count_format, duration_format, instant_format, money_exact_format, money_format
+from apps.pricing.rating.shown import step_shown
 from apps.sales.facts import ProgramFacts, facts_of_line
 from apps.sales.minimum import TITLE, minimum_quoted
 from apps.sales.models import Quote
 from apps.sales.paper import Paper
 
+UNIT_PRICES = "A unit price is shown with four significant digits and computed with every digit, which the JSON has."
 CSV_HEAD = (
     "line", "model", "program_digest", "processor_class", "precision", "class", "executions", "step", "operation", "input",
     "factor", "result", "unit", "rule",
@@ -123,7 +125,7 @@ def quote_pdf(quote: Quote) -> bytes:
     totals.append(("Payable when all is used", money_format(document["payable"], currency)))
     paper.facts(totals)
     _amendment(paper, document, currency)
-    _steps(paper, priced_lines(document))
+    _steps(paper, priced_lines(document), currency)
     paper.heading("Assumptions")
     for sentence in document["assumptions"]:
         paper.text(sentence, small=True)
@@ -180,20 +182,19 @@ def _line_title(facts: ProgramFacts, machine: str) -> str:
     return f"{facts.model} on {machine}, {facts.precision}"
 
 
-def _steps(paper: Paper, lines: list[dict[str, Any]]) -> None:
+def _steps(paper: Paper, lines: list[dict[str, Any]], currency: Currency) -> None:
     for line in lines:
         paper.heading(f"Why this price: line {line['number']}")
-        step_table(paper, line["rating"]["steps"])
+        step_table(paper, line["rating"]["steps"], currency)
+    paper.text(UNIT_PRICES, small=True)
 
 
-def step_table(paper: Paper, steps: list[dict[str, str]]) -> None:
+def step_table(paper: Paper, steps: list[dict[str, str]], currency: Currency) -> None:
     """Every step of a price with its rule."""
+    shown = [step_shown(step, currency) for step in steps]
     paper.table(
         ["Step", "Rule", "Input", "Factor", "Result"],
-        [
-            [step["title"], step["rule"], figure(step["input"]), figure(step["factor"]), figure(step["result"])]
-            for step in steps
-        ],
+        [[step.title, step.rule, step.input, step.factor, step.result] for step in shown],
         widths=(0.13, 0.33, 0.18, 0.17, 0.19),
         right=3,
         fine=True,
@@ -203,12 +204,6 @@ def step_table(paper: Paper, steps: list[dict[str, str]]) -> None:
 def instant(text: str) -> str:
     """An instant of a document, to the minute, in UTC."""
     return instant_format(datetime.fromisoformat(text))
-
-
-def figure(text: str) -> str:
-    """A decimal text with its thousands parted."""
-    whole, dot, part = text.removeprefix("-").partition(".")
-    return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"
 
 
 def step_of(line: dict[str, Any], name: str) -> dict[str, str]:

@@ -45,7 +45,7 @@ def _change(figure: Figure) -> str:
 def _shown(found: Difference) -> list[tuple[str, str, str, str]]:
     """Rows of the table: what is nothing before and after is left out."""
     return [
-        (f"{f.title}, {f.unit}" if f.unit else f.title, number(f.before), number(f.after), _change(f))
+        (*(f.told or (f"{f.title}, {f.unit}" if f.unit else f.title, number(f.before), number(f.after))), _change(f))
         for f in found.figures
         if f.before or f.after
     ]

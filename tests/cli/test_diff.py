@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -46,6 +47,28 @@ def test_a_budget_limits_prices(models: list[str], tmp_path: Path, capsys: pytes
     capsys.readouterr()
     assert main(arguments) == 1
     assert capsys.readouterr().out.startswith("**Over budget: price of 1,000")
+
+
+def test_prices_are_told_as_the_pages_tell_them(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Four significant digits, in the scale that reads well, whatever number of executions is priced to the digit."""
+    said = set()
+    for count in ("7", "1000"):
+        assert main(["diff", *models, "--book", str(SHIPPED), "--executions", count]) == 0
+        said |= {line for line in capsys.readouterr().out.splitlines() if "price per" in line}
+    assert len(said) == 4
+    million = Decimal(_prices(models[1], capsys)["standard"]) * 1000
+    assert any(re.search(rf"price per million executions, Standard +EUR [0-9.]+ +EUR {_four(million)}", line) for line in said)
+
+    assert main(["report", models[1], "--dim", "batch=2", "--book", str(SHIPPED), "--executions", "7", "--steps"]) == 0
+    text = capsys.readouterr().out
+    assert "price per million executions, and of 7 exactly, price book 1:" in text
+    assert re.search(rf"Standard +EUR {_four(million)} +EUR {million * 7 / 10**6:f}", text)
+    assert "times EUR 8.00 per thousand tera-operations = " in text
+    assert text.isascii()
+
+
+def _four(value: Decimal) -> str:
+    return re.escape(format(Decimal(f"{value:.3e}").normalize(), "f"))
 
 
 def test_without_a_change_nothing_is_said(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:

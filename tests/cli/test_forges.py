@@ -62,4 +62,4 @@ def test_a_change_over_budget_fails_and_says_why(name: str, script: Any, base: s
     said = summary.read_text(encoding="utf-8") if base == "BASE" else ended.stdout
     assert said.startswith("**Over budget: latency grew by ")
     assert "<details>" in said
-    assert "price of 1,000, Standard" in said
+    assert "price per million executions, Standard" in said

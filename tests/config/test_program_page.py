@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.compilation.models import Program
 from tests.cast import Cast
 from tests.compilation.helpers import compiled
+from tests.sales.market import open_market
 
 Sign = Callable[[User], Client]
 
@@ -36,6 +37,13 @@ def test_without_a_price_book_the_page_says_not_priced(cast: Cast, as_user: Sign
     text = as_user(cast.engineer).get(f"/programs/{program.pk}").content.decode()
     assert "not priced" in text
     assert "No price book is in force" in text
+
+
+def test_its_price_and_the_price_of_operations_read_as_everywhere(cast: Cast, as_user: Sign, program: Program) -> None:
+    open_market(change=lambda book: book["prices"]["lpu"].update(float32="0.008123456789"))
+    text = as_user(cast.engineer).get(f"/programs/{program.pk}").content.decode()
+    assert "x €\u202f8.123 per thousand tera-operations" in text
+    assert "Price book 1: €\u202f8.123 per thousand tera-operations in float32 on lpu." in text
 
 
 def test_the_csv_sums_to_the_resources(cast: Cast, as_user: Sign, program: Program) -> None:

@@ -136,7 +136,8 @@ def test_any_two_books_are_compared_on_a_page(cast: Cast, as_user: Callable[[Use
     client = as_user(cast.viewer)
     shown = client.get("/prices/compare").content.decode()
     assert "prices.lpu.float32" in shown
-    assert "&quot;0.007&quot;" in shown
+    assert "€\u202f7.00 per thousand tera-operations" in shown
+    assert "0.007" not in shown
     assert "These two are the same book" in client.get("/prices/compare?before=2&after=2").content.decode()
     assert client.get("/prices/compare?before=7").status_code == 404
     assert "/prices/compare" in client.get("/prices").content.decode()

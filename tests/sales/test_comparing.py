@@ -59,6 +59,7 @@ def test_what_differs_from_the_first_quote_is_marked_with_its_change(quotes: lis
     ]
     assert not rows["book"].differs
     assert not rows["line1.price"].differs
+    assert rows["line1.price"].cells[0].text == "€\u202f8.00 per thousand tera-operations"
     assert rows["form"].cells[2].text == "Raw quota"
 
 

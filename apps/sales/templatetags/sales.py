@@ -13,10 +13,11 @@ from django import template
 from apps.figures import Currency, count_format, money_exact_format, money_format, percent_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
-from apps.pricing.rating import decimal_text
+from apps.pricing.rating import Step, decimal_text
 from apps.pricing.rating.decimals import subtract
+from apps.pricing.rating.shown import StepShown, step_shown
+from apps.pricing.rating.shown import figure as figure_text
 from apps.sales.commitments import TITLES
-from apps.sales.exports import figure as figure_text
 from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
 
@@ -27,6 +28,12 @@ register = template.Library()
 def figure(text: str) -> str:
     """A decimal text with its thousands parted, every digit kept."""
     return figure_text(text)
+
+
+@register.filter
+def as_shown(step: Step | dict[str, str], currency: Currency) -> StepShown:
+    """{{ step|as_shown:currency }}: a step of a price as its table tells it."""
+    return step_shown(step, currency)
 
 
 @register.filter

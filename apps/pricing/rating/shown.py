@@ -1,0 +1,48 @@
+"""A step of a price as people read it: a unit price has four significant digits, everything else keeps every digit.
+
+What is stored, hashed, billed and recomputed is the step itself; files for programs (JSON, CSV) state that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.figures import Currency, unit_price_format
+from apps.pricing.rating.terms import PER_TERA, Step
+
+LISTED_PART = "list:"  # the list price of a part of the executions: its input is the price of one
+
+
+@dataclass(frozen=True)
+class StepShown:
+    """The texts of a step. `exact`: the unit price in it, with every digit; empty where it has none."""
+
+    title: str
+    rule: str
+    operation: str
+    input: str
+    factor: str
+    result: str
+    unit: str
+    exact: str
+
+
+def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
+    """A step, or its JSON in a document, for reading; `currency` is that of the price."""
+    told = step.to_json() if isinstance(step, Step) else step
+    value, factor, rule, exact = figure(told["input"]), figure(told["factor"]), told["rule"], ""
+    if told["operation"] == PER_TERA:
+        exact = f"{factor} {told['unit']} per tera-operation"
+        factor = " ".join(unit_price_format(told["factor"], currency, thing="tera-operation"))
+        rule = rule.replace(f"{told['factor']} {told['unit']} per tera-operation (10^12)", factor)
+    elif told["name"].startswith(LISTED_PART):
+        exact = f"{value} {told['unit']} per execution"
+        value = " ".join(unit_price_format(told["input"], currency))
+    return StepShown(told["title"], rule, told["operation"], value, factor, figure(told["result"]), told["unit"], exact)
+
+
+def figure(text: str) -> str:
+    """A decimal text with its thousands parted, every digit kept."""
+    whole, dot, part = text.removeprefix("-").partition(".")
+    return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"
