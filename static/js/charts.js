@@ -125,7 +125,7 @@
     option.series = data.series.map(function (one) {
       const points = data.times.map(function (time, place) { return [time, one.values[place]]; });
       return {
-        name: one.name, type: "line", data: points, step: one.step ? "end" : false, showSymbol: !one.step && points.length < 40, symbolSize: 5,
+        name: one.name, type: "line", data: points, step: one.step ? "end" : false, showSymbol: points.length < (one.step ? 3 : 40), symbolSize: 5,
         lineStyle: { width: 1.75 }, areaStyle: one.area || one.step ? { opacity: 0.12 } : undefined, connectNulls: false,
       };
     });

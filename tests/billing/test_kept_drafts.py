@@ -137,6 +137,7 @@ def test_the_lines_of_an_invoice_are_read_a_page_at_a_time(
     assert shown == [[1, 2], [3], [], [1, 2]]
     assert [page["excerpt"].next for page in pages] == [3, None, None, 3]
     assert pages[1]["excerpt"].previous == 1
+    assert "These are the contracts of the lines above." in _text(browser, f"/invoices/{invoice.pk}")
     whole = invoice.document
     for page in pages[:2]:
         document = page["document"]
