@@ -60,7 +60,7 @@ def test_a_button_says_what_it_sells_and_a_box_that_says_else_is_refused(
 ) -> None:
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     asked = {"program": str(program.pk), "pool": "lpu-a", "volume": "1000000"}
-    assert "For 1,000,000 executions. Its price is then locked" in _text(client.get("/quotes/new/preview", asked))
+    assert "For 1,000,000 executions. The price is then locked" in _text(client.get("/quotes/new/preview", asked))
     shown = seen(client, asked)
     for box in ("-5", "2000000", "", "0", "1" + "0" * 17):
         refused = client.post("/quotes/new", {**shown, "box": box})
