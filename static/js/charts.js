@@ -28,7 +28,9 @@
     const units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let step = 0;
     while (Math.abs(value) >= 1024 && step < units.length - 1) { value /= 1024; step += 1; }
-    return (step ? Number(value.toPrecision(3)) : value) + "\u202f" + units[step];
+    // Rounded as the server rounds: a page that says 522 KiB has no chart that says 523.
+    const places = step ? Math.max(0, 3 - String(Math.trunc(Math.abs(value))).length) : 0;
+    return new Intl.NumberFormat("en-US", { maximumFractionDigits: places, roundingMode: "halfEven" }).format(value) + "\u202f" + units[step];
   }
   const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
   const seconds = { s: 1, ms: 1e-3, "\u00b5s": 1e-6, ns: 1e-9 };
