@@ -10,6 +10,7 @@ from django.core.cache import cache
 from apps.accounts.broker import task_send
 from apps.compilation.models import Precision, Program
 from apps.dispatch.runners import host
+from apps.dispatch.runners.runtime import hardware
 from apps.fleet.models import HostMeasurement, PoolKind
 from apps.fleet.selectors import pool_get, pools
 from apps.fleet.services import hostmeasurement_record
@@ -43,6 +44,6 @@ def host_measure(*, program_id: UUID, pool_slug: str, now: datetime) -> HostMeas
         pool=pool_get(pool_slug),
         program_digest=program.digest,
         durations_ns=host.measure(program),
-        hardware=host.hardware(),
+        hardware=hardware(),
         now=now,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from apps.accounts.models import Organisation, User
 from apps.pricing.derivation import Derivation, derive
+from apps.pricing.measured import Measured, measured_price
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import book_from_json
 from apps.pricing.services import pricebook_publish
@@ -34,6 +35,11 @@ def shipped(version: int) -> dict[str, Any]:
     """A shipped book's document."""
     found: dict[str, Any] = json.loads((BOOKS / f"book-{version}.json").read_text())
     return found
+
+
+def host_measured() -> Measured:
+    """What a host does by its last measurement, and the price that follows."""
+    return measured_price(derivation(), json.loads((BOOKS / "host-measured.json").read_text()))
 
 
 def derivation() -> Derivation:

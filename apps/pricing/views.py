@@ -18,6 +18,7 @@ from apps.pricing.grid import tariff_grid
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument, book_from_json
 from apps.pricing.seed import derivation as derived
+from apps.pricing.seed import host_measured
 from apps.pricing.selectors import book_differences, book_in_force, book_next, classes_ordered, document_of
 
 
@@ -54,9 +55,8 @@ def derivation(request: HttpRequest) -> HttpResponse:
     found = derived()
     document = book_from_json(found.document)
     subtitle = f"Price book {document.version}: what a device-hour costs, what it must fetch, and the prices that follow."
-    return render(
-        request, "pricing/derivation.html", {"derivation": found, "document": document, "subtitle": subtitle}
-    )
+    context = {"derivation": found, "measured": host_measured(), "document": document, "subtitle": subtitle}
+    return render(request, "pricing/derivation.html", context)
 
 
 @require_GET

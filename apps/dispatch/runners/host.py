@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apps.compilation.models import Program
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
+from apps.dispatch.runners.runtime import hardware, session_open
 from apps.registry.selectors import modelversion_bytes
 
 if TYPE_CHECKING:
@@ -61,20 +60,6 @@ def measure(program: Program) -> list[int]:
     return durations
 
 
-@lru_cache(maxsize=1)
-def hardware() -> str:
-    """The CPU's own name and the runtime, as stored beside what was measured on it."""
-    import onnxruntime
-
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
-    except OSError:
-        pass
-    return f"{name}, one thread, ONNX Runtime {onnxruntime.__version__}"
-
-
 def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
     """The model's session, the inputs that the program was compiled with as constants, and the outputs' names."""
     session = _session(str(program.model_version_id), modelversion_bytes(program.model_version))
@@ -88,13 +73,8 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
 
 @lru_cache(maxsize=4)
 def _session(version_id: str, data: bytes) -> InferenceSession:
-    """A session on one thread, kept while this worker lives: loading a model takes longer than running it."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # its remarks on models would fill the worker's log
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    """A session, kept while this worker lives: loading a model takes longer than running it."""
+    return session_open(data)
 
 
 def _seeded(program: Program) -> dict[str, Any]:

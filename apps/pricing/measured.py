@@ -1,0 +1,78 @@
+"""The price of a host's operations from a measurement, beside the one that a book states: a pure function, step by step.
+
+A host's cycles are not proven, so its price rests on operations a second. `benchmarks.host` measures them and writes the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from apps.figures import percent_format
+from apps.pricing.derivation import DIGITS, HOUR, TERA, Computed, Derivation, Given, Price, rounded_up, shown
+
+FORMAT = "takt-host-measurement/1"
+MILLION = 10**6
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a processor class, the steps to the price that follows, and the price that the book has."""
+
+    name: str
+    reference: str
+    given: tuple[Given, ...]
+    steps: tuple[Computed, ...]
+    price: Price
+    stated: Price
+    said: str
+
+
+def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
+    """The price that follows from a measurement of one of a derivation's classes. Raises StopIteration for another class."""
+    if record["format"] != FORMAT:
+        raise ValueError(f"this is {record['format']!r}, not {FORMAT!r}")
+    one = next(known for known in found.classes if known.name == record["class"])
+    stated = one.price(record["precision"])
+    used = one.target / one.expected_use
+    operations, micro = Fraction(record["operations"]), Fraction(record["processor_microseconds"])
+    rate = operations * MILLION / micro
+    per_hour = rate * HOUR / TERA
+    price = Price(stated.precision, None, per_hour, rounded_up(used / per_hour, DIGITS))
+    steps = (
+        Computed("Operations, a second", f"{shown(operations)} x 1,000,000 / {shown(micro)}", rate, "a second"),
+        Computed("Tera-operations, a used hour", f"{shown(rate)} x 3,600 / 10^12", per_hour, "a used hour"),
+        Computed(
+            "Price of a tera-operation", f"{shown(used)} / {shown(per_hour)}, rounded up to four significant digits",
+            price.price, "a tera-operation",
+        ),
+    )  # fmt: skip
+    return Measured(one.name, record["reference"], _given(record), steps, price, stated, _said(price, stated, found))
+
+
+def _given(record: dict[str, Any]) -> tuple[Given, ...]:
+    source = f"measured on {record['measured_on']} by {record['command']} on {record['hardware']}"
+    quiet = (
+        f"others took up to {record['others_percent']} % of the {record['processors']} processors meanwhile, in the quietest of "
+        f"{record['rounds']} rounds"
+    )
+    return (
+        Given("Operations of an image", Fraction(record["operations"]), "", "counted: the compiled program"),
+        Given(
+            "An image", Fraction(record["processor_microseconds"]), "µs of a processor",
+            f"{source}; the median of {record['images']}; {quiet}",
+        ),
+        Given("An image by the clock", Fraction(record["clock_microseconds"]), "µs", "the same images, with waits for a turn"),
+    )  # fmt: skip
+
+
+def _said(price: Price, stated: Price, found: Derivation) -> str:
+    """How the measured price compares with the book's, and why the book keeps its own."""
+    if price.price == stated.price:
+        return "The price book has this price."
+    share = percent_format(price.price / stated.price)
+    return (
+        f"Price book {found.document['version']} was derived before this was measured, from chosen operations a second, and a "
+        f"published book never changes. The measured price is {share} of its price; the next book may take it."
+    )
