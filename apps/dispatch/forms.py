@@ -7,13 +7,17 @@ from uuid import uuid4
 
 from django import forms
 
+ITEMS = dict.fromkeys(("invalid", "min_value", "max_value"), "Enter a whole number of items from 1 to 100,000.")
+
 
 class JobForm(forms.Form):
     """A contract, and either a file of inputs or a number of seeded ones to try it with."""
 
-    contract = forms.ChoiceField(label="Contract")
+    contract = forms.ChoiceField(label="Contract", error_messages={"required": "Choose a contract."})
     inputs = forms.FileField(label="Inputs", required=False)
-    sample_items = forms.IntegerField(label="Or seeded items", required=False, min_value=1, max_value=100_000)
+    sample_items = forms.IntegerField(
+        label="Or seeded items", required=False, min_value=1, max_value=100_000, error_messages=ITEMS
+    )
 
     once = forms.UUIDField(widget=forms.HiddenInput, required=False, initial=uuid4)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.contrib import messages
@@ -48,8 +49,10 @@ def job_new(request: HttpRequest) -> HttpResponse:
     now, asked = timezone.now(), (request.POST or request.GET).get("contract", "")
     offers = selectors.offers_open(organisation, now=now, wanted=_uuid_text(asked.partition(":")[0]))
     choices = [(one.key, f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
-    wanted = {"contract": request.GET.get("contract", "")}
-    form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial=wanted)
+    chosen = _chosen(offers, asked)
+    if chosen is None:  # nothing is chosen then, least of all another contract
+        choices.insert(0, ("", "Choose a contract"))
+    form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial={"contract": chosen or ""})
     refusal: Problem | None = None
     if request.method == "POST" and form.is_valid():
         try:
@@ -60,6 +63,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "offers": offers,
+        "is_over": chosen is None,
         "more": selectors.contracts_left(organisation, now=now).count() - len({one.contract.pk for one in offers}),
         "refusal": refusal,
         "refusal_list": faults,
@@ -68,6 +72,13 @@ def job_new(request: HttpRequest) -> HttpResponse:
     return render(
         request, "dispatch/job_new.html", context, status=refusal.status if refusal else 422 if form.errors else 200
     )
+
+
+def _chosen(offers: Sequence[selectors.Offer], asked: str) -> str | None:
+    """The key of the offer that the address asks for, or of the newest when it asks for none; None when what it asks for is
+    not open."""
+    fitting = [one.key for one in offers if asked in {"", one.key, str(one.contract.pk)}]
+    return next(iter(fitting), None)
 
 
 def _submit_once(request: HttpRequest, form: JobForm) -> str:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.dispatch.feeds import arrays_pack
 from apps.dispatch.models import Job, JobState, Lease
+from apps.sales.services import contract_end
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
@@ -74,6 +75,23 @@ def test_seeded_items_try_a_program_without_a_file(present: Scene, browser: Clie
     contract = present.contract((present.program(), 50))
     browser.post("/jobs/new", {"contract": str(contract.pk), "sample_items": "6"})
     assert Job.objects.get().items == 6
+
+
+def test_the_form_chooses_the_contract_of_its_address_and_no_other(present: Scene, browser: Client) -> None:
+    older, newer = (present.contract((present.program(), 50)) for _ in range(2))
+
+    def chosen(wanted: str) -> list[str]:
+        page = browser.get(f"/jobs/new?contract={wanted}").content.decode()
+        return re.findall(r'<option value="([^"]*)" selected', page)
+
+    assert chosen(str(older.pk)) == [str(older.pk)]
+    contract_end(contract_id=older.pk, organisation=present.cast.organisation, actor=present.cast.owner, now=present.now)
+    assert chosen(str(older.pk)) == [""], "another contract would pay"
+    page = browser.get(f"/jobs/new?contract={older.pk}").content.decode()
+    assert "Contract is over" in page
+    refused = browser.post("/jobs/new", {"contract": "", "sample_items": "6"})
+    assert (refused.status_code, Job.objects.count()) == (422, 0)
+    assert chosen(str(newer.pk)) == [str(newer.pk)]
 
 
 def test_the_same_form_sent_twice_makes_one_job(present: Scene, browser: Client) -> None:
