@@ -62,9 +62,12 @@ class Place:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """One run at a time; the folder is its owner's alone, since it holds everything."""
-        for path in (self.folder, self.base, self.wal, self.storage, self.kept):
-            path.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o700)
+        try:
+            for path in (self.folder, self.base, self.wal, self.storage, self.kept):
+                path.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+        except OSError as error:
+            raise ServiceError(f"{self.folder} cannot hold a backup ({error.strerror}); name another folder.") from None
         with (self.folder / "lock").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,6 +18,7 @@ from apps.accounts.outages import unavailable_of
 from apps.accounts.problems import PROBLEM_STATUSES, STANDARD, Problem, ProblemBody, problem_response, problem_standard
 from apps.config.parser import WithoutNul, names_known
 from apps.config.reference import Reference
+from apps.pricing.amounts import AMOUNT, AMOUNT_SENTENCE
 
 log = structlog.get_logger("api")
 
@@ -82,7 +83,10 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 def _fault(item: dict[str, Any]) -> dict[str, str]:
     """One fault of a request: which field, and what is wrong with it."""
     if "loc" in item:
-        return {"field": ".".join(str(part) for part in item["loc"]), "message": item["msg"]}
+        named = item["loc"][2:] if item["loc"][:2] == ("body", "payload") else item["loc"]
+        pattern = item.get("ctx", {}).get("pattern")
+        message = AMOUNT_SENTENCE if pattern == AMOUNT else item["msg"]
+        return {"field": ".".join(str(part) for part in named) or "body", "message": message}
     field, message = next(iter(item.items()), ("request", "cannot be read"))
     return {"field": str(field), "message": str(message)}
 

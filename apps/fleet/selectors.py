@@ -29,10 +29,11 @@ def pool_get(slug: str) -> Pool:
     """The active pool with that slug; a Problem that lists the known ones otherwise."""
     pool = pools().filter(slug=slug).first()
     if pool is None:
+        wrong = f"There is no pool '{slug}'. Choose" if slug else "Name a pool:"
         raise Problem(
             422,
             "No such pool",
-            f"There is no pool '{slug}'. Choose one of: {', '.join(pool_slugs())}.",
+            f"{wrong} one of: {', '.join(pool_slugs())}.",
             kind="pool-unknown",
         )
     return pool
@@ -76,7 +77,9 @@ def pools_in_full(*, now: datetime) -> list[PoolInFull]:
     rows = Pool.objects.filter(is_active=True).select_related("processor", "site")
     every = Prefetch("devices", queryset=Device.objects.all(), to_attr="devices_all")
     found = rows.prefetch_related(
-        every, Prefetch("worker_hosts", queryset=seen), Prefetch("measurements", queryset=measured, to_attr="measured_last")
+        every,
+        Prefetch("worker_hosts", queryset=seen),
+        Prefetch("measurements", queryset=measured, to_attr="measured_last"),
     )
     return [
         PoolInFull(

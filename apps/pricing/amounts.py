@@ -17,6 +17,7 @@ from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force
 
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,12})?$"
+AMOUNT_SENTENCE = 'Write an amount as text, a plain number such as "250.00"'
 Entered = Annotated[str, Field(pattern=AMOUNT, examples=["250"])]
 """An amount in a request: a plain decimal as text. How many places it may have is its currency's to say."""
 Code = Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["EUR"])]

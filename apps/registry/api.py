@@ -197,7 +197,7 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
     summary="Have the file checked and kept",
 )
 def upload_complete(
-    request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn
+    request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn | None = None
 ) -> tuple[int, ModelVersion | Upload]:
     """202 while the file waits for its check or is checked: ask for the upload again after the seconds in Retry-After.
 
@@ -207,7 +207,7 @@ def upload_complete(
     upload = services.upload_complete(
         organisation=_upload(request, pk).organisation,
         upload_id=pk,
-        sha256=payload.sha256,
+        sha256=payload.sha256 if payload else "",
         now=timezone.now(),
     )
     if upload.refusal:

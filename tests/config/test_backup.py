@@ -94,6 +94,12 @@ def test_what_was_backed_up_comes_back_to_any_moment(machine: Machine) -> None:
         machine.restore()
 
 
+def test_a_folder_that_cannot_hold_a_backup_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ServiceError, match="file/here cannot hold a backup"), Place(tmp_path / "file" / "here").alone():
+        pass
+
+
 def test_a_moment_that_is_not_in_the_backup_is_refused(tmp_path: Path) -> None:
     place = Place(tmp_path)
     hours = [datetime(2026, 11, 22, hour, tzinfo=UTC) for hour in range(12)]

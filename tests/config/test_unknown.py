@@ -15,6 +15,7 @@ from ninja.main import NinjaAPI
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.config.api import api
+from apps.pricing.amounts import AMOUNT_SENTENCE
 from apps.registry.services.evaluations import _parse
 from tests.cast import Cast
 
@@ -94,7 +95,22 @@ def test_every_unknown_field_is_named_with_where_it_stands(cast: Cast, as_token:
     client = as_token(cast.owner, cast.organisation, Scope.BUILD)
     body = {"lines": [], "quota": {"precisions": "int8", "tera": 1}}
     errors = client.post("/api/v1/quotes", json.dumps(body), content_type="application/json").json()["errors"]
-    assert [one["field"] for one in errors] == ["body.payload.quota.precisions", "body.payload.quota.tera"]
+    assert [one["field"] for one in errors] == ["quota.precisions", "quota.tera"]
+
+
+def test_an_amount_that_is_none_is_refused_in_words(cast: Cast, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.BILLING)
+    for amount in ("-5", "NaN", "", "1e3"):
+        answer = client.put("/api/v1/spend-cap", json.dumps({"amount": amount}), content_type="application/json")
+        assert answer.status_code == 422
+        assert answer.json()["errors"] == [{"field": "amount", "message": AMOUNT_SENTENCE}]
+
+
+def test_a_pool_that_is_not_named_is_asked_for(cast: Cast, as_token: Callable[..., Client]) -> None:
+    client = as_token(cast.owner, cast.organisation, Scope.BUILD)
+    body = {"quota": {"precision": "float32", "tera_operations": 1}}
+    answer = client.post("/api/v1/quotes", json.dumps(body), content_type="application/json")
+    assert answer.json()["detail"].startswith("Name a pool: one of")
 
 
 def test_an_unknown_parameter_of_a_query_is_refused(cast: Cast, as_token: Callable[..., Client]) -> None:
