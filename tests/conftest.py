@@ -22,7 +22,7 @@ from tests import workers
 from tests.cast import Cast, assemble
 
 # Files that take minutes begin first, or one of two workers would be left alone with them in the end.
-LONG = ("tests/e2e/test_walk.py", "tests/faults/test_money.py", "tests/upgrade/test_migrations.py")
+LONG = ("tests/e2e/test_walk.py", "tests/faults/test_money.py", "tests/upgrade/test_release.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

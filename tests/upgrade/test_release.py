@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,30 +36,52 @@ from apps.ledger.selectors import chain_verify
 from apps.reports.reconciling import organisation_compare
 from apps.sales.models import Contract, ContractState, Quote
 from apps.sales.services import contracts_close_due, quote_accept
-from tests.upgrade.databases import applied, backward, database, forward
+from tests.upgrade.databases import Name, applied, backward, contents, database, differences, forward, schema
 from tests.upgrade.fixture import DOCUMENTS, FACTS, FILES, INVOICES, PRESENT, release, storage_unpack
 
+BOOKKEEPING = frozenset({"django_migrations"})
 LATER = PRESENT + timedelta(hours=5)
 
 
+@dataclass(frozen=True)
+class Upgraded:
+    """The database of the release, migrated to now: its storage, and what it was before."""
+
+    storage: Path
+    applied: set[Name]
+    schema: dict[str, str]
+    contents: dict[str, str]
+
+
 @pytest.fixture(scope="module")
-def _customer(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Path]:
-    """The database of the release, migrated to now, and its storage; the tests below use it one after another."""
+def upgraded(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Upgraded]:
+    """The tests below use it one after another."""
     storage = tmp_path_factory.mktemp("media")
     storage_unpack(storage)
     with django_db_blocker.unblock(), release("upgrade_used"):
+        was = Upgraded(storage, applied(), schema(), contents(without=BOOKKEEPING))
         forward()
-        yield storage
+        yield was
 
 
 @pytest.fixture
-def customer(_customer: Path, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker) -> Iterator[Organisation]:
+def customer(
+    upgraded: Upgraded, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Organisation]:
     """The organisation that bought everything."""
-    settings.MEDIA_ROOT = str(_customer)
+    settings.MEDIA_ROOT = str(upgraded.storage)
     with django_db_blocker.unblock():
         yield Organisation.objects.get(pk=FACTS["organisation"])
     with app.connection_for_write() as broker, broker.channel() as channel:
         channel.client.flushdb()
+
+
+def test_a_full_database_that_went_forwards_goes_back(customer: Organisation, upgraded: Upgraded) -> None:
+    """Before anything is done in it: the tests below use it."""
+    with database("upgrade_back", like=str(connection.settings_dict["NAME"])):
+        backward(upgraded.applied)
+        assert differences(schema(), upgraded.schema) == []
+        assert differences(contents(without=BOOKKEEPING), upgraded.contents) == []
 
 
 def test_programs_compute_what_they_computed_then(customer: Organisation) -> None:
@@ -198,10 +221,7 @@ def test_old_pages_open(customer: Organisation) -> None:
     assert set(found.values()) == {200}, found
 
 
-def test_a_database_that_was_used_after_the_upgrade_goes_back(customer: Organisation) -> None:
-    used = str(connection.settings_dict["NAME"])
-    with release("upgrade_then"):
-        then = applied()
-    with database("upgrade_back", like=used):
-        backward(then)
+def test_a_database_that_was_used_after_the_upgrade_goes_back(customer: Organisation, upgraded: Upgraded) -> None:
+    with database("upgrade_back", like=str(connection.settings_dict["NAME"])):
+        backward(upgraded.applied)
         forward()
