@@ -1,7 +1,9 @@
 import os
 
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.config.settings")
 
 application = get_wsgi_application()
+get_resolver().url_patterns  # noqa: B018 - imports every page once, before the web's processes part, not at a first request
