@@ -132,19 +132,27 @@ def services() -> int:
     return 0
 
 
-def lint() -> int:
-    """Every check that needs no server; all of them run, so that one look shows everything."""
-    quiet = {**os.environ, **NOWHERE, "DJANGO_SETTINGS_MODULE": "apps.config.settings"}
+def checks() -> list[list[str]]:
+    """Every check that needs no server, as commands."""
     scripts = Path(sys.executable).parent
-    checks: list[list[str | Path]] = [
-        [scripts / "ruff", "check", "--quiet", "."],
-        [scripts / "mypy"],
-        [scripts / "lint-imports"],
+    return [
+        [str(scripts / "mypy")],
+        [str(scripts / "ruff"), "check", "--quiet", "."],
+        [str(scripts / "lint-imports")],
         [sys.executable, "-W", "ignore", "manage.py", "makemigrations", "--check", "--dry-run"],
     ]
-    failed = [check for check in checks if _call(check, quiet)]
+
+
+def without_servers() -> dict[str, str]:
+    """What `checks` run with."""
+    return {**os.environ, **NOWHERE, "DJANGO_SETTINGS_MODULE": "apps.config.settings"}
+
+
+def lint() -> int:
+    """All of `checks` run, so that one look shows everything."""
+    failed = [check for check in checks() if _call(check, without_servers())]
     for check in failed:
-        sys.stderr.write(f"failed: {' '.join(Path(str(part)).name for part in check)}\n")
+        sys.stderr.write(f"failed: {' '.join(Path(part).name for part in check)}\n")
     return 1 if failed else 0
 
 
@@ -158,11 +166,9 @@ def test(arguments: Sequence[str]) -> int:
     if problem:
         sys.stderr.write(f"{problem}\n")
         return 1
-    # Both always run, so that one look shows everything; the tests' closing line comes last.
-    # Files are begun in the order that tests/conftest.py gives them.
+    # The checks of `lint` are tests too (tests/config/test_lint.py). Files are begun in the order of tests/conftest.py.
     spread = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-    statuses = [lint(), _call([sys.executable, "-m", "pytest", *spread, "--durations", "15"])]
-    return next((status for status in statuses if status), 0)
+    return _call([sys.executable, "-m", "pytest", *spread, "--durations", "15"])
 
 
 def _call(command: Sequence[str | Path], env: dict[str, str] | None = None) -> int:
