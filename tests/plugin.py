@@ -5,8 +5,10 @@ The controller starts one PostgreSQL and one Valkey; each xdist worker gets data
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,18 @@ def pytest_load_initial_conftests() -> None:
         os.environ["TEST_STRIPE_API_BASE"] = os.environ.get("STRIPE_API_BASE", "")
     for name in ("STORAGE_URL", "HTTPS", "ALLOWED_HOSTS", "STRIPE_API_KEY", "STRIPE_API_BASE", "STRIPE_METER"):
         os.environ.pop(name, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected lives as long as the process: the garbage collector need not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_unconfigure() -> None:

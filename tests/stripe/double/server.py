@@ -130,6 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     store: Store
     serving: Serving
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body leave as one, or the body waits 40 ms for the head's acknowledgement
 
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
