@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.test import Client
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
@@ -25,18 +25,27 @@ PATIENT = 60_000
 VERSION = re.compile(r"/versions/[0-9a-f-]{36}$")
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all of these tests; each has a profile of its own in it."""
+    with visiting.chromium() as found:
+        yield found
+
+
 @pytest.fixture
-def page(live_server: LiveServer, cast: Cast, as_user: Callable[[User], Client]) -> Iterator[Page]:
+def page(
+    chromium: Browser, live_server: LiveServer, cast: Cast, as_user: Callable[[User], Client]
+) -> Iterator[Page]:
     """The upload page as the engineer sees it; errors in its scripts fail the test."""
     session = as_user(cast.engineer).cookies[settings.SESSION_COOKIE_NAME].value
-    with visiting.chromium() as found:
-        context = found.new_context(base_url=live_server.url)
-        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
-        opened = context.new_page()
-        faults: list[str] = []
-        opened.on("pageerror", lambda error: faults.append(str(error)))
-        opened.goto("/models/upload")
-        yield opened
+    context = chromium.new_context(base_url=live_server.url)
+    context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.goto("/models/upload")
+    yield opened
+    context.close()
     assert faults == []
 
 

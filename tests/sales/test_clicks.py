@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
@@ -71,22 +71,29 @@ class Builder:
         return int(quote.document["lines"][0]["executions"])
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all of these tests; each has a profile of its own in it."""
+    with visiting.chromium() as found:
+        yield found
+
+
 @pytest.fixture
 def builder(
-    live_server: LiveServer, cast: Cast, market: Market, as_user: Callable[[User], Client]
+    chromium: Browser, live_server: LiveServer, cast: Cast, market: Market, as_user: Callable[[User], Client]
 ) -> Iterator[Builder]:
     """The page as an engineer sees it; errors in its scripts fail the test."""
     program = market.program(cast.organisation, cast.engineer)
     session = as_user(cast.engineer).cookies[settings.SESSION_COOKIE_NAME].value
-    with visiting.chromium() as found:
-        context = visiting.context(found)
-        context.set_default_timeout(PATIENT)
-        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
-        page, faults = context.new_page(), []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(f"{live_server.url}/quotes/new?program={program.pk}&pool=lpu-a&volume=1000000")
-        yield Builder(page)
-        page.unroute_all(behavior="ignoreErrors")
+    context = visiting.context(chromium)
+    context.set_default_timeout(PATIENT)
+    context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
+    page, faults = context.new_page(), []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(f"{live_server.url}/quotes/new?program={program.pk}&pool=lpu-a&volume=1000000")
+    yield Builder(page)
+    page.unroute_all(behavior="ignoreErrors")
+    context.close()
     assert faults == []
 
 
