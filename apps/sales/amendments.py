@@ -11,7 +11,6 @@ from typing import Any
 from apps.accounts.problems import Problem
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
-from apps.pricing.selectors import book_of_digest
 from apps.sales.minimum import TITLE, minimum_lacking
 from apps.sales.models import Contract, ContractState
 from apps.sales.releasing import Release, Takeover, release_of, rest_rating
@@ -73,7 +72,7 @@ def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Res
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
         return Rest(contract.net, usage.actual, ())
-    book = book_of_digest(contract.terms["book"]["digest"])
+    book = contract.book
     lines = [
         _rest_line(book, contract, line, (late or {}).get(line.program_digest, 0))
         for line in usage.lines

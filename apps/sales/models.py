@@ -10,10 +10,13 @@ from django.conf import settings
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
+from django.utils.functional import cached_property
 
 from apps.accounts.models import Organisation
 from apps.compilation.models import Program
 from apps.fleet.models import Pool
+from apps.pricing.rating import PriceBookDocument
+from apps.pricing.selectors import book_of_digest
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:
@@ -176,6 +179,11 @@ class Contract(models.Model):
 
     def __str__(self) -> str:
         return f"contract {self.id}"
+
+    @cached_property
+    def book(self) -> PriceBookDocument:
+        """The price book that its terms name, read once. Raises PriceBook.DoesNotExist."""
+        return book_of_digest(self.terms["book"]["digest"])
 
     @property
     def not_after(self) -> datetime:

@@ -17,7 +17,6 @@ from apps.ledger.models import UsageSum
 from apps.ledger.selectors import caps_like, spending
 from apps.ledger.services import CapReached, cap_in
 from apps.pricing.rating import Terms, exact_sum, rate
-from apps.pricing.selectors import book_of_digest
 from apps.sales.facts import ProgramFacts
 from apps.sales.models import Contract, ContractLine, ContractState, FormName
 
@@ -56,7 +55,7 @@ def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) ->
 def draw_amount(contract: Contract, facts: Mapping[str, object], executions: int) -> Decimal:
     """What executions of a program come to when they draw from a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
-    book = book_of_digest(contract.terms["book"]["digest"])
+    book = contract.book
     counts = ProgramFacts.from_json(dict(facts)).counts
     return rate(book=book, counts=counts, executions=executions, terms=terms).amount
 

@@ -151,7 +151,7 @@ def rest_rating(
     """
     line = terms_line(contract, program_digest)
     facts = facts_of_line(line)
-    book = book or book_of_digest(contract.terms["book"]["digest"])
+    book = book or contract.book
     terms = Terms.from_json(line["rating"]["terms"])
     return volume_rating(book, facts, terms, count, unused=unused, late=late)
 

@@ -18,7 +18,6 @@ from apps.compilation.models import Program
 from apps.ledger.models import Hold, UsageSum
 from apps.pricing.rating import PriceClass, Terms, exact_sum, rate
 from apps.pricing.rating.decimals import subtract
-from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
 from apps.sales.asks import ask_of
 from apps.sales.capacity import duration_of
@@ -132,7 +131,7 @@ def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
 
 def contract_class(contract: Contract) -> PriceClass:
     """The contract's class of service, in the book that it was sold by."""
-    return book_of_digest(contract.terms["book"]["digest"]).price_class(contract.klass)
+    return contract.book.price_class(contract.klass)
 
 
 def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
@@ -141,7 +140,7 @@ def contract_allowed(contract: Contract, now: datetime, duration: Fraction | Non
     `duration` in seconds: of the work that is to be placed; without it, of the whole contract. Unpacks as
     (not_before, not_after, allowed).
     """
-    book = book_of_digest(contract.terms["book"]["digest"])
+    book = contract.book
     return limits_of(
         book=book,
         price_class=book.price_class(contract.klass),
@@ -154,7 +153,7 @@ def contract_allowed(contract: Contract, now: datetime, duration: Fraction | Non
 def contract_duration(contract: Contract) -> Fraction:
     """Seconds of device time of the whole contract."""
     asks = [ask_of(line) for line in contract.terms["lines"]]
-    book = book_of_digest(contract.terms["book"]["digest"])
+    book = contract.book
     return duration_of(asks, contract.pool, book, Form.from_json(contract.terms.get("form")))[0]
 
 
@@ -179,7 +178,7 @@ def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
 def draw_operations(contract: Contract, facts: ProgramFacts) -> int:
     """The operations that one execution of a program draws from a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
-    book = book_of_digest(contract.terms["book"]["digest"])
+    book = contract.book
     return rate(book=book, counts=facts.counts, executions=1, terms=terms).billed_operations
 
 

@@ -127,8 +127,9 @@ def lease_complete(
     clock. Raises LeaseLost for an old epoch; the same completion again is refused the same way, so that a lease is
     finished and billed once.
     """
-    job = _job_lock(lease_id)
-    lease = Lease.objects.select_for_update().get(pk=lease_id)
+    job = _job_lock(lease_id, "contract__pool")
+    related = "device__pool", "stage__program__model_version__model"  # what rates it, read with it
+    lease = Lease.objects.select_for_update(of=("self",)).select_related(*related).get(pk=lease_id)
     if lease.state != LeaseState.RUNNING or lease.epoch != epoch or job.is_final:
         raise LeaseLost(f"lease {lease_id}: {lease.state} at epoch {lease.epoch}, completion came for {epoch}")
     if not lease.device.pool.is_host:
@@ -261,7 +262,7 @@ def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: dateti
         )
 
 
-def _job_lock(lease_id: UUID) -> Job:
-    """The lease's job, locked: always before the lease itself."""
-    job_id = Lease.objects.values_list("stage__job_id", flat=True).get(pk=lease_id)
-    return Job.objects.select_for_update().get(pk=job_id)
+def _job_lock(lease_id: UUID, *related: str) -> Job:
+    """The lease's job, locked (always before the lease itself), with what it refers to by these names."""
+    jobs = Job.objects.select_for_update(of=("self",)).select_related(*(related or (None,)))
+    return jobs.get(stages__leases=lease_id)

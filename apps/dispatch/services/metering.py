@@ -13,7 +13,6 @@ from apps.dispatch.models import Job, Lease
 from apps.dispatch.served import class_served
 from apps.ledger.usage import Usage
 from apps.pricing.rating import Counts
-from apps.pricing.selectors import book_of_digest
 from apps.sales.selectors import contract_duration
 from apps.sales.services import contract_lease_rate
 
@@ -56,7 +55,7 @@ def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime)
 def served_of(lease: Lease, job: Job) -> str:
     """The class that the lease's work got when that is less than what the contract bought; else empty."""
     contract, stage = job.contract, lease.stage
-    book = book_of_digest(contract.terms["book"]["digest"])
+    book = contract.book
     work = max(contract_duration(contract), stage.pace.duration(stage.count))
     return class_served(book=book, bought=contract.klass, since=_since(lease, job), work=work, end=lease.device_to)
 

@@ -20,7 +20,6 @@ from apps.ledger.models import Hold, HoldState
 from apps.ledger.services import hold_release, usage_post
 from apps.ledger.usage import Usage
 from apps.pricing.rating import Counts, Rating, Terms, decimal_text, rate_lease
-from apps.pricing.selectors import book_of_digest
 from apps.sales.ending import ending_of
 from apps.sales.facts import facts_of_line, project_uuid
 from apps.sales.late import TITLE as LATE
@@ -65,7 +64,7 @@ def contract_lease_rate(
     line = terms_line(contract, program_digest)
     facts = facts_of_line(line)
     return rate_lease(
-        book=book_of_digest(contract.terms["book"]["digest"]),
+        book=contract.book,
         counts=facts.counts,
         executions=executions,
         terms=replace(Terms.from_json(line["rating"]["terms"]), served=served),
@@ -235,7 +234,7 @@ def _minimum_charge(contract: Contract, now: datetime) -> None:
     aside is never charged."""
     hold = Hold.objects.get(contract_id=contract.id)
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
-    rating = minimum_rating(book_of_digest(contract.terms["book"]["digest"]), terms, [hold.posted])
+    rating = minimum_rating(contract.book, terms, [hold.posted])
     if rating is None or rating.amount == 0 or hold.state != HoldState.PENDING:
         return
     usage = Usage(
