@@ -354,3 +354,18 @@ def test_the_command_line_explains_itself(asked: list[str], status: int) -> None
     assert "start PostgreSQL, Valkey, web, workers" in said
     assert "make run" not in said
     assert not nothing
+
+
+def test_the_counters_that_processes_map_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapped page that a full disk cannot hold kills the process that touches it; a new start begins with none."""
+    monkeypatch.setattr(stack, "VAR", tmp_path)
+    folder = stack._metrics_folder()
+    try:
+        assert folder.stat().st_dev == Path("/dev/shm").stat().st_dev != tmp_path.stat().st_dev
+        (folder / "counter_1.db").touch()
+        assert stack._metrics_folder() == folder
+        assert list(folder.iterdir()) == []
+    finally:
+        folder.rmdir()
+    monkeypatch.setattr(stack, "MEMORY", tmp_path / "none")
+    assert stack._metrics_folder() == tmp_path / "metrics"

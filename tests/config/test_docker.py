@@ -146,3 +146,10 @@ def test_the_database_archives_its_log_and_every_service_bounds_its_own() -> Non
     assert mounted["/usr/local/bin/archive"] == "archive.sh"
     for name, service in services().items():
         assert service["logging"]["options"] == {"max-file": "5", "max-size": "10m"}, name
+
+
+def test_the_counters_that_processes_map_lie_in_memory() -> None:
+    """A mapped page that a full disk cannot hold kills the process that touches it."""
+    for name, service in services().items():
+        if service.get("image") == "takt:latest":
+            assert service["tmpfs"] == ["/metrics:uid=10001,mode=0700"], name
