@@ -8,12 +8,30 @@ from typing import Any
 import structlog
 from celery.worker.consumer import Consumer
 from celery.worker.consumer.consumer import maybe_shutdown
+from kombu.transport import redis, virtual
 from redis.exceptions import ResponseError
 
 INTERVAL_MAX = 3.0
 REFUSED_SECONDS = 1.0
 
 log = structlog.get_logger("worker")
+
+
+class PatientQoS(redis.QoS):
+    """What a worker has taken and not acknowledged. Kombu's keeps a message whose acknowledgement the broker refuses, as
+    Valkey does on a full disk, among them for ever: a worker of one task at a time then takes none any more. Here it gives
+    way to the next, and is delivered again after the visibility timeout, as what a dead worker held."""
+
+    def ack(self, delivery_tag: str) -> None:
+        """Acknowledge a message."""
+        try:
+            super().ack(delivery_tag)
+        except ResponseError as error:
+            log.warning("acknowledgement refused", error=str(error)[:200])
+            virtual.QoS.ack(self, delivery_tag)
+
+
+redis.Channel.QoS = PatientQoS
 
 
 class PatientConsumer(Consumer):
