@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-import tarfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bin.archives import unpack
 from bin.backups import KEPT_FILES, SEGMENT, Base, Place, Source, storage_copy
 from bin.services import ServiceError, Services
 
@@ -89,8 +89,7 @@ def _is_filled(path: Path) -> bool:
 
 def _data_unpack(base: Path, data: Path) -> None:
     data.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(base / "base.tar.gz") as archive:
-        archive.extractall(data, filter="data")
+    unpack(base / "base.tar.gz", data)
     data.chmod(0o700)
 
 

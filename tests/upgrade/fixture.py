@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bin.archives import unpack
 from tests.upgrade.databases import database, restore
 
 FOLDER = Path(__file__).parent / "release_0_1_0"
@@ -33,5 +33,4 @@ def release(name: str) -> Iterator[None]:
 
 def storage_unpack(to: Path) -> None:
     """The release's storage."""
-    with tarfile.open(FOLDER / "storage.tar.gz") as archive:
-        archive.extractall(to, filter="data")
+    unpack(FOLDER / "storage.tar.gz", to)
