@@ -54,6 +54,7 @@ def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, bo
     versions, evaluations = alternatives(version)
     programs = programs_of_versions([one.pk for one in versions])
     wanted = signature_of(programs, version, dims)
+    answers = {key: _evaluated(evaluation) for key, evaluation in evaluations.items()}
     variants: list[Variant] = []
     places: dict[str, Place] = {}
     for pool in pools():
@@ -62,9 +63,9 @@ def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, bo
                 place = _place(one, pool, programs, wanted, precision)
                 key = f"{one.pk}@{pool.slug}" + ("" if precision == Precision.FLOAT32 else f":{precision}")
                 # An evaluation holds the answers of the model as it came: nothing is promised of fewer bits.
-                evaluation = evaluations.get(one.pk) if precision == Precision.FLOAT32 else None
+                evaluated = answers.get(one.pk) if precision == Precision.FLOAT32 else None
                 places[key] = place
-                variants.append(_variant(key, place, evaluation, klass, book, now, precision))
+                variants.append(_variant(key, place, evaluated, klass, book, now, precision))
     return Gathered(variants, places)
 
 
@@ -153,7 +154,7 @@ def _place(
 def _variant(
     key: str,
     place: Place,
-    evaluation: Evaluation | None,
+    evaluated: Evaluated | None,
     klass: str,
     book: PriceBookDocument,
     now: datetime,
@@ -164,7 +165,7 @@ def _variant(
         "key": key,
         "model": place.version.model.name + ("" if precision == Precision.FLOAT32 else f" in {precision}"),
         "pool": pool.slug,
-        "evaluated": _evaluated(evaluation) if evaluation else None,
+        "evaluated": evaluated,
         "least": book.contract_minimum,
     }
     if program is None:

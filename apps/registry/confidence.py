@@ -1,13 +1,17 @@
-"""Exact (Clopper-Pearson) confidence bounds of a share, in whole numbers alone. Pure: no Django, no floats.
+"""Exact (Clopper-Pearson) confidence bounds of a share. Pure: no Django.
 
-A bound is a multiple of 1/10^6, rounded away from the observed share, so that it holds as it is printed.
+A bound is a multiple of 1/10^6, rounded away from the observed share, so that it holds as it is printed. The incomplete beta
+function (the binomial tail) decides wherever the tail is clearly below or above the error, whole numbers alone where it is not.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 GRID = 1_000_000
+# Relative distance of a tail from the error at which doubles decide: a thousand times what they lose with a million trials.
+CLEAR = 1e-7
 
 
 def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
@@ -16,16 +20,44 @@ def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
     One-sided: the true share lies below it with probability at most `error`. Raises ValueError for impossible counts.
     """
     _check(successes, trials, error)
-    low, high = 0, GRID  # the tail grows with p; invariant: low holds, high does not
+    return Fraction(_lower(successes, trials, error), GRID)
+
+
+@lru_cache(maxsize=100_000)
+def _lower(successes: int, trials: int, error: Fraction) -> int:
+    """The bound in steps of the grid: the tail grows with the share, so one step more would be too much."""
+    from scipy.special import betaincinv  # heavy, and few processes judge
+
     if successes == 0:
-        return Fraction(0)
+        return 0
+    found = min(int(betaincinv(successes, trials - successes + 1, float(error)) * GRID), GRID - 1)
+    while not _holds(successes, trials, found, error):
+        found -= 1
+    while _holds(successes, trials, found + 1, error):
+        found += 1
+    return found
+
+
+def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
+    """Whether P(X >= successes) <= error for X binomial with share p/10^6."""
+    from scipy.special import betainc
+
+    tail, most = float(betainc(successes, trials - successes + 1, p / GRID)), float(error)
+    if abs(tail - most) > CLEAR * most:
+        return tail < most
+    return _tail_at_most(successes, trials, p, error)
+
+
+def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1, 20)) -> int | None:
+    """The fewest successes of `trials` whose lower bound is at least `share`; None where all of them are too few."""
+    _check(trials, trials, error)
+    if lower_bound(trials, trials, error) < share:
+        return None
+    low, high = -1, trials  # `high` is enough, `low` is not
     while high - low > 1:
         middle = (low + high) // 2
-        if _tail_at_most(successes, trials, middle, error):
-            low = middle
-        else:
-            high = middle
-    return Fraction(low, GRID)
+        low, high = (low, middle) if lower_bound(middle, trials, error) >= share else (middle, high)
+    return high
 
 
 def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:

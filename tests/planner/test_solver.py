@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.planner.solver import Answers, Evaluated, Requirements, Variant, solve
-from apps.planner.solver.answers import cascade_counts, choose_threshold, judge_cascade
+from apps.planner.solver.answers import choose_threshold, judge_cascade
 from apps.registry.confidence import lower_bound
 
 
@@ -132,6 +132,27 @@ def test_the_threshold_never_looks_at_the_items_that_judge_it(
     other = Evaluated(first.choose, flipped, first.output)
     error = Fraction(1, 20)
     assert choose_threshold(first, second, wanted, error) == choose_threshold(other, second, wanted, error)
+
+
+def cascade_counts(first: Answers, second: Answers, threshold: Decimal) -> tuple[int, int]:
+    """(items right, items that went on) when the second answers what the first is less sure of than `threshold`."""
+    on = [confidence < threshold for confidence in first.confidence]
+    right = sum(b if goes else a for a, b, goes in zip(first.right, second.right, on, strict=True))
+    return right, sum(on)
+
+
+@given(evaluated(), evaluated(), st.none() | st.fractions(Fraction(1, 10), Fraction(9, 10)))
+@settings(deadline=None)
+def test_no_threshold_that_should_do_is_lower_than_the_chosen_one(
+    first: Evaluated, second: Evaluated, wanted: Fraction | None
+) -> None:
+    """By trying each: the lowest whose share here would do there, or else the one with the most right answers."""
+    error, here, there = Fraction(1, 20), first.choose.total, first.evaluate.total
+    thresholds = sorted({Decimal(0), *first.choose.confidence})
+    right = [cascade_counts(first.choose, second.choose, threshold)[0] for threshold in thresholds]
+    enough = [wanted is not None and lower_bound(count * there // here, there, error) >= wanted for count in right]
+    best = enough.index(True) if any(enough) else right.index(max(right))
+    assert choose_threshold(first, second, wanted, error) == thresholds[best]
 
 
 @given(evaluated(), evaluated())

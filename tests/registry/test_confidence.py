@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from apps.registry.confidence import GRID, lower_bound, upper_bound
+from apps.registry import confidence
+from apps.registry.confidence import GRID, lower_bound, successes_needed, upper_bound
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -48,3 +49,26 @@ def test_it_is_wrong_at_most_as_often_as_it_says(trials: int, percent: int) -> N
 def test_it_refuses_counts_that_are_no_share(successes: int, trials: int) -> None:
     with pytest.raises(ValueError, match="not a share"):
         lower_bound(successes, trials)
+
+
+@settings(deadline=None)
+@given(counts, st.sampled_from([Fraction(1, 20), Fraction(1, 60), Fraction(1, 100)]))
+def test_it_is_the_bound_that_whole_numbers_give(count: tuple[int, int], error: Fraction) -> None:
+    successes, trials = count
+    found = int(lower_bound(successes, trials, error) * GRID)
+    assert found == 0 or confidence._tail_at_most(successes, trials, found, error)
+    assert successes == 0 or not confidence._tail_at_most(successes, trials, found + 1, error)
+
+
+def test_a_tail_that_is_the_error_itself_is_decided_by_whole_numbers() -> None:
+    """One success of one trial: the tail is the share, and 5 % lies on the grid."""
+    assert lower_bound(1, 1) == Fraction(1, 20)
+    assert lower_bound(1, 1, Fraction(50_001, GRID) - Fraction(1, 10**30)) == Fraction(1, 20)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.fractions(Fraction(1, 100), Fraction(99, 100)))
+def test_fewer_successes_than_needed_are_too_few(trials: int, share: Fraction) -> None:
+    needed = successes_needed(share, trials)
+    enough = [k for k in range(trials + 1) if lower_bound(k, trials) >= share]
+    assert needed == min(enough, default=None)

@@ -7,13 +7,20 @@ are judged on the same items, each bound is made at the error divided by their n
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
 
-from apps.registry.confidence import lower_bound, upper_bound
+import numpy as np
+import numpy.typing as npt
 
+from apps.registry.confidence import lower_bound, successes_needed, upper_bound
+
+Counts = npt.NDArray[np.int64]
 ERROR = Fraction(1, 20)
 
 
@@ -34,6 +41,23 @@ class Answers:
     def total(self) -> int:
         return len(self.right)
 
+    @cached_property
+    def hits(self) -> Counts:
+        """1 for a right answer, 0 for a wrong one, shape (total,)."""
+        return np.array(self.right, dtype=np.int64)
+
+
+class Ranks(NamedTuple):
+    """Confidences as places in the sorted list of all that occur, and 0: comparing places compares them exactly."""
+
+    levels: list[Decimal]
+    choose: Counts
+    evaluate: Counts
+
+    def of(self, level: Decimal) -> int:
+        """The place of a level."""
+        return bisect_left(self.levels, level)
+
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -42,6 +66,14 @@ class Evaluated:
     choose: Answers
     evaluate: Answers
     output: str
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """The confidences of both parts."""
+        levels = sorted({Decimal(0), *self.choose.confidence, *self.evaluate.confidence})
+        place = {level: index for index, level in enumerate(levels)}
+        parts = ([place[one] for one in part.confidence] for part in (self.choose, self.evaluate))
+        return Ranks(levels, *(np.array(part, dtype=np.int64) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -62,28 +94,23 @@ def judge_single(model: Evaluated, error: Fraction) -> Judged:
     return Judged(correct, model.evaluate.total, lower_bound(correct, model.evaluate.total, error))
 
 
-def cascade_counts(first: Answers, second: Answers, threshold: Decimal) -> tuple[int, int]:
-    """(items right, items that went on) when the second answers what the first is less sure of than `threshold`."""
-    on = [confidence < threshold for confidence in first.confidence]
-    right = sum(b if goes else a for a, b, goes in zip(first.right, second.right, on, strict=True))
-    return right, sum(on)
-
-
 def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:
     """The lowest threshold that should reach `wanted` on the judging part, seen from the choosing part alone.
 
-    "Should reach": with the share of right answers seen here, the bound over there would do. When none does, or nothing
-    is wanted, the one with the most right answers, and of equals the lowest (fewest items go on).
+    The second model answers what the first is less sure of than the threshold. "Should reach": with the share of right
+    answers seen here, the bound over there would do. When none does, or nothing is wanted, the one with the most right
+    answers, and of equals the lowest (fewest items go on).
     """
     here, there = first.choose.total, first.evaluate.total
-    best: tuple[int, Decimal] | None = None
-    for threshold in sorted({Decimal(0), *first.choose.confidence}):
-        right, _ = cascade_counts(first.choose, second.choose, threshold)
-        if wanted is not None and lower_bound(right * there // here, there, error) >= wanted:
-            return threshold
-        if best is None or right > best[0]:
-            best = (right, threshold)
-    return best[1] if best else Decimal(0)
+    order = np.argsort(first.ranks.choose)
+    gains = (second.choose.hits - first.choose.hits)[order]
+    right = int(first.choose.hits.sum()) + np.concatenate(([0], np.cumsum(gains)))  # by how many items go on
+    thresholds = np.unique(np.append(first.ranks.choose, first.ranks.of(Decimal(0))))
+    right = right[np.searchsorted(first.ranks.choose[order], thresholds)]
+    needed = None if wanted is None else successes_needed(wanted, there, error)
+    enough = right * there // here >= needed if needed is not None else np.zeros(len(right), dtype=bool)
+    best = int(np.argmax(enough)) if enough.any() else int(np.argmax(right))
+    return first.ranks.levels[int(thresholds[best])]
 
 
 def judge_cascade(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Judged:
@@ -93,7 +120,8 @@ def judge_cascade(first: Evaluated, second: Evaluated, wanted: Fraction | None, 
     """
     half = error / 2
     threshold = choose_threshold(first, second, wanted, half)
-    correct, escalated = cascade_counts(first.evaluate, second.evaluate, threshold)
-    total = first.evaluate.total
+    goes_on = first.ranks.evaluate < first.ranks.of(threshold)
+    correct = int(np.where(goes_on, second.evaluate.hits, first.evaluate.hits).sum())
+    escalated, total = int(goes_on.sum()), first.evaluate.total
     bound, share = lower_bound(correct, total, half), upper_bound(escalated, total, half)
     return Judged(correct, total, bound, escalated, share, threshold)

@@ -35,8 +35,8 @@ def solve(variants: Sequence[Variant], requirements: Requirements) -> Solution:
     models = {variant.model for variant in variants if variant.evaluated}
     statements = len(models) + len({(a.model, b.model) for a, b in pairs})
     error = ERROR / max(1, statements)
-    plain = [Plain((v,), judge_single(v.evaluated, error) if v.evaluated else None) for v in variants]
-    plain += [Plain((a, b), _judge_pair(a, b, requirements, error)) for a, b in pairs]
+    judge = _Judge(requirements.accuracy, error)
+    plain = [Plain(parts, judge.of(parts)) for parts in [*((v,) for v in variants), *pairs]]
     judged = [candidate_of(one, requirements) for one in plain]
     ordered = sorted(judged, key=_rank)
     front = frontier(ordered)
@@ -46,10 +46,26 @@ def solve(variants: Sequence[Variant], requirements: Requirements) -> Solution:
     return Solution(candidates, chosen, changes, len(candidates), error)
 
 
-def _judge_pair(first: Variant, second: Variant, requirements: Requirements, error: Fraction) -> Judged | None:
-    if first.evaluated is None or second.evaluated is None:
-        return None
-    return judge_cascade(first.evaluated, second.evaluated, requirements.accuracy, error)
+class _Judge:
+    """Judges what answers, once for all the pools that it may stand on."""
+
+    def __init__(self, wanted: Fraction | None, error: Fraction) -> None:
+        self.wanted, self.error = wanted, error
+        self.known: dict[tuple[int, ...], Judged] = {}  # by the identity of the answers, which the variants keep alive
+
+    def of(self, parts: tuple[Variant, ...]) -> Judged | None:
+        """None where one of the parts was not evaluated."""
+        models = [part.evaluated for part in parts if part.evaluated is not None]
+        if len(models) < len(parts):
+            return None
+        key = tuple(id(model) for model in models)
+        if key not in self.known:
+            self.known[key] = (
+                judge_single(models[0], self.error)
+                if len(models) == 1
+                else judge_cascade(models[0], models[1], self.wanted, self.error)
+            )
+        return self.known[key]
 
 
 def cascades(variants: Sequence[Variant]) -> Iterator[tuple[Variant, Variant]]:
