@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kombu import Connection, Consumer, Message, Producer, Queue
+from kombu.transport import redis
 from redis import Redis
 
 from apps.config import consuming
@@ -19,7 +20,7 @@ QUEUE = Queue("patient")
 
 @pytest.fixture
 def broker() -> Iterator[str]:
-    """A Valkey of its own: the tests' other workers need theirs."""
+    """A separate Valkey, since the other tests share one."""
     folder = Path(tempfile.mkdtemp(prefix="takt-refusing-", dir="/tmp"))  # a short path for sockets
     folder.chmod(0o755)  # PostgreSQL may run as another account
     servers = Services(folder, durable=False)
@@ -35,7 +36,7 @@ def refuse(client: Redis, replicas: int) -> None:
 
 
 def test_a_refused_acknowledgement_makes_way_for_the_next_message(broker: str) -> None:
-    assert consuming.PatientConsumer
+    assert redis.Channel.QoS is consuming.PatientQoS
     client = Redis(unix_socket_path=broker.removeprefix("redis+socket://").partition("?")[0])
     taken: list[object] = []
 
