@@ -74,5 +74,5 @@ def _said(price: Price, stated: Price, found: Derivation) -> str:
     share = percent_format(price.price / stated.price)
     return (
         f"Price book {found.document['version']} was derived before this was measured, from chosen operations a second, and a "
-        f"published book never changes. The measured price is {share} of its price; the next book may take it."
+        f"published book never changes. The measured price is {share} of the book's; the next book may use it."
     )

@@ -47,7 +47,7 @@ def solve(variants: Sequence[Variant], requirements: Requirements) -> Solution:
 
 
 class _Judge:
-    """Judges what answers, once for all the pools that it may stand on."""
+    """Judges a model or a cascade once, whatever pools it may run on."""
 
     def __init__(self, wanted: Fraction | None, error: Fraction) -> None:
         self.wanted, self.error = wanted, error
