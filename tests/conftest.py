@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -19,6 +20,9 @@ from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
 from tests import workers
 from tests.cast import Cast, assemble
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Files that take minutes begin first, or one of two workers would be left alone with them in the end.
 LONG = ("tests/e2e/test_walk.py", "tests/faults/test_money.py", "tests/upgrade/test_release.py")
@@ -70,6 +74,15 @@ def _emptying() -> None:
             cursor.execute(_EMPTY)
 
     TransactionTestCase._fixture_teardown = empty  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for the tests of a file; each test opens its own profile."""
+    from tests.e2e import visit
+
+    with visit.chromium() as found:
+        yield found
 
 
 @pytest.fixture

@@ -17,19 +17,11 @@ from pytest_django.live_server_helper import LiveServer
 from apps.accounts.models import User
 from apps.registry.models import ModelVersion, Upload
 from tests.cast import Cast
-from tests.e2e import visit as visiting
 from tests.registry import models
 from tests.registry.helpers import check_all
 
 PATIENT = 60_000
 VERSION = re.compile(r"/versions/[0-9a-f-]{36}$")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all of these tests; each has a profile of its own in it."""
-    with visiting.chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -71,13 +71,6 @@ class Builder:
         return int(quote.document["lines"][0]["executions"])
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all of these tests; each has a profile of its own in it."""
-    with visiting.chromium() as found:
-        yield found
-
-
 @pytest.fixture
 def builder(
     chromium: Browser, live_server: LiveServer, cast: Cast, market: Market, as_user: Callable[[User], Client]
