@@ -60,6 +60,13 @@ def test_it_is_the_bound_that_whole_numbers_give(count: tuple[int, int], error: 
     assert successes == 0 or not confidence._tail_at_most(successes, trials, found + 1, error)
 
 
+@pytest.mark.parametrize(("successes", "trials"), [(2_500, 5_000), (4_900, 5_000), (19_990, 20_000)])
+def test_many_trials_give_the_bound_of_whole_numbers_too(successes: int, trials: int) -> None:
+    found = int(lower_bound(successes, trials) * GRID)
+    assert confidence._tail_at_most(successes, trials, found, Fraction(1, 20))
+    assert not confidence._tail_at_most(successes, trials, found + 1, Fraction(1, 20))
+
+
 def test_a_tail_that_is_the_error_itself_is_decided_by_whole_numbers() -> None:
     """One success of one trial: the tail is the share, and 5 % lies on the grid."""
     assert lower_bound(1, 1) == Fraction(1, 20)
