@@ -25,7 +25,7 @@ from apps.billing import selectors, services
 from apps.billing.budgets.api import router as budgets_router
 from apps.billing.customers.api import router as customers_router
 from apps.billing.draft_keeping import ASKING, currencies_waiting, draft_ask, draft_shown, is_long
-from apps.billing.excerpts import document_text
+from apps.billing.excerpts import Stored, document_text
 from apps.billing.exporting import router as exporting_router
 from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.billing.fields import Exact
@@ -170,13 +170,13 @@ def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoi
 
 
 @router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="What would be invoiced now")
-def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
+def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] | HttpResponse:
     """In one currency, the first in which something waits unless it is asked for. Null when nothing is open; `open` names
     every currency in which something is."""
     organisation, now = organisation_get(request), timezone.now()
     shown = draft_shown(organisation=organisation, currency=currency, now=now)
-    waiting = currencies_waiting(organisation, until=now, long=is_long(organisation, until=now))
-    return {"document": shown.document, "open": waiting, "made_at": shown.read_at, "asked_at": shown.asked_at}
+    told = {"document": shown.document, "open": shown.open, "made_at": shown.read_at, "asked_at": shown.asked_at}
+    return _with_document(DraftOut.model_validate(told), shown.kept) if shown.kept else told
 
 
 @router.post(
@@ -204,8 +204,12 @@ def draft_begin(request: HttpRequest, currency: str | None) -> KeptDraft:
 def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
     """With every line, step and usage row."""
     invoice = org_object_get(request, Invoice.objects.defer("document"), pk=pk)
-    told = InvoiceRowOut.from_orm(invoice).model_dump_json()
-    text = f'{told[:-1]},"document":{document_text(pk)}}}'  # large documents are handed on as they are stored
+    return _with_document(InvoiceRowOut.from_orm(invoice), invoice)
+
+
+def _with_document(told: Schema, stored: Stored) -> HttpResponse:
+    """Large documents are handed on as they are stored."""
+    text = f'{told.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
     return HttpResponse(text, content_type="application/json; charset=utf-8")
 
 

@@ -36,12 +36,14 @@ Clock = Callable[[], datetime]
 
 
 class Shown(NamedTuple):
-    """A draft as its document, None where nothing waits or none is made yet; the instant that it was made of, and since when
-    a newer one is asked for."""
+    """A draft as its `document`, or as it is `kept`, read no further; neither where nothing waits or none is made yet. The
+    instant that it was made of, since when a newer one is asked for, and the currencies in which something is `open`."""
 
     document: dict[str, Any] | None
+    kept: KeptDraft | None
     read_at: datetime | None
     asked_at: datetime | None
+    open: list[str]
 
 
 def is_long(organisation: Organisation, *, until: datetime) -> bool:
@@ -56,12 +58,16 @@ def currencies_waiting(organisation: Organisation, *, until: datetime, long: boo
 
 def draft_shown(*, organisation: Organisation, currency: str | None, now: datetime) -> Shown:
     """The draft in a currency, without one the first in which something waits: of now, or as it is kept."""
-    if not is_long(organisation, until=now):
-        draft = invoice_draft(organisation=organisation, until=now, currency=currency)
-        return Shown(document_of_draft(draft, identity={}) if draft else None, now, None)
-    code = currency or next(iter(currencies_waiting(organisation, until=now, long=True)), "")
-    kept = KeptDraft.objects.filter(organisation=organisation, currency=code).first()
-    return Shown(kept.document, kept.read_at, kept.asked_at) if kept else Shown(None, None, None)
+    long = is_long(organisation, until=now)
+    waiting = currencies_waiting(organisation, until=now, long=long)
+    code = currency or next(iter(waiting), "")
+    if not long:
+        draft = invoice_draft(organisation=organisation, until=now, currency=code) if code else None
+        return Shown(document_of_draft(draft, identity={}) if draft else None, None, now, None, waiting)
+    kept = KeptDraft.objects.defer("document").filter(organisation=organisation, currency=code).first()
+    if kept is None:
+        return Shown(None, None, None, None, waiting)
+    return Shown(None, kept if kept.read_at else None, kept.read_at, kept.asked_at, waiting)
 
 
 @transaction.atomic

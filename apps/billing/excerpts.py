@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from django.db import connection
+
+from apps.billing.models import Invoice, KeptDraft
 
 LINES_SHOWN = 25  # of a page
 ROWS_EACH = 8  # usage rows of each line
 
+Stored = Invoice | KeptDraft
+
 # The document is read once: what follows works on the copy that `|| '{}'` makes, else each part would unpack it again.
 _EXCERPT = """
-WITH whole AS MATERIALIZED (SELECT document || '{}' AS document FROM billing_invoice WHERE id = %(invoice)s),
+WITH whole AS MATERIALIZED (SELECT document::jsonb || '{}' AS document FROM {table} WHERE id = %(of)s),
 lines AS MATERIALIZED (
     SELECT line, place FROM whole, jsonb_array_elements(document -> 'lines') WITH ORDINALITY AS one (line, place)
 ),
 shown AS (
     SELECT place, line - 'usage' || jsonb_build_object(
         'usage', jsonb_path_query_array(line -> 'usage', '$[0 to $last]', jsonb_build_object('last', %(rows)s - 1)),
-        'more', greatest(jsonb_array_length(line -> 'usage') - %(rows)s, 0)
+        'more', greatest(jsonb_array_length(line -> 'usage') - %(rows)s, 0) + coalesce((line ->> 'more')::int, 0)
     ) AS line
     FROM lines WHERE place >= %(first)s AND place < %(first)s + %(lines)s
 )
@@ -35,6 +38,8 @@ SELECT
     (SELECT coalesce(jsonb_agg(DISTINCT line -> 'rating' -> 'book_version'), '[]') FROM lines),
     (SELECT count(*) FROM lines)
 """
+
+_TEXT = "SELECT document::text FROM {table} WHERE id = %(of)s"
 
 
 class Excerpt(NamedTuple):
@@ -67,12 +72,9 @@ def line_asked(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
 
 
-def invoice_excerpt(invoice_id: UUID, *, first: int) -> Excerpt:
-    """The page of an invoice's document that begins with line `first`, numbered from 1."""
-    told: dict[str, Any] = {"invoice": invoice_id, "first": first, "lines": LINES_SHOWN, "rows": ROWS_EACH}
-    with connection.cursor() as cursor:
-        cursor.execute(_EXCERPT, told)
-        *parts, count = cursor.fetchone()
+def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
+    """The page of a stored document, of an invoice or a kept draft, that begins with line `first`, numbered from 1."""
+    *parts, count = _asked(_EXCERPT, stored, first=first, lines=LINES_SHOWN, rows=ROWS_EACH)
     head, lines, compared, books = (json.loads(part) for part in parts)  # the driver leaves jsonb as text
     return Excerpt({**head, "lines": lines, "quoted_against_actual": compared}, first, count, books)
 
@@ -94,8 +96,13 @@ def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
     return Excerpt({**document, "lines": lines, "quoted_against_actual": compared}, first, len(document["lines"]), books)
 
 
-def document_text(invoice_id: UUID) -> str:
-    """An invoice's whole document as JSON text, as the database writes it."""
+def document_text(stored: Stored) -> str:
+    """The whole document as JSON text, as the database writes it."""
+    return str(_asked(_TEXT, stored)[0])
+
+
+def _asked(statement: str, stored: Stored, **values: Any) -> tuple[Any, ...]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT document::text FROM billing_invoice WHERE id = %s", [invoice_id])
-        return str(cursor.fetchone()[0])
+        cursor.execute(statement.replace("{table}", stored._meta.db_table), {"of": stored.pk, **values})
+        row: tuple[Any, ...] = cursor.fetchone()
+        return row

@@ -20,9 +20,9 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.billing import selectors, services
 from apps.billing.api import draft_begin, invoice_file_response
-from apps.billing.draft_keeping import draft_shown, is_long
+from apps.billing.draft_keeping import Shown, draft_shown, is_long
 from apps.billing.drafting import currencies_open, invoice_draft
-from apps.billing.excerpts import Excerpt, document_excerpt, invoice_excerpt, line_asked
+from apps.billing.excerpts import Excerpt, document_excerpt, line_asked, stored_excerpt
 from apps.billing.forms import CapForm, PaymentForm, ProfileForm
 from apps.billing.models import BillingProfile, CreditNote, Invoice
 from apps.billing.payments import provider_of
@@ -84,13 +84,19 @@ def invoice_draft_page(request: HttpRequest) -> HttpResponse:
     code = _currency(request.GET)
     shown = draft_shown(organisation=organisation, currency=code, now=now)
     context: dict[str, Any] = {"shown": shown, "now": now, "code": code}
-    if shown.document is None and shown.read_at:
+    excerpt = _excerpt(shown, first=line_asked(request.GET.get("line")))
+    if excerpt is None and shown.read_at:
         messages.info(request, "All usage is invoiced already.")
         return redirect("billing:invoice_list")
-    if shown.document is not None:
-        excerpt = document_excerpt(shown.document, first=line_asked(request.GET.get("line")))
-        context |= _document_context(excerpt) | {"code": shown.document["currency"]["code"]}
+    if excerpt is not None:
+        context |= _document_context(excerpt) | {"code": excerpt.document["currency"]["code"]}
     return render(request, "billing/invoice_draft.html", context)
+
+
+def _excerpt(shown: Shown, *, first: int) -> Excerpt | None:
+    if shown.kept:
+        return stored_excerpt(shown.kept, first=first)
+    return document_excerpt(shown.document, first=first) if shown.document is not None else None
 
 
 @require_GET
@@ -98,7 +104,7 @@ def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One invoice, the lines from `?line=26` on: each with its steps and the first of its usage rows."""
     known = selectors.invoices_called(Invoice.objects.defer("document"))
     invoice = org_object_get(request, known, pk=pk)
-    excerpt = invoice_excerpt(invoice.pk, first=line_asked(request.GET.get("line")))
+    excerpt = stored_excerpt(invoice, first=line_asked(request.GET.get("line")))
     context = _document_context(excerpt) | {
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),

@@ -93,6 +93,7 @@ def test_the_page_and_the_api_ask_and_show_when_it_was_made(much: Cast, as_user:
     told = client.get("/api/v1/invoices/draft").json()
     assert (told["asked_at"], len(told["document"]["lines"]), told["open"]) == (None, 3, ["EUR"])
     assert told["made_at"] is not None
+    assert told["document"] == KeptDraft.objects.get().document
     answers = [client.post("/api/v1/invoices/draft", {}, content_type="application/json") for _ in range(ASKING.amount)]
     assert answers[-1].status_code == 429
 
