@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -22,6 +23,9 @@ _services: Services | None = None
 def pytest_load_initial_conftests() -> None:
     """Runs before pytest-django imports the settings."""
     global _services  # noqa: PLW0603 - a plugin is a module, and its state lives as long as the process
+    # Hundreds of processes import the same modules: without bytecode each compiles them anew, which takes four seconds.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the compiler itself asks for, where NumPy comes first
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
