@@ -221,7 +221,9 @@ def test_old_pages_open(customer: Organisation) -> None:
     assert set(found.values()) == {200}, found
 
 
-def test_a_database_that_was_used_after_the_upgrade_goes_back(customer: Organisation, upgraded: Upgraded) -> None:
+def test_a_database_that_was_used_goes_back_and_forwards_again(customer: Organisation, upgraded: Upgraded) -> None:
+    now = schema()
     with database("upgrade_back", like=str(connection.settings_dict["NAME"])):
         backward(upgraded.applied)
         forward()
+        assert differences(schema(), now) == []
