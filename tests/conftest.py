@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from django.test import Client, TransactionTestCase
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from apps.accounts import outages
 from apps.accounts.models import Organisation, User
@@ -74,6 +75,20 @@ def _emptying() -> None:
             cursor.execute(_EMPTY)
 
     TransactionTestCase._fixture_teardown = empty  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _static_files_once() -> None:
+    """Every client makes the middleware anew, and WhiteNoise's would look at each static file again: 15 ms a client."""
+    look, known = WhiteNoiseMiddleware.add_files_from_finders, {}
+
+    def add(self: WhiteNoiseMiddleware) -> None:
+        if not known:
+            look(self)
+            known.update(self.files)
+        self.files.update(known)
+
+    WhiteNoiseMiddleware.add_files_from_finders = add
 
 
 @pytest.fixture(scope="module")
