@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client, TransactionTestCase
 from django.utils import timezone
+from pytest_django import DjangoDbBlocker
 from pytest_django import Settings as SettingsWrapper
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -54,6 +58,26 @@ def _own_media(tmp_path: Path, settings: SettingsWrapper) -> Iterator[None]:
     cache.clear()
 
 
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """The database of each worker is a copy of one that is migrated once, by whoever needs one first."""
+    folder, where = Path(os.environ["TEST_FOLDER"]), connection.settings_dict
+    with (folder / "migrated.lock").open("w") as lock, django_db_blocker.unblock():
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "migrated").exists():
+            with connection.cursor() as cursor:
+                cursor.execute("CREATE DATABASE migrated")
+            connection.close()
+            was, where["NAME"] = where["NAME"], "migrated"
+            call_command("migrate", verbosity=0)
+            connection.close()
+            where["NAME"] = was
+            (folder / "migrated").touch()
+    where["TEST"]["TEMPLATE"] = "migrated"
+
+
 # What migrations fill stays. Rows are deleted: emptying a hundred tables by TRUNCATE, as Django does, makes as many files
 # anew. As a replica, so that neither keys nor the guards of the ledger's history are asked.
 _EMPTY = """
@@ -80,7 +104,8 @@ def _emptying() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _static_files_once() -> None:
     """Every client makes the middleware anew, and WhiteNoise's would look at each static file again: 15 ms a client."""
-    look, known = WhiteNoiseMiddleware.add_files_from_finders, {}
+    look = WhiteNoiseMiddleware.add_files_from_finders
+    known: dict[str, Any] = {}
 
     def add(self: WhiteNoiseMiddleware) -> None:
         if not known:

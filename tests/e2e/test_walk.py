@@ -208,6 +208,7 @@ def seen(walked: Walked) -> Seen:
             for link in visit.page.locator("a[href^='/'], link[href^='/']").evaluate_all(LINKS):
                 shown.setdefault(link, name)
             visit.show(size=visiting.WIDE, dark=True)
+            visit.drawn()
             found.in_the_dark += [f"{name}: {one}" for one in faults_of(visit, rules=["color-contrast"])]
         found.links.append((state, shown))
         profile.close()

@@ -47,9 +47,13 @@ class Watched:
         self.page.wait_for_load_state("load")
 
     def show(self, *, size: dict[str, int], dark: bool) -> None:
-        """Show the page at this size, in the light or in the dark, as if the system had been turned to it."""
+        """Show the page that is open and those to come at this size, in the light or in the dark, as if the system had been
+        turned to it."""
         self.page.set_viewport_size(size)  # type: ignore[arg-type]
         self.page.emulate_media(color_scheme="dark" if dark else "light")
+
+    def drawn(self) -> None:
+        """Wait until the page is drawn as it is to be shown now."""
         self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def noted(self) -> list[str]:
