@@ -281,14 +281,17 @@ def _stack(env: dict[str, str], interrupts: Interrupts) -> Iterator[Stack]:
 
 def _metrics_folder() -> Path:
     """A new folder for the counters that processes share as mapped files: in memory, where the system has such a place,
-    since whoever touches a mapped page that a full disk cannot hold is killed (SIGBUS)."""
-    folder = VAR / "metrics"
-    if os.access(MEMORY, os.W_OK):
-        name = hashlib.sha256(str(VAR.resolve()).encode()).hexdigest()[:12]
-        folder = MEMORY / f"takt-metrics-{os.geteuid()}-{name}"
+    since whoever touches a mapped page that a full disk cannot hold is killed (SIGBUS). Beside the data where it has none,
+    or somebody else has taken the name."""
+    name = hashlib.sha256(str(VAR.resolve()).encode()).hexdigest()[:12]
+    folder, beside = MEMORY / f"takt-metrics-{os.geteuid()}-{name}", VAR / "metrics"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700, parents=True)
-    return folder
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700)
+        return folder
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(mode=0o700, parents=True)
+    return beside
 
 
 def _port() -> int:

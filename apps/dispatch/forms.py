@@ -7,7 +7,10 @@ from uuid import uuid4
 
 from django import forms
 
-ITEMS = dict.fromkeys(("invalid", "min_value", "max_value"), "Enter a whole number of items from 1 to 100,000.")
+MOST_ITEMS = 100_000  # seeded ones; files may have more
+ITEMS = dict.fromkeys(
+    ("invalid", "min_value", "max_value"), f"Enter a whole number of items from 1 to {MOST_ITEMS:,}."
+)
 
 
 class JobForm(forms.Form):
@@ -16,7 +19,7 @@ class JobForm(forms.Form):
     contract = forms.ChoiceField(label="Contract", error_messages={"required": "Choose a contract."})
     inputs = forms.FileField(label="Inputs", required=False)
     sample_items = forms.IntegerField(
-        label="Or seeded items", required=False, min_value=1, max_value=100_000, error_messages=ITEMS
+        label="Or seeded items", required=False, min_value=1, max_value=MOST_ITEMS, error_messages=ITEMS
     )
 
     once = forms.UUIDField(widget=forms.HiddenInput, required=False, initial=uuid4)

@@ -365,7 +365,10 @@ def test_the_counters_that_processes_map_lie_in_memory(tmp_path: Path, monkeypat
         (folder / "counter_1.db").touch()
         assert stack._metrics_folder() == folder
         assert list(folder.iterdir()) == []
-    finally:
         folder.rmdir()
+        folder.touch()  # as somebody else's, which cannot be taken away
+        assert stack._metrics_folder() == tmp_path / "metrics"
+    finally:
+        folder.unlink()
     monkeypatch.setattr(stack, "MEMORY", tmp_path / "none")
     assert stack._metrics_folder() == tmp_path / "metrics"
