@@ -14,8 +14,8 @@ from apps.dispatch.feeds import TensorType
 from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
 from apps.planner.models import Plan
+from apps.pricing.limits import Limits
 from apps.pricing.rating import Counts
-from apps.sales.limits import Limits
 from apps.sales.models import Contract, FormName
 from apps.sales.selectors import contract_allowed, quota_programs
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from apps.accounts.problems import Problem
 from apps.fleet.models import Pool
+from apps.pricing.limits import Window
 from apps.pricing.rating import Schedule, Terms
 from apps.pricing.rating.book import NO_COMMITMENT
 from apps.sales.facts import ProgramFacts, facts_of_line
-from apps.sales.limits import Window
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
 from apps.figures import money_format
+from apps.pricing.limits import Window
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, multiply
 from apps.pricing.rating.decimals import subtract
 from apps.sales.amendments import rest_of
-from apps.sales.limits import Window
 from apps.sales.models import Commitment, Contract, ContractState
 from apps.sales.selectors import contract_usages
 

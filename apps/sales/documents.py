@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.accounts.problems import Problem
 from apps.fleet.models import Pool
+from apps.pricing.limits import Limits, Window, limits_of, tariff_instant
 from apps.pricing.rating import (
     PriceBookDocument,
     PriceClass,
@@ -27,7 +28,6 @@ from apps.sales.asks import Ask, asks_merge
 from apps.sales.capacity import duration_of, pool_check
 from apps.sales.facts import ProgramFacts
 from apps.sales.late import late_json, late_said
-from apps.sales.limits import Limits, Window, limits_of, tariff_instant
 from apps.sales.minimum import minimum_json, minimum_rating, with_minimum
 from apps.sales.models import FormName
 from apps.sales.volumes import PER_EXECUTION, Form, form_check, schedule_of

@@ -16,13 +16,13 @@ from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.ledger.models import Hold, UsageSum
+from apps.pricing.limits import Limits, Window, limits_of
 from apps.pricing.rating import PriceClass, Terms, exact_sum, rate
 from apps.pricing.rating.decimals import subtract
 from apps.registry.models import ModelVersion
 from apps.sales.asks import ask_of
 from apps.sales.capacity import duration_of
 from apps.sales.facts import ProgramFacts, facts_of, facts_of_line
-from apps.sales.limits import Limits, Window, limits_of
 from apps.sales.minimum import TITLE as MINIMUM
 from apps.sales.models import Contract, ContractLine, ContractQuota, ContractState, FormName, Quote
 from apps.sales.volumes import Form

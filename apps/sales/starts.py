@@ -15,10 +15,10 @@ from math import ceil
 from typing import Any
 
 from apps.fleet.selectors import devices_of
+from apps.pricing.limits import LONGEST_WINDOW
 from apps.pricing.rating import PriceClass, decimal_text, exact_sum, rate
 from apps.pricing.rating.tariff import Interval, Span, zone_of
 from apps.sales.documents import Priced, stamp, terms_of
-from apps.sales.limits import LONGEST_WINDOW
 from apps.sales.minimum import with_minimum
 from apps.sales.models import FormName
 from apps.timetable.admission import Placement, place

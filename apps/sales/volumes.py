@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from apps.accounts.problems import Problem
+from apps.pricing.limits import Window
 from apps.pricing.rating import PriceBookDocument, RatingError, Schedule, decimal_text
 from apps.sales.asks import Ask
-from apps.sales.limits import Window
 from apps.sales.models import FormName
 
 MOST_TERA_OPERATIONS = 5_000_000

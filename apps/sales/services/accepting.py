@@ -19,13 +19,13 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.ledger.services import HOLD_GRACE, hold_place
+from apps.pricing.limits import Window
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.selectors import book_of_digest
 from apps.sales.asks import Ask, asks_of, window_of_document
 from apps.sales.commitments import commitment_left
 from apps.sales.documents import Priced, price_asks
 from apps.sales.facts import project_uuid
-from apps.sales.limits import Window
 from apps.sales.minimum import minimum_quoted
 from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, Quote, QuoteState
 from apps.sales.quota_caps import project_cap_check

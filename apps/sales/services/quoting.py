@@ -16,6 +16,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Precision, Program
 from apps.fleet.models import Pool
+from apps.pricing.limits import Window, window_of
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales.amendments import amendment_check, amendment_json
@@ -23,7 +24,6 @@ from apps.sales.asks import Ask, asks_measured
 from apps.sales.commitments import commitment_at, commitment_covers
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
 from apps.sales.facts import facts_of, quota_facts
-from apps.sales.limits import Window, window_of
 from apps.sales.models import Commitment, Contract, FormName, Quote
 from apps.sales.releasing import release_of, takeover_of
 from apps.sales.starts import Start, starts_cheapest, starts_of
