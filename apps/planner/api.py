@@ -18,7 +18,7 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
-from apps.accounts.numbers import Whole
+from apps.accounts.numbers import Instant, Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner import selectors, services
@@ -31,7 +31,8 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class PlanIn(RequestBody):
-    """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share."""
+    """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share. `until`: the instant by
+    which all items must be done, waiting for free devices included; without one within the days of a quote's window."""
 
     version_id: UUID
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
@@ -39,6 +40,7 @@ class PlanIn(RequestBody):
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     budget: Decimal | None = Field(default=None, gt=0, max_digits=30)
+    until: Instant | None = None
     klass: str = Field(default="standard", max_length=40)
     dims: dict[str, Whole] | None = None
 
@@ -81,6 +83,7 @@ def plan_create(request: HttpRequest, payload: PlanIn) -> tuple[int, Plan]:
         requirements=requirements,
         klass=payload.klass,
         dims=payload.dims,
+        until=payload.until,
         actor=principal_get(request).user,
         now=timezone.now(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,8 @@ from django import forms
 
 from apps.compilation.selectors import programs_of_version
 from apps.planner.solver import Requirements
+from apps.pricing.limits import DEFAULT_WINDOW
+from apps.pricing.rating.tariff import zone_of
 from apps.registry.models import ModelVersion
 
 TIME_UNITS = (("1/1000000", "microseconds"), ("1/1000", "milliseconds"), ("1", "seconds"))
@@ -36,6 +39,10 @@ class PlanForm(forms.Form):
         min_value=0, max_digits=20, decimal_places=6, required=False, label="All items within, seconds",
         help_text="Device time of the whole job.",
     )  # fmt: skip
+    until = forms.DateTimeField(
+        required=False, label="All items done by", input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"],
+        widget=forms.DateTimeInput({"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )  # fmt: skip
     budget = forms.DecimalField(
         min_value=0, max_digits=20, decimal_places=6, required=False, label="Budget for all items",
         help_text="In the currency of the price book.",
@@ -45,6 +52,9 @@ class PlanForm(forms.Form):
 
     def __init__(self, version: ModelVersion, data: Any = None, initial: dict[str, Any] | None = None) -> None:
         super().__init__(data, initial=initial)
+        self.zone = zone_of(version.organisation.time_zone)
+        days = DEFAULT_WINDOW.days
+        self.fields["until"].help_text = f"{self.zone.key}; empty means within {days} days, waiting for free devices included."
         found = {json.dumps(p.dims, sort_keys=True): p.dims for p in programs_of_version(version)}
         choices = [(key, ", ".join(f"{n} = {v}" for n, v in dims.items()) or "fixed") for key, dims in sorted(found.items())]
         self.fields["dims"] = forms.ChoiceField(choices=choices, label="One item is", required=bool(choices))
@@ -63,6 +73,11 @@ class PlanForm(forms.Form):
             duration=None if stated["duration"] is None else Fraction(stated["duration"]),
             budget=None if stated["budget"] is None else Decimal(stated["budget"]),
         )
+
+    def chosen_until(self) -> datetime | None:
+        """The instant until which there must be room, as it is read at the organisation's own clock."""
+        stated: datetime | None = self.cleaned_data["until"]
+        return None if stated is None else stated.replace(tzinfo=self.zone).astimezone(UTC)
 
     def chosen_dims(self) -> dict[str, int] | None:
         """The lengths of one item; None for the smallest that was compiled."""

@@ -46,8 +46,10 @@ class Gathered:
     places: dict[str, Place]
 
 
-def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, now: datetime) -> Gathered:
-    """Every alternative of `version` on every active pool.
+def gather(
+    *, version: ModelVersion, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, instant: datetime
+) -> Gathered:
+    """Every alternative of `version` on every active pool, priced by the tariff of an `instant`.
 
     `dims` chooses among the lengths that the version was compiled for; alternatives must take and give the same values.
     """
@@ -65,7 +67,7 @@ def gather(*, version: ModelVersion, dims: dict[str, int] | None, klass: str, bo
                 # An evaluation holds the answers of the model as it came: nothing is promised of fewer bits.
                 evaluated = answers.get(one.pk) if precision == Precision.FLOAT32 else None
                 places[key] = place
-                variants.append(_variant(key, place, evaluated, klass, book, now, precision))
+                variants.append(_variant(key, place, evaluated, klass, book, instant, precision))
     return Gathered(variants, places)
 
 
@@ -157,7 +159,7 @@ def _variant(
     evaluated: Evaluated | None,
     klass: str,
     book: PriceBookDocument,
-    now: datetime,
+    instant: datetime,
     precision: str,
 ) -> Variant:
     program, pool = place.program, place.pool
@@ -173,7 +175,7 @@ def _variant(
         kind = "this kind of item" + ("" if precision == Precision.FLOAT32 else f" in {precision}")
         reason = f"{place.version} is not compiled for {target} and {kind} yet."
         return Variant(**common, price=_unpriced, missing=(reason,))
-    price = _pricer(program, pool, klass, book, now)
+    price = _pricer(program, pool, klass, book, instant)
     if pool.kind == PoolKind.HOST:
         measured = host_measurement_latest(pool=pool, program_digest=program.digest)
         if measured is None:
@@ -194,10 +196,12 @@ def _unpriced(_executions: int) -> Decimal:
     raise ValueError("It has no price until it is compiled.")
 
 
-def _pricer(program: Program, pool: Pool, klass: str, book: PriceBookDocument, now: datetime) -> Callable[[int], Decimal]:
+def _pricer(
+    program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
+) -> Callable[[int], Decimal]:
     """The exact price of n executions, by the same rating as every quote and invoice."""
     counts = Counts(operations=program.operations, cycles=program.interval_cycles)
-    terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=now)
+    terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=instant)
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -15,12 +15,15 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import CompileJob
 from apps.compilation.services import dims_checked, job_create
+from apps.planner.capacity import Timetables
 from apps.planner.gathering import Gathered, gather, missing_programs
 from apps.planner.models import Plan
 from apps.planner.solver import Candidate, Change, Requirements, Solution, Use, solve
+from apps.pricing.limits import Window, tariff_instant, window_of
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import ModelVersion
+from apps.timetable.instants import instant_after, seconds_between
 
 ITEMS_MAX = 10**12
 PER_THOUSAND = 1000
@@ -35,25 +38,31 @@ def plan_create(
     now: datetime,
     klass: str = "standard",
     dims: dict[str, int] | None = None,
+    until: datetime | None = None,
 ) -> Plan:
     """Try every alternative of the version on every pool, and their cascades, and keep the answer.
 
-    Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
-    book is in force.
+    A candidate is feasible only where its pool has room for it until the instant `until`, by default as far ahead as a
+    quote reaches that says nothing: its quote would be accepted now. Raises Problem(422) for requirements that no task can
+    have or a class that is not offered, Problem(409) while no price book is in force.
     """
     _check(requirements)
+    window = window_of(None, until, now=now)
+    requirements = replace(requirements, completion=seconds_between(now, window.end))
     if dims is not None:
         dims_checked(version, dims)
     book = document_of(book_in_force(at=now))
     _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
-    gathered = gather(version=version, dims=dims, klass=klass, book=book, now=now)
-    solution = solve(gathered.variants, requirements)
-    candidates = [_candidate_json(c, gathered, requirements) for c in solution.candidates]
+    instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
+    gathered = gather(version=version, dims=dims, klass=klass, book=book, instant=instant)
+    capacity = Timetables(book=book, klass=klass, window=window, now=now)
+    solution = solve(gathered.variants, requirements, capacity)
+    candidates = [_candidate_json(c, gathered, requirements, now) for c in solution.candidates]
     plan = Plan.objects.create(
         organisation=version.organisation,
         model_version=version,
         title=f"{version.model.name}: {requirements.items:,} items",
-        requirements=_requirements_json(requirements, klass),
+        requirements=_requirements_json(requirements, klass, window, until),
         candidates=candidates,
         chosen=None if solution.chosen is None else candidates[solution.chosen],
         changes=[_change_json(change, solution) for change in solution.changes],
@@ -97,12 +106,18 @@ def _class_check(klass: str, offered: dict[str, bool]) -> None:
         )
 
 
-def _requirements_json(requirements: Requirements, klass: str) -> dict[str, Any]:
+def _requirements_json(
+    requirements: Requirements, klass: str, window: Window, until: datetime | None
+) -> dict[str, Any]:
+    """`completion` is the instant until which there had to be room, `until` the same where it was stated."""
     stated = {name: None if value is None else str(value) for name, value in asdict(requirements).items()}
-    return {**stated, "items": requirements.items, "klass": klass}
+    instants = {"completion": window.end.isoformat(), "until": until.isoformat() if until else None}
+    return {**stated, "items": requirements.items, "klass": klass, **instants}
 
 
-def _candidate_json(candidate: Candidate, gathered: Gathered, requirements: Requirements) -> dict[str, Any]:
+def _candidate_json(
+    candidate: Candidate, gathered: Gathered, requirements: Requirements, now: datetime
+) -> dict[str, Any]:
     """Exact numbers as strings: fractions as "3/4", amounts in full."""
     places = [gathered.places[use.key] for use in candidate.uses]
     pool = places[0].pool
@@ -124,6 +139,7 @@ def _candidate_json(candidate: Candidate, gathered: Gathered, requirements: Requ
         "total": candidate.total,
         "latency": _text(candidate.latency),
         "duration": _text(candidate.duration),
+        "completion": None if candidate.completion is None else instant_after(now, candidate.completion).isoformat(),
         "certainty": candidate.certainty,
         "price": None if candidate.total_price is None else decimal_text(candidate.total_price),
         "price_per_thousand": _per_thousand(candidate.price, requirements.items),

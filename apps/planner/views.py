@@ -61,6 +61,7 @@ def plan_create(request: HttpRequest) -> HttpResponse:
                 requirements=form.requirements(),
                 klass=form.cleaned_data["klass"],
                 dims=form.chosen_dims(),
+                until=form.chosen_until(),
                 actor=principal_get(request).user,
                 now=timezone.now(),
             )
@@ -92,14 +93,14 @@ def alternatives_compile(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    plan = org_object_get(request, Plan.objects.select_related("model_version__model"), pk=pk)
+    plan = org_object_get(request, Plan.objects.select_related("model_version__model", "organisation"), pk=pk)
     currency = plan.basis["currency"]
     context = {
         "plan": plan,
         "currency": currency,
         "rows": candidate_rows(plan),
-        "wanted": requirement_rows(plan.requirements, currency),
-        "changes": change_rows(plan.changes, currency),
+        "wanted": requirement_rows(plan, currency),
+        "changes": change_rows(plan, currency),
         "confidence": 1 - Fraction(1, 20),
         "points": scatter(plan),
     }

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
 from apps import figures
 from apps.planner.models import Plan
+from apps.timetable.instants import MICROSECOND, instant_after
+
+MINUTE = timedelta(minutes=1)
 
 CERTAINTY = {"exact": "exact", "bound": "bound", "measured": "measured"}
 
 
-def requirement_rows(requirements: dict[str, Any], currency: str) -> list[tuple[str, str]]:
+def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
     """(requirement, what was stated) in the order of the form."""
+    requirements = plan.requirements
     return [
         ("Items", figures.count_format(requirements["items"])),
         ("Accuracy", _stated("accuracy", requirements["accuracy"], currency, "at least ")),
         ("One item within", _stated("latency", requirements["latency"], currency)),
         ("All items within", _stated("duration", requirements["duration"], currency)),
+        ("All items done by", _until(plan)),
         ("Budget", _stated("budget", requirements["budget"], currency)),
         ("Class of service", requirements["klass"].replace("_", " ")),
     ]
@@ -25,6 +31,18 @@ def requirement_rows(requirements: dict[str, Any], currency: str) -> list[tuple[
 
 def _stated(name: str, value: str | None, currency: str, before: str = "") -> str:
     return "not stated" if value is None else before + value_text(name, value, currency)
+
+
+def _until(plan: Plan) -> str:
+    """Plans that were made before capacity was looked at have no such instant."""
+    if "completion" not in plan.requirements:
+        return "not stated"
+    latest = _local(datetime.fromisoformat(plan.requirements["completion"]), plan)
+    return latest if plan.requirements["until"] else f"not stated, so {latest}"
+
+
+def _local(instant: datetime, plan: Plan) -> str:
+    return figures.instant_format(instant, plan.organisation.time_zone)
 
 
 def value_text(name: str, value: str, currency: str) -> str:
@@ -38,16 +56,26 @@ def value_text(name: str, value: str, currency: str) -> str:
     return figures.duration_format(value)
 
 
-def change_rows(changes: list[dict[str, Any]], currency: str) -> list[dict[str, Any]]:
+def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
     """Each change as one sentence, the cheapest first."""
     words = {"accuracy": "an accuracy of at least", "latency": "one item within", "duration": "all items within",
-             "budget": "a budget of"}  # fmt: skip
+             "completion": "until", "budget": "a budget of"}  # fmt: skip
     rows = []
-    for change in changes:
-        parts = [f"{words[name]} {value_text(name, _rounded(name, value), currency)}" for name, value in change["values"].items()]
+    for change in plan.changes:
+        values = {name: _changed(name, value, plan, currency) for name, value in change["values"].items()}
+        parts = [f"{words[name]} {text}" for name, text in values.items()]
         text = f"Allow {' and '.join(parts)}: then {change['title']} on {change['pool']} does it."
         rows.append({"text": text, "price": change["price"]})
     return rows
+
+
+def _changed(name: str, value: str, plan: Plan, currency: str) -> str:
+    """A value that a requirement would need to have; of the completion, which is in seconds after the plan was made, the
+    minute that begins next."""
+    if name != "completion":
+        return value_text(name, _rounded(name, value), currency)
+    done = instant_after(plan.created_at, Fraction(value)) + MINUTE - MICROSECOND
+    return _local(done.replace(second=0, microsecond=0), plan)
 
 
 def _rounded(name: str, value: str) -> str:
@@ -72,6 +100,7 @@ def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
     rows = []
     for index, row in enumerate(plan.candidates):
         is_chosen = plan.chosen is not None and index == 0
+        done = datetime.fromisoformat(row["completion"]) if row.get("completion") else None
         rows.append(
             {
                 **row,
@@ -80,6 +109,8 @@ def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
                 "per_thousand": _money_text(row["price_per_thousand"]),
                 "models_used": row["models"],
                 "cascade_text": cascade_text(row),
+                "done_by": done,
+                "done_text": None if done is None else _local(done, plan),
             }
         )
     return rows

@@ -169,12 +169,14 @@ def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
 def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
     """The arguments that preview and creation share."""
     lines: list[QuoteLine] | services.Quota
+    window = (payload.window.start, payload.window.end)
     if payload.quota is not None:
         lines = services.Quota(payload.quota.precision, payload.quota.tera_operations)
         pool = pool_get(payload.pool)
     elif payload.plan is not None:
         planned = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
         lines, pool = planned.lines, pool_get(payload.pool) if payload.pool else planned.pool
+        window = (payload.window.start, payload.window.end or planned.until)
     else:
         programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
         missing = [str(line.program) for line in payload.lines if line.program not in programs]
@@ -186,7 +188,6 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
             raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.", kind="nothing-to-price")
         lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
         pool = pool_get(payload.pool)
-    window = (payload.window.start, payload.window.end)
     every = None if payload.form.every is None else Fraction(payload.form.every)
     return {
         "organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window,

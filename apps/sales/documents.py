@@ -31,7 +31,7 @@ from apps.sales.late import late_json, late_said
 from apps.sales.minimum import minimum_json, minimum_rating, with_minimum
 from apps.sales.models import FormName
 from apps.sales.volumes import PER_EXECUTION, Form, form_check, schedule_of
-from apps.timetable.selectors import WINDOWS_MAX, Slot, reservation_preview
+from apps.timetable.selectors import Slot, reservation_preview, windows_tried
 
 FORMAT = "takt-quote/1"
 
@@ -117,8 +117,8 @@ class Priced:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """How many windows to try with: one, and only where that does not fit, several."""
-        return (1,) if self.quantum is None else (1, WINDOWS_MAX)
+        """How many windows to try with, the fewest first."""
+        return windows_tried(self.quantum)
 
     def preview(self, *, now: datetime) -> list[Slot] | None:
         """The windows that would be taken at this moment; None when there is no room."""

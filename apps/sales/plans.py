@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
@@ -17,12 +18,13 @@ from apps.sales.services import QuoteLine
 
 
 class Planned(NamedTuple):
-    """A plan's choice for so many items."""
+    """A plan's choice for so many items, and the instant by which they had to be done, where one was stated."""
 
     lines: list[QuoteLine]
     pool: Pool
     items: int
     klass: str
+    until: datetime | None
 
 
 def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | None) -> Planned:
@@ -54,4 +56,6 @@ def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | No
         )
         for row in rows
     ]
-    return Planned(lines, pool_get(plan.chosen["pool"]), wanted, plan.requirements.get("klass") or "standard")
+    stated, klass = plan.requirements.get("until"), plan.requirements.get("klass") or "standard"
+    until = datetime.fromisoformat(stated) if stated else None
+    return Planned(lines, pool_get(plan.chosen["pool"]), wanted, klass, until)

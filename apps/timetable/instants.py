@@ -23,3 +23,13 @@ def instant_of(micros: int) -> datetime:
 def micros_of_seconds(seconds: Fraction) -> Fraction:
     """A duration in seconds as an exact number of microseconds."""
     return seconds * MICROSECONDS
+
+
+def seconds_between(start: datetime, end: datetime) -> Fraction:
+    """The exact seconds from one instant to another."""
+    return Fraction((end - start) // MICROSECOND, MICROSECONDS)
+
+
+def instant_after(start: datetime, seconds: Fraction) -> datetime:
+    """The instant so many whole microseconds, given in seconds, after another."""
+    return start + int(seconds * MICROSECONDS) * MICROSECOND

@@ -69,6 +69,29 @@ class Demand(NamedTuple):
         return Limits(not_before, micros_of(self.not_after), allowed, min(self.windows_max, WINDOWS_MAX))
 
 
+def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
+    """How many windows to try with: one, and only where that does not fit and work may be cut, several."""
+    return (1,) if quantum is None else (1, WINDOWS_MAX)
+
+
+class Room:
+    """What a pool has free in [start, end) at one moment, read once for many demands; takes nothing."""
+
+    def __init__(self, pool: Pool, start: datetime, end: datetime, *, now: datetime) -> None:
+        self.now = now
+        begin = max(start, now)
+        self.free = free_by_device(devices_of(pool), begin, end) if begin < end else {}
+
+    def place(self, demand: Demand) -> Placement | Refusal:
+        """Where the demand, which lies within [start, end), would go: cut only where it does not fit in one window."""
+        for most in windows_tried(demand.quantum):
+            one = demand._replace(windows_max=most)
+            found = place(one.work(), self.free, one.limits(now=self.now))
+            if isinstance(found, Placement):
+                return found
+        return found
+
+
 def busy_by_device(devices: Iterable[Device], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
     """Sold time of each device that touches [start, end), in microseconds."""
     if start >= end:

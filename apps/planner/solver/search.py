@@ -10,10 +10,22 @@ from math import ceil
 
 from apps import figures
 from apps.planner.solver.answers import ERROR, Judged, judge_cascade, judge_single
-from apps.planner.solver.types import Candidate, Change, Requirements, Solution, Use, Variant
+from apps.planner.solver.types import (
+    Candidate,
+    Capacity,
+    Change,
+    Demand,
+    Placed,
+    Requirements,
+    Solution,
+    Use,
+    Variant,
+    idle,
+)
 from apps.pricing.rating import exact_sum
 
-RELAXABLE = ("accuracy", "latency", "duration", "budget")
+RELAXABLE = ("accuracy", "latency", "duration", "completion", "budget")
+NOWHERE = Placed(None)
 
 
 @dataclass(frozen=True)
@@ -24,8 +36,8 @@ class Plain:
     judged: Judged | None
 
 
-def solve(variants: Sequence[Variant], requirements: Requirements) -> Solution:
-    """The cheapest feasible candidate and all others with their reasons.
+def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
+    """The cheapest feasible candidate and all others with their reasons; `capacity` says when a pool would be done.
 
     Raises ValueError for less than one item or no variant at all.
     """
@@ -37,7 +49,7 @@ def solve(variants: Sequence[Variant], requirements: Requirements) -> Solution:
     error = ERROR / max(1, statements)
     judge = _Judge(requirements.accuracy, error)
     plain = [Plain(parts, judge.of(parts)) for parts in [*((v,) for v in variants), *pairs]]
-    judged = [candidate_of(one, requirements) for one in plain]
+    judged = [candidate_of(one, requirements, capacity) for one in plain]
     ordered = sorted(judged, key=_rank)
     front = frontier(ordered)
     candidates = tuple(replace(c, on_frontier=index in front) for index, c in enumerate(ordered))
@@ -86,8 +98,8 @@ def _rank(candidate: Candidate) -> tuple[bool, bool, Decimal, Fraction, str]:
     return (not candidate.feasible, price is None, price or Decimal(0), latency or Fraction(0), candidate.title)
 
 
-def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
-    """A single or a cascade, priced and held against every requirement."""
+def candidate_of(plain: Plain, requirements: Requirements, capacity: Capacity) -> Candidate:
+    """A single or a cascade, priced, placed and held against every requirement."""
     judged, items = plain.judged, requirements.items
     uses = [Use(plain.parts[0].key, items, items)]
     if len(plain.parts) == 2 and judged is not None:
@@ -97,14 +109,19 @@ def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
     price, unpriced = _price(plain.parts, uses) if not missing else (None, [])
     latencies = [part.latency for part in plain.parts]
     latency = sum((value for value in latencies if value is not None), Fraction(0)) if None not in latencies else None
-    duration = _duration(plain.parts, uses)
+    demand = _demand(plain.parts, uses)
+    placed = NOWHERE if demand is None or missing or unpriced else capacity(demand)
     least = max(part.least for part in plain.parts)
     asked = None if price is None else max(price, least)  # what a quote says is what a budget must hold
-    measures = {"accuracy": judged.accuracy if judged else None, "latency": latency, "duration": duration, "budget": asked}
+    measures = {
+        "accuracy": judged.accuracy if judged else None, "latency": latency, "duration": demand.duration if demand else None,
+        "completion": placed.completion, "budget": asked,
+    }  # fmt: skip
+    hard = [*missing, *unpriced, *([placed.reason] if placed.reason else [])]
     # What is missing explains every unknown figure; saying so again for each would only be noise.
-    unmet = [row for row in _unmet(measures, requirements) if row[1] is not None or not (missing or unpriced)]
-    reasons = [*missing, *unpriced, *(text for _, _, text in unmet)]
-    soft = not missing and not unpriced and all(value is not None for _, value, _ in unmet)
+    unmet = [row for row in _unmet(measures, requirements) if row[1] is not None or not hard]
+    reasons = [*hard, *(text for _, _, text in unmet)]
+    soft = not hard and all(value is not None for _, value, _ in unmet)
     titles = [part.model for part in plain.parts]
     return Candidate(
         kind="cascade" if len(titles) == 2 else "single",
@@ -115,7 +132,8 @@ def candidate_of(plain: Plain, requirements: Requirements) -> Candidate:
         correct=judged.correct if judged else None,
         total=judged.total if judged else None,
         latency=latency,
-        duration=duration,
+        duration=demand.duration if demand else None,
+        completion=placed.completion,
         certainty=_certainty(plain.parts),
         price=price,
         least=least,
@@ -141,15 +159,16 @@ def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | Non
         return None, [str(error)]
 
 
-def _duration(parts: Sequence[Variant], uses: Sequence[Use]) -> Fraction | None:
-    """Device seconds of all executions one after another: an interval each, and the rest of the last one's latency."""
-    total = longest = Fraction(0)
+def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
+    """All executions one after another: an interval each, and once the rest of the longest latency. None where a part's
+    time is not known."""
+    total = setup = Fraction(0)
     for part, use in zip(parts, uses, strict=False):
         if part.interval is None or part.latency is None:
             return None
         total += use.executions * part.interval
-        longest = max(longest, part.latency - part.interval)
-    return total + longest
+        setup = max(setup, part.latency - part.interval)
+    return Demand(parts[0].pool, total + setup, setup, parts[0].interval if len(parts) == 1 else None)
 
 
 def _unmet(
@@ -170,12 +189,14 @@ _UNKNOWN = {
     "accuracy": "It was not evaluated, so no accuracy can be promised.",
     "latency": "Its latency is not known here.",
     "duration": "Its duration is not known here.",
+    "completion": "When it would be done is not known here.",
     "budget": "It has no price here.",
 }
 _UNMET = {
     "accuracy": "Its accuracy is proven only to {found}, and {wanted} are required.",
     "latency": "One item takes {found}, and at most {wanted} are allowed.",
     "duration": "All items together take {found}, and at most {wanted} are allowed.",
+    "completion": "Its pool has other work: all items would be done in {found}, and {wanted} are left.",
     "budget": "It costs more than the budget.",
 }
 

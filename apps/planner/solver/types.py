@@ -15,14 +15,43 @@ class Requirements:
     """What a task states; None where it states nothing.
 
     `accuracy`: least lower confidence bound; `latency`: most seconds for one item; `items`: how many; `duration`: most
-    seconds of device time for all of them; `budget`: most money for all of them, in the price book's currency.
+    seconds of device time for all of them; `completion`: most seconds from now until all of them are done, waiting for
+    free devices included; `budget`: most money for all of them, in the price book's currency.
     """
 
     items: int
     accuracy: Fraction | None = None
     latency: Fraction | None = None
     duration: Fraction | None = None
+    completion: Fraction | None = None
     budget: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a candidate asks of a pool, in seconds of device time: all of it, the part that comes once (`setup`), and of a
+    single program the part that is never cut (`quantum`); work of several programs stays in one piece."""
+
+    pool: str
+    duration: Fraction
+    setup: Fraction
+    quantum: Fraction | None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """When a demand would be done if it were accepted now, in seconds from now; None with the `reason` against it."""
+
+    completion: Fraction | None
+    reason: str = ""
+
+
+Capacity = Callable[[Demand], Placed]
+
+
+def idle(demand: Demand) -> Placed:
+    """The capacity of a pool that nobody else uses."""
+    return Placed(demand.duration)
 
 
 @dataclass(frozen=True)
@@ -73,6 +102,7 @@ class Candidate:
     total: int | None
     latency: Fraction | None
     duration: Fraction | None
+    completion: Fraction | None
     certainty: str
     price: Decimal | None
     reasons: tuple[str, ...]

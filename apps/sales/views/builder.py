@@ -187,7 +187,8 @@ def _first_controls(data: QueryDict, organisation: Organisation, subject: Subjec
         planned = plan_lines_get(organisation=organisation, plan_id=subject.plan_id, items=None)
     except Problem:
         return data  # said again, in the page, when it is priced
-    return {"volume": planned.items, "klass": planned.klass, **data.dict()}
+    until = {"end": planned.until.isoformat()} if planned.until else {}
+    return {"volume": planned.items, "klass": planned.klass, **until, **data.dict()}
 
 
 def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tuple[Offer, Controls]:

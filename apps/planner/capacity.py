@@ -1,0 +1,73 @@
+"""What the timetable says to a candidate: when it would be done if it were accepted now (G9)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from apps import figures
+from apps.fleet.selectors import pools
+from apps.planner.solver import Demand, Placed
+from apps.pricing.limits import LONGEST_WINDOW, Window, limits_of
+from apps.pricing.rating import PriceBookDocument
+from apps.timetable.admission import Placement, Refusal
+from apps.timetable.instants import MICROSECONDS, instant_of, seconds_between
+from apps.timetable.selectors import Demand as Asked
+from apps.timetable.selectors import Room
+
+
+class Timetables:
+    """The free time of every pool at one moment, read once for all candidates.
+
+    A candidate is placed as accepting its quote would place it: by the limits of its class within the window that the task
+    leaves, and where that has no room, within the longest that a quote may have.
+    """
+
+    def __init__(self, *, book: PriceBookDocument, klass: str, window: Window, now: datetime) -> None:
+        self.book, self.price_class, self.now = book, book.price_class(klass), now
+        self.windows = [window, Window(now, now + LONGEST_WINDOW)]
+        self.pools = {pool.slug: pool for pool in pools()}
+        self.rooms: dict[str, Room] = {}
+        self.known: dict[Demand, Placed] = {}
+
+    def __call__(self, demand: Demand) -> Placed:
+        if demand not in self.known:
+            self.known[demand] = self._placed(demand)
+        return self.known[demand]
+
+    def _placed(self, demand: Demand) -> Placed:
+        refusals = []
+        for window in self.windows:
+            found = self._tried(demand, window)
+            if isinstance(found, Placement):
+                return Placed(seconds_between(self.now, instant_of(found.end)))
+            refusals.append(found)
+        return Placed(None, self._reason(demand, refusals[-1]))
+
+    def _tried(self, demand: Demand, window: Window) -> Placement | Refusal:
+        limits = limits_of(
+            book=self.book, price_class=self.price_class, window=window, duration=demand.duration, now=self.now
+        )
+        if demand.pool not in self.rooms:
+            longest = self.windows[-1]
+            self.rooms[demand.pool] = Room(self.pools[demand.pool], longest.start, longest.end, now=self.now)
+        return self.rooms[demand.pool].place(
+            Asked(demand.duration, limits.not_before, limits.not_after, limits.allowed, demand.setup, demand.quantum)
+        )
+
+    def _reason(self, demand: Demand, refusal: Refusal) -> str:
+        takes = figures.duration_format(demand.duration)
+        start_within = self.price_class.start_within_minutes
+        if start_within is not None:
+            soon = figures.duration_format(Fraction(start_within * 60))
+            return f"{demand.pool} is not free for {takes} within {soon}, in which this class begins."
+        finish_within = self.price_class.finish_within_minutes
+        reach = LONGEST_WINDOW if finish_within is None else min(LONGEST_WINDOW, timedelta(minutes=finish_within))
+        ahead = figures.duration_format(Fraction(reach // timedelta(seconds=1)))
+        if demand.quantum is None:
+            longest = figures.duration_format(Fraction(refusal.largest, MICROSECONDS))
+            return f"It takes {takes} of {demand.pool} in one piece; the longest that is free in the next {ahead} is {longest}."
+        return (
+            f"It takes {takes} of {demand.pool}; in the next {ahead} there is room for at most {refusal.room:,} of its "
+            "executions."
+        )
