@@ -92,6 +92,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["processors-own"] = "/processors"
     pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")
     pages["plan-impossible"] = walk.plan(visit, large, items=1_000_000, accuracy="99.9")
+    pages["plan-without-room"] = walk.plan(visit, large, items=10**12, accuracy="90")
     _buy_and_run(visit, found)
     pages.update(
         {
