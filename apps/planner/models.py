@@ -18,8 +18,9 @@ class Plan(models.Model):
     `requirements`: {"items", "accuracy", "latency", "duration", "budget", "klass", "completion", "until"}, exact numbers as
     strings: `completion` is the instant until which there had to be room, `until` the same where it was stated.
     `candidates`: every combination that was tried, cheapest first, with price, latency, accuracy, the instant at which it
-    would have been done and the reasons that speak against it. `chosen`: the cheapest feasible one, with `lines` for a quote ([{"program", "executions",
-    "expected"}]), `pool`, and for a cascade `threshold`, `output` and `programs`; None when nothing is feasible.
+    would have been done and the reasons that speak against it. `chosen`: the cheapest feasible one, with `lines` for a quote
+    ([{"program", "executions", "expected"}]), `pool`, and for a cascade `threshold`, `output` and `programs`; None when
+    nothing is feasible.
     `changes`: what could be relaxed then. `basis`: price book, error of the bounds, number of combinations.
     """
 
