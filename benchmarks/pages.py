@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from importlib import import_module
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ def measure(*, times: int, only: str = "", explain: bool = False) -> list[Measur
 
     from tests import tenancy
 
+    import_module("apps.config.wsgi")  # everything is loaded, and left alone by the collector, as in the web's processes
     settings.ALLOWED_HOSTS = ["*"]
     cast, found = the_cast(), []
     owner, stranger, admin = (_signed_in(one) for one in (cast.owner, cast.stranger, cast.admin))

@@ -9,8 +9,8 @@ from django.db import connection
 
 from apps.billing.models import Invoice, KeptDraft
 
-LINES_SHOWN = 25  # of a page
-ROWS_EACH = 8  # usage rows of each line
+LINES_SHOWN = 20  # of a page
+ROWS_EACH = 5  # usage rows of each line
 
 Stored = Invoice | KeptDraft
 

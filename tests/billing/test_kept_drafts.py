@@ -54,9 +54,9 @@ def test_what_is_kept_is_the_draft_with_the_first_rows_of_each_line(much: Cast) 
     draft = invoice_draft(organisation=much.organisation, until=kept.read_at, currency="EUR")
     assert draft is not None
     whole = document_of_draft(draft, identity={})
-    assert [(len(line["usage"]), line["more"]) for line in kept.document["lines"]] == [(8, 4), (1, 0), (1, 0)]
+    assert [(len(line["usage"]), line["more"]) for line in kept.document["lines"]] == [(5, 7), (1, 0), (1, 0)]
     for line, told in zip(kept.document["lines"], whole["lines"], strict=True):
-        assert line.pop("usage") == told.pop("usage")[:8]
+        assert line.pop("usage") == told.pop("usage")[:5]
         assert line.pop("more") >= 0
     assert kept.document == whole
 
@@ -89,7 +89,7 @@ def test_the_page_and_the_api_ask_and_show_when_it_was_made(much: Cast, as_user:
     assert drafts_due(now=later(5), clock=later) == 1
     page = _text(browser, "/invoices/draft")
     assert "Update the draft" in page
-    assert "and 4 more" in page
+    assert "and 7 more" in page
     told = client.get("/api/v1/invoices/draft").json()
     assert (told["asked_at"], len(told["document"]["lines"]), told["open"]) == (None, 3, ["EUR"])
     assert told["made_at"] is not None
@@ -147,7 +147,7 @@ def test_the_lines_of_an_invoice_are_read_a_page_at_a_time(
         }
         for line in page["document"]["lines"]:
             told = whole["lines"][line["number"] - 1]
-            assert (line["usage"], line["more"]) == (told["usage"][:8], max(len(told["usage"]) - 8, 0))
+            assert (line["usage"], line["more"]) == (told["usage"][:5], max(len(told["usage"]) - 5, 0))
             assert line["rating"] == told["rating"]
         contracts = {line["contract"] for line in document["lines"]}
         assert {one["contract"] for one in document["quoted_against_actual"]} == contracts
