@@ -9,14 +9,14 @@ from django.db import connection
 
 from apps.billing.models import Invoice, KeptDraft
 
-LINES_SHOWN = 20  # of a page
+LINES_SHOWN = 15  # of a page
 ROWS_EACH = 5  # usage rows of each line
 
 Stored = Invoice | KeptDraft
 
 # The document is read once: what follows works on the copy that `|| '{}'` makes, else each part would unpack it again.
 _EXCERPT = """
-WITH whole AS MATERIALIZED (SELECT document::jsonb || '{}' AS document FROM {table} WHERE id = %(of)s),
+WITH whole AS MATERIALIZED (SELECT document || '{}' AS document FROM {table} WHERE id = %(of)s),
 lines AS MATERIALIZED (
     SELECT line, place FROM whole, jsonb_array_elements(document -> 'lines') WITH ORDINALITY AS one (line, place)
 ),

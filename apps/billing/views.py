@@ -101,7 +101,7 @@ def _excerpt(shown: Shown, *, first: int) -> Excerpt | None:
 
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice, the lines from `?line=21` on: each with its steps and the first of its usage rows."""
+    """One invoice, the lines from `?line=16` on: each with its steps and the first of its usage rows."""
     known = selectors.invoices_called(Invoice.objects.defer("document"))
     invoice = org_object_get(request, known, pk=pk)
     excerpt = stored_excerpt(invoice, first=line_asked(request.GET.get("line")))

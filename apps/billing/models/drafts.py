@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.db import models
 
 from apps.accounts.models import Organisation
-from apps.ledger.fields import DocumentField
 
 
 class KeptDraft(models.Model):
@@ -21,7 +20,7 @@ class KeptDraft(models.Model):
     read_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     sequence = models.BigIntegerField(default=0)
-    document = DocumentField(null=True, blank=True)
+    document = models.JSONField(null=True, blank=True)  # taken apart by the database for each page that shows it
 
     class Meta:
         constraints = [
