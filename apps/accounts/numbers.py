@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator
 
 FIRST_YEAR, LAST_YEAR = 1970, 9000
+_INSTANT = re.compile(r"-?\d+-\d+-\d+[Tt ].*([Zz]|[+-]\d\d:?\d\d)$")
 
 
 def _no_truth_value(value: Any) -> Any:
@@ -26,12 +28,19 @@ def _within_calendar(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
-def _written(value: Any) -> Any:
+def _day_written(value: Any) -> Any:
     """As text with its parts; a bare number would be read as seconds since 1970, which nobody means."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
-        raise ValueError("Write days as 2026-11-30 and instants as 2026-11-30T22:00:00Z")
+        raise ValueError("Write days as 2026-11-30")
     return value
 
 
-Day = Annotated[date, BeforeValidator(_written)]
-Instant = Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_within_calendar)]
+def _instant_written(value: Any) -> Any:
+    """Likewise, with its time and zone: a day alone is another instant in each zone."""
+    if isinstance(value, (int, float)) or (isinstance(value, str) and not _INSTANT.match(value)):
+        raise ValueError("Write instants with time and zone, as 2026-11-30T22:00:00Z or 2026-11-30T23:00:00+01:00")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_day_written)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant_written), AfterValidator(_within_calendar)]

@@ -85,7 +85,7 @@ def _fault(item: dict[str, Any]) -> dict[str, str]:
     if "loc" in item:
         named = item["loc"][2:] if item["loc"][:2] == ("body", "payload") else item["loc"]
         pattern = item.get("ctx", {}).get("pattern")
-        message = AMOUNT_SENTENCE if pattern == AMOUNT else item["msg"]
+        message = AMOUNT_SENTENCE if pattern == AMOUNT else item["msg"].removeprefix("Value error, ")
         return {"field": ".".join(str(part) for part in named) or "body", "message": message}
     field, message = next(iter(item.items()), ("request", "cannot be read"))
     return {"field": str(field), "message": str(message)}

@@ -46,7 +46,7 @@ def plan_create(
     quote reaches that says nothing: its quote would be accepted now. Raises Problem(422) for requirements that no task can
     have or a class that is not offered, Problem(409) while no price book is in force.
     """
-    _check(requirements)
+    _check(requirements, until=until, now=now)
     window = window_of(None, until, now=now)
     requirements = replace(requirements, completion=seconds_between(now, window.end))
     if dims is not None:
@@ -83,8 +83,10 @@ def plan_create(
     return plan
 
 
-def _check(requirements: Requirements) -> None:
+def _check(requirements: Requirements, *, until: datetime | None, now: datetime) -> None:
     errors = []
+    if until is not None and until <= now:
+        errors.append({"field": "until", "message": "State an instant to come until which all items must be done."})
     if not 1 <= requirements.items <= ITEMS_MAX:
         errors.append({"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."})
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:

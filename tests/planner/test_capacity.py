@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -9,11 +10,13 @@ from uuid import uuid4
 
 import pytest
 from django.db import transaction
+from django.test import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
 from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.planner.capacity import Timetables
@@ -31,6 +34,7 @@ from apps.timetable.services import CapacityTaken, reservation_take
 from tests.cast import Cast, assemble
 from tests.sales.market import CLOCK, NOW, Market, open_market
 
+AsToken = Callable[..., Client]
 HOUR = 3600 * CLOCK  # cycles
 DAY = timedelta(days=1)
 
@@ -156,9 +160,20 @@ def test_work_of_two_programs_stays_in_one_piece_as_it_is_sold(cast: Cast, marke
     assert timetables(cut).completion is not None
 
 
-@pytest.mark.parametrize("until", [NOW, NOW - DAY, NOW + 63 * DAY])
-def test_an_instant_that_no_quote_reaches_is_refused(cast: Cast, market: Market, until: datetime) -> None:
-    with pytest.raises(Problem) as refused:
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [(NOW, "State an instant to come"), (NOW - DAY, "State an instant to come"), (NOW + 63 * DAY, "Quotes reach 62 days")],
+)
+def test_an_instant_that_no_quote_reaches_is_refused(cast: Cast, market: Market, until: datetime, said: str) -> None:
+    with pytest.raises(Problem, match=said):
         planned(cast, market.program(cast.organisation, cast.engineer), 10, until=until)
-    assert refused.value.kind == "window"
     assert not Plan.objects.exists()
+
+
+@pytest.mark.parametrize("until", [1_795_730_000, "2026-11-30", "2026-11-30T22:00:00", "garbage", ""])
+def test_an_instant_is_written_with_its_time_and_zone(cast: Cast, market: Market, as_token: AsToken, until: Any) -> None:
+    version = market.program(cast.organisation, cast.engineer).model_version
+    body = {"version_id": str(version.pk), "items": 10, "until": until}
+    answer = as_token(cast.owner, cast.organisation, Scope.BUILD).post("/api/v1/plans", body, content_type="application/json")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("until: Write instants with time and zone, as 2026-11-30T22:00:00Z")
