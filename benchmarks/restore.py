@@ -50,6 +50,7 @@ class Drill:
         self.var, self.kept = folder / "var", folder / "backup"
         self.var.mkdir()
         self.services = Services(self.var)
+        os.environ |= {"NEWCOMER_CREDIT": "none", "POOL_SHARE": "1"}  # what is drilled is not the limits of buying
         self.environment = {**os.environ, "TAKT_VAR": str(self.var), "LOG_LEVEL": "WARNING"}
         for name in ("DATABASE_URL", "REDIS_URL", "STORAGE_URL", "MEDIA_ROOT"):
             self.environment.pop(name, None)
