@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from apps.accounts.problems import Problem
 from apps.billing.models import Invoice, KeptDraft
 
 LINES_SHOWN = 15  # of a page
@@ -104,5 +105,7 @@ def document_text(stored: Stored) -> str:
 def _asked(statement: str, stored: Stored, **values: Any) -> tuple[Any, ...]:
     with connection.cursor() as cursor:
         cursor.execute(statement.replace("{table}", stored._meta.db_table), {"of": stored.pk, **values})
-        row: tuple[Any, ...] = cursor.fetchone()
-        return row
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    if row is None or row[0] is None:  # an invoice that is issued takes a kept draft away
+        raise Problem(404, "Not found", "This draft was invoiced meanwhile; load the page again.", kind="not-found")
+    return row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from django.core.cache import cache
@@ -11,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.billing import draft_keeping, excerpts
 from apps.billing.draft_keeping import ASKING, draft_ask, draft_make, draft_shown, drafts_due
@@ -68,6 +70,14 @@ def test_the_invoice_says_what_the_draft_said_and_the_draft_is_gone(much: Cast) 
     assert {name: invoice.document[name] for name in told} == told
     assert [line["amount"] for line in invoice.document["lines"]] == [line["amount"] for line in kept.document["lines"]]
     assert not KeptDraft.objects.exists()
+
+
+def test_a_draft_that_is_invoiced_while_it_is_read_is_not_found(much: Cast) -> None:
+    kept = made(much)
+    invoice_issue(organisation=much.organisation, actor=much.billing, now=later(1))
+    for read in (excerpts.document_text, partial(excerpts.stored_excerpt, first=1)):
+        with pytest.raises(Problem, match="invoiced meanwhile"):
+            read(kept)
 
 
 def test_no_request_reads_much_usage(much: Cast, as_user: AsUser, monkeypatch: pytest.MonkeyPatch) -> None:
