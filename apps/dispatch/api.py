@@ -23,11 +23,11 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.dispatch import selectors, services
-from apps.dispatch.feeds import InputError, Limits, arrays_read, arrays_read_json
-from apps.dispatch.feeds.check import Array
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.jobs import inputs_problem
 from apps.pricing.rating import decimal_text
+from apps.registry.feeds import InputError, Limits, arrays_read, arrays_read_json
+from apps.registry.feeds.check import Array
 from apps.sales.models import Contract
 
 router = Router(tags=["jobs"])

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch.devicetime import Pace
-from apps.dispatch.feeds import TensorType
 from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
 from apps.planner.models import Plan
 from apps.pricing.limits import Limits
 from apps.pricing.rating import Counts
+from apps.registry.feeds import TensorType
 from apps.sales.models import Contract, FormName
 from apps.sales.selectors import contract_allowed, quota_programs
 

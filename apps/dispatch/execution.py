@@ -19,12 +19,12 @@ from apps.accounts.outages import Unavailable, told_when_back, unavailable_of
 from apps.accounts.problems import Problem
 from apps.dispatch import services
 from apps.dispatch.contracts import inputs_of
-from apps.dispatch.feeds import arrays_pack, arrays_unpack, seeded_items
 from apps.dispatch.models import JobStage, Lease
 from apps.dispatch.runners import host as host_runner
 from apps.dispatch.runners import simulator
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, feeds_of
 from apps.dispatch.services.leases import CountersDiffer, LeaseLost
+from apps.registry.feeds import arrays_pack, arrays_unpack, seeded_items
 from compiler.errors import ModelError
 
 RENEW_SECONDS = 3.0

@@ -15,10 +15,10 @@ from django.db.models.functions import Coalesce
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.dispatch import contracts
-from apps.dispatch.feeds import TensorType
 from apps.dispatch.models import FINAL, LIVE, Job, JobStage, JobState, Lease, LeaseState
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
+from apps.registry.feeds import TensorType
 from apps.sales.models import Contract, ContractLine, FormName
 from apps.sales.selectors import contracts_open
 from apps.sales.services import contract_lease_rate

@@ -13,7 +13,7 @@ import compiler
 from apps.compilation.models import Program
 from apps.compilation.services import job_create as compile_job_create
 from apps.compilation.services import job_run as compile_job_run
-from apps.dispatch.feeds.check import Array
+from apps.registry.feeds.check import Array
 from compiler import targets
 from compiler.ir.access import Access
 from compiler.ir.builder import Builder

@@ -13,9 +13,9 @@ from django.core.files.storage import default_storage
 
 from apps.compilation.models import Program
 from apps.dispatch import services
-from apps.dispatch.feeds import arrays_pack
 from apps.dispatch.models import Job, Lease, LeaseState
 from apps.fleet.models import Pool
+from apps.registry.feeds import arrays_pack
 from apps.sales.models import Contract
 from apps.sales.services import QuoteLine, quote_accept, quote_create
 from compiler.isa.resources import Io, Memory, Resources, Storage

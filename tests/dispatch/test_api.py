@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from apps.accounts.models import ApiToken, User
 from apps.accounts.roles import Scope
-from apps.dispatch.feeds import arrays_pack, arrays_unpack
 from apps.dispatch.models import Job
 from apps.ledger.chain import chain_verify
 from apps.ledger.models import UsageRow
+from apps.registry.feeds import arrays_pack, arrays_unpack
 from apps.sales.models import Contract
 from tests.cast import Cast
 from tests.dispatch.scene import Scene

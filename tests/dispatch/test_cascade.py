@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from apps.dispatch.cascade import confidences, unsure_items
-from apps.dispatch.feeds import Joined, arrays_pack, arrays_unpack
+from apps.registry.feeds import Joined, arrays_pack, arrays_unpack
 
 outputs = hnp.arrays("float32", st.tuples(st.integers(1, 20), st.integers(1, 4)), elements=st.floats(0, 1, width=32))
 

@@ -15,12 +15,12 @@ import compiler
 from apps.compilation.models import Program
 from apps.dispatch import services
 from apps.dispatch.execution import Heartbeat, lease_execute
-from apps.dispatch.feeds import arrays_unpack
 from apps.dispatch.models import Job, JobState, Lease
 from apps.dispatch.services.leases import LeaseLost
 from apps.ledger.models import UsageRow
 from apps.planner.models import Plan
 from apps.pricing.rating import exact_sum
+from apps.registry.feeds import arrays_unpack
 from tests.cast import Cast
 from tests.dispatch.real import choosing_graph, graph_of, meant, real_program
 from tests.dispatch.scene import Scene

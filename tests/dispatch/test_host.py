@@ -12,11 +12,11 @@ from django.utils import timezone
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import measurement, services
-from apps.dispatch.feeds import arrays_unpack
 from apps.dispatch.models import Job, JobState, Lease
 from apps.fleet.models import HostMeasurement
 from apps.fleet.selectors import host_measurement_latest
 from apps.ledger.models import UsageRow
+from apps.registry.feeds import arrays_unpack
 from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.dispatch.real import digits_programs

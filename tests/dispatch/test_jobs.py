@@ -12,10 +12,10 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.problems import Problem
 from apps.dispatch import services
-from apps.dispatch.feeds import arrays_unpack
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.fleet.models import ProcessorVersion
 from apps.ledger.models import UsageRow
+from apps.registry.feeds import arrays_unpack
 from apps.sales.models import ContractLine
 from apps.timetable.models import Refusal, Window
 from tests.dispatch.scene import Scene

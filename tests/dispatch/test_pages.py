@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.dispatch.feeds import arrays_pack
 from apps.dispatch.models import Job, JobState, Lease
+from apps.registry.feeds import arrays_pack
 from apps.sales.services import contract_end
 from tests.cast import Cast
 from tests.dispatch.scene import Scene

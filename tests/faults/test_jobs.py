@@ -15,11 +15,11 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.dispatch import services
-from apps.dispatch.feeds import arrays_unpack
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import SILENT_AFTER
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
+from apps.registry.feeds import arrays_unpack
 from tests.dispatch.real import meant, real_program
 from tests.dispatch.scene import Scene
 from tests.faults.hosts import Fleet, wait_until

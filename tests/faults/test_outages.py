@@ -30,11 +30,11 @@ from apps.compilation.services import compile_send, job_create, job_run, jobs_sw
 from apps.compilation.services import running as compiling
 from apps.config.celery import app
 from apps.dispatch import execution, services
-from apps.dispatch.feeds import arrays_pack
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.fleet.services import workerhost_seen
 from apps.ledger.models import UsageRow
 from apps.registry.child import Limits
+from apps.registry.feeds import arrays_pack
 from apps.registry.models import ModelVersion, Upload
 from apps.registry.selectors import SAMPLES
 from apps.registry.services import sample_add, upload_check_next, upload_chunk_put, upload_complete, upload_open

@@ -17,11 +17,11 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Program
 from apps.dispatch import contracts
-from apps.dispatch.feeds import InputError, arrays_pack, items_check, items_count_check, items_match
-from apps.dispatch.feeds.check import Array, TensorType
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import lease_revoke
 from apps.dispatch.services.stages import lease_block, outputs_assemble, stage_create, stage_place
+from apps.registry.feeds import InputError, arrays_pack, items_check, items_count_check, items_match
+from apps.registry.feeds.check import Array, TensorType
 from apps.sales.models import Contract
 from apps.sales.services import contract_executions_return, contract_executions_take
 from apps.timetable.services import CapacityTaken, refusal_record

@@ -20,10 +20,10 @@ from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import cascade, contracts
 from apps.dispatch.devicetime import Cut, Pace, Room, cursor_after, cursor_at, cut_leases, cycles_between, instant_at
-from apps.dispatch.feeds import Joined, arrays_pack, arrays_unpack
 from apps.dispatch.models import HOLDING, LIVE, Job, JobStage, JobState, Lease, LeaseState, StageState
 from apps.dispatch.services.leases import lease_offer
 from apps.fleet.models import Pool
+from apps.registry.feeds import Joined, arrays_pack, arrays_unpack
 from apps.sales.models import Contract
 from apps.sales.services import contract_executions_take
 from apps.timetable import services as timetable

@@ -1,9 +1,9 @@
-"""A job's inputs and outputs as arrays of items: reading what a customer sends, checking it, and storing results.
+"""Arrays of items (a job's inputs and outputs, a data set): reading what a customer sends, checking it, and storing results.
 
 Pure: NumPy and bytes, no Django.
 """
 
-from apps.dispatch.feeds.check import (
+from apps.registry.feeds.check import (
     BYTES_MAX,
     ITEMS_MAX,
     InputError,
@@ -13,8 +13,8 @@ from apps.dispatch.feeds.check import (
     items_match,
     seeded_items,
 )
-from apps.dispatch.feeds.joined import Joined
-from apps.dispatch.feeds.pack import Limits, arrays_pack, arrays_read, arrays_read_json, arrays_unpack
+from apps.registry.feeds.joined import Joined
+from apps.registry.feeds.pack import Limits, arrays_pack, arrays_read, arrays_read_json, arrays_unpack
 
 __all__ = [
     "BYTES_MAX",

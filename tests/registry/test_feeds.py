@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from apps.dispatch.feeds import (
+from apps.registry.feeds import (
     InputError,
     Limits,
     TensorType,

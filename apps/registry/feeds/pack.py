@@ -12,7 +12,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from apps.dispatch.feeds.check import BYTES_MAX, Array, InputError, TensorType
+from apps.registry.feeds.check import BYTES_MAX, Array, InputError, TensorType
 
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK"

@@ -11,8 +11,8 @@ from typing import IO, BinaryIO, Self
 
 import numpy as np
 
-from apps.dispatch.feeds.check import Array
-from apps.dispatch.feeds.pack import member_of
+from apps.registry.feeds.check import Array
+from apps.registry.feeds.pack import member_of
 
 
 class Joined:
