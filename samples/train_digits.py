@@ -82,9 +82,19 @@ def make(sample: Sample, folder: Path) -> Path:
     return path
 
 
+def write_data(folder: Path) -> Path:
+    """Write the 900 digits that no sample was trained on as a labelled data set, `digits.npz`; returns its path."""
+    parts = [digits()[name] for name in ("choose", "evaluate")]
+    images, labels = (np.concatenate(some) for some in zip(*parts, strict=True))
+    path = folder / "digits.npz"
+    np.savez_compressed(path, image=images.astype(np.uint8), labels=labels.astype(np.uint8))
+    return path
+
+
 def main(folder: Path = HERE) -> None:
     """Make every sample and print what each can do."""
     folder.mkdir(parents=True, exist_ok=True)
+    write_data(folder)
     for sample in SAMPLES:
         path = make(sample, folder)
         document = json.loads(path.with_suffix(".evaluation.json").read_text())

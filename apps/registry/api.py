@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, BinaryIO, cast
 from uuid import UUID
 
 from django.conf import settings
+from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Body, Router, Schema
+from ninja import Body, File, Form, Router, Schema
+from ninja.files import UploadedFile
 from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
@@ -23,7 +25,7 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem, problem_document
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.registry import selectors, services
-from apps.registry.models import Evaluation, ModelVersion, Upload, UploadState, VersionState
+from apps.registry.models import DataSet, Evaluation, ModelVersion, Upload, UploadState, VersionState
 from apps.registry.rates import uploads_take
 
 router = Router(tags=["models"])
@@ -83,6 +85,7 @@ class EvaluationOut(Schema):
     correct: int
     total: int
     lower_bound: str
+    program_digest: str = Field(description="The program that the platform ran; empty: its owner states the figures.")
 
     @staticmethod
     def resolve_lower_bound(row: Evaluation) -> str:
@@ -273,6 +276,13 @@ def evaluation_put(request: HttpRequest, pk: UUID, payload: Body[dict[str, Any]]
     return services.evaluation_record(version=version, document=payload, actor=actor, now=timezone.now())
 
 
+def data_set_response(data_set: DataSet) -> FileResponse:
+    """The stored data set as a download."""
+    file = default_storage.open(data_set.storage_key, "rb")
+    name = f"{data_set.digest[:12]}.npz"
+    return FileResponse(file, as_attachment=True, filename=name, content_type="application/octet-stream")
+
+
 def file_response(version: ModelVersion) -> FileResponse:
     """The stored model as a download."""
     from io import BytesIO
@@ -281,3 +291,57 @@ def file_response(version: ModelVersion) -> FileResponse:
     return FileResponse(
         BytesIO(data), as_attachment=True, filename=version.filename, content_type="application/octet-stream"
     )
+
+
+class DataSetOut(Schema):
+    id: UUID
+    name: str
+    digest: str
+    items: int
+    inputs: list[dict[str, Any]]
+    label_shape: list[int] | None = Field(description="[] for one class number an item; null where there are no labels.")
+    classes: int
+    seed: int
+    choose: int = Field(description="How many items choose; the others promise.")
+    size: int
+    created_at: datetime
+
+
+def _data_set(request: HttpRequest, pk: UUID, **access: Any) -> DataSet:
+    return org_object_get(request, DataSet.objects.filter(deleted_at=None), pk=pk, **access)
+
+
+@router.post("/data-sets", auth=BUILD, response={200: DataSetOut, 201: DataSetOut}, summary="Keep a labelled data set")
+@idempotent
+def data_set_add(
+    request: HttpRequest,
+    file: File[UploadedFile],
+    name: Form[str] = "",
+    seed: Form[int] = 1,
+    choose_percent: Form[int] = 33,
+) -> tuple[int, DataSet]:
+    """A .npz file: an array for each input of the model, items along the first axis, and `labels`. 200: it was here."""
+    row, is_new = services.dataset_add(
+        organisation=organisation_get(request, roles=ENGINEERING), file=cast("BinaryIO", file.file), size=file.size or 0,
+        name=name or file.name or "", seed=seed, choose_percent=choose_percent, actor=principal_get(request).user,
+        now=timezone.now(),
+    )  # fmt: skip
+    return (201 if is_new else 200), row
+
+
+@router.get("/data-sets", auth=requires(Scope.READ), response=list[DataSetOut], summary="Data sets, newest first")
+@paginate(Cursor, ordering=("-created_at", "-id"))
+def data_set_list(request: HttpRequest) -> QuerySet[DataSet]:
+    return selectors.data_sets(organisation=organisation_get(request))
+
+
+@router.get("/data-sets/{uuid:pk}", auth=requires(Scope.READ), response=DataSetOut, summary="One data set")
+def data_set_get(request: HttpRequest, pk: UUID) -> DataSet:
+    return _data_set(request, pk)
+
+
+@router.delete("/data-sets/{uuid:pk}", auth=BUILD, response={204: None}, summary="Delete a data set's file")
+def data_set_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
+    data_set = _data_set(request, pk, roles=ENGINEERING)
+    services.dataset_delete(data_set=data_set, actor=principal_get(request).user, now=timezone.now())
+    return 204, None

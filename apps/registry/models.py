@@ -169,13 +169,56 @@ class ModelVersion(models.Model):
         return f"{self.model.name} v{self.number}"
 
 
+class DataSet(models.Model):
+    """Items with labels, on which the platform evaluates programs. Kept once per organisation, digest and split.
+
+    `inputs`: [{"name", "dtype", "shape"}] of one item; `label_shape`: [] for one class number an item, [positions] for
+    several, None where there are no labels; `classes`: the largest label and one. `seed` and `choose` split the items
+    (apps/registry/labelled.py): `choose` of them choose, the others promise. `deleted_at`: the file is gone.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="data_sets")
+    name = models.CharField(max_length=120)
+    digest = models.CharField(max_length=64)
+    items = models.PositiveIntegerField()
+    inputs = models.JSONField()
+    label_shape = models.JSONField(null=True)
+    classes = models.PositiveIntegerField(default=0)
+    seed = models.PositiveBigIntegerField()
+    choose = models.PositiveIntegerField()
+    size = models.BigIntegerField()
+    storage_key = models.CharField(max_length=200)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organisation", "digest", "seed", "choose"],
+                condition=Q(deleted_at__isnull=True),
+                name="dataset_once",
+            ),
+            models.CheckConstraint(condition=Q(choose__gt=0, choose__lt=F("items")), name="dataset_has_two_parts"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def promise(self) -> int:
+        """How many items promise."""
+        return self.items - self.choose
+
+
 class ModelFamily(models.Model):
     """Alternatives for one task: the versions that were evaluated on the same data by the same metric (G10)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_families")
     name = models.CharField(max_length=120)
-    metric = models.CharField(max_length=40)
+    metric = models.CharField(max_length=240)
     dataset_digest = models.CharField(max_length=64)
     created_at = models.DateTimeField()
 
@@ -192,7 +235,8 @@ class Evaluation(models.Model):
     """How a version answered items that were used neither to train it nor to choose anything about it.
 
     `items` holds, for the parts `choose` and `evaluate`, per item the label, the prediction and the confidence as a
-    decimal string, so that a cascade's threshold is chosen on the one and judged on the other.
+    decimal string, so that a cascade's threshold is chosen on the one and judged on the other. `program_digest`: the
+    program that the platform ran, on a host pool where `is_host`; empty where the customer states what the model answered.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -200,10 +244,12 @@ class Evaluation(models.Model):
     model_version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="evaluations")
     dataset_name = models.CharField(max_length=120)
     dataset_digest = models.CharField(max_length=64)
-    metric = models.CharField(max_length=40)
+    metric = models.CharField(max_length=240)
     correct = models.PositiveIntegerField()
     total = models.PositiveIntegerField()
     lower_bound = models.DecimalField(max_digits=7, decimal_places=6)
+    program_digest = models.CharField(max_length=64, blank=True)
+    is_host = models.BooleanField(default=False)
     confidence_output = models.CharField(max_length=200, blank=True)
     items = models.JSONField()
     created_at = models.DateTimeField()
@@ -212,9 +258,16 @@ class Evaluation(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["family", "model_version"], name="evaluation_once"),
+            models.UniqueConstraint(
+                fields=["family", "model_version", "program_digest", "is_host"], name="evaluation_once"
+            ),
             models.CheckConstraint(condition=Q(correct__lte=F("total"), total__gt=0), name="evaluation_counts"),
         ]
 
     def __str__(self) -> str:
         return f"{self.correct}/{self.total} {self.metric}"
+
+    @property
+    def is_stated(self) -> bool:
+        """The customer says so; the platform did not run it."""
+        return not self.program_digest

@@ -13,8 +13,10 @@ from django.core.files.storage import default_storage
 from django.db.models import Max, Prefetch, QuerySet
 
 from apps.accounts.models import Organisation
+from apps.registry.feeds import arrays_unpack
+from apps.registry.labelled import LABELS, Labelled
 from apps.registry.line import Waiting, line_of
-from apps.registry.models import Evaluation, Model, ModelFamily, ModelVersion, Project, Upload, UploadState
+from apps.registry.models import DataSet, Evaluation, Model, ModelFamily, ModelVersion, Project, Upload, UploadState
 
 SAMPLES_FOLDER = Path(settings.BASE_DIR) / "samples"
 
@@ -66,7 +68,8 @@ def models_list(*, organisation: Organisation, project: str = "", text: str = ""
         found = found.filter(project__name=project)
     if text:
         found = found.filter(name__icontains=text)
-    newest = versions_present().prefetch_related("evaluations").order_by("-number")
+    stated = Prefetch("evaluations", queryset=Evaluation.objects.filter(program_digest=""))
+    newest = versions_present().prefetch_related(stated).order_by("-number")
     return found.select_related("project").prefetch_related(Prefetch("versions", queryset=newest, to_attr="present"))
 
 
@@ -117,8 +120,8 @@ def modelversion_bytes(version: ModelVersion) -> bytes:
 
 
 def evaluation_of(version: ModelVersion) -> Evaluation | None:
-    """The newest evaluation of a version."""
-    return version.evaluations.select_related("family").order_by("-created_at").first()
+    """The newest evaluation of a version that its owner states."""
+    return version.evaluations.filter(program_digest="").select_related("family").order_by("-created_at").first()
 
 
 def family_of(version: ModelVersion) -> ModelFamily | None:
@@ -131,3 +134,18 @@ def family_evaluations(family_id: UUID) -> list[Evaluation]:
     """Evaluations of the family's present versions, most accurate last."""
     rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True)
     return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))
+
+
+def data_sets(*, organisation: Organisation) -> QuerySet[DataSet]:
+    """The organisation's data sets whose file is there, newest first."""
+    return DataSet.objects.filter(organisation=organisation, deleted_at=None).order_by("-created_at", "-id")
+
+
+def data_set_read(data_set: DataSet) -> Labelled:
+    """The items. Raises FileNotFoundError once the data set was deleted."""
+    if data_set.deleted_at is not None:
+        raise FileNotFoundError(f"The file of {data_set} was deleted.")
+    with default_storage.open(data_set.storage_key, "rb") as stored:
+        arrays = arrays_unpack(stored.read())
+    labels = arrays.pop(LABELS, None)
+    return Labelled(arrays, labels)

@@ -10,7 +10,7 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
-from apps.registry.models import Model, ModelVersion
+from apps.registry.models import DataSet, Model, ModelVersion
 from apps.registry.services import project_ensure, upload_open
 from tests.cast import Cast
 from tests.tenancy import operation, page
@@ -29,6 +29,20 @@ def bare_version(cast: Cast) -> ModelVersion:
         inputs=[{"name": "x", "dtype": "float32", "shape": [1, 4]}],
         outputs=[{"name": "y", "dtype": "float32", "shape": [1, 4]}], created_by=cast.engineer, created_at=now,
     )  # fmt: skip
+
+
+def bare_data_set(cast: Cast) -> DataSet:
+    """A stored data set whose file was never looked into."""
+    return DataSet.objects.create(
+        organisation=cast.organisation, name="items", digest=uuid4().hex * 2, items=10, choose=3, seed=1, size=3,
+        inputs=[{"name": "x", "dtype": "float32", "shape": [4]}], label_shape=[], classes=2,
+        storage_key=default_storage.save(f"datasets/{uuid4()}", ContentFile(b"abc")), created_by=cast.engineer,
+        created_at=timezone.now(),
+    )  # fmt: skip
+
+
+def _data_set(cast: Cast) -> dict[str, Any]:
+    return {"pk": bare_data_set(cast).pk}
 
 
 def _version(cast: Cast) -> dict[str, Any]:
@@ -72,4 +86,8 @@ ROUTES = [
     operation("GET /versions/{uuid:pk}/file", make=_version),
     operation("DELETE /versions/{uuid:pk}", **BUILD, make=_version),
     operation("PUT /versions/{uuid:pk}/evaluation", **BUILD, make=_version),
+    operation("POST /data-sets", **BUILD, body={}),
+    operation("GET /data-sets"),
+    operation("GET /data-sets/{uuid:pk}", make=_data_set),
+    operation("DELETE /data-sets/{uuid:pk}", **BUILD, make=_data_set),
 ]

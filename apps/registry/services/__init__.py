@@ -1,7 +1,8 @@
 """What changes the registry. One public function per use case; callers import them from here."""
 
 from apps.registry.services.checks import checks_sweep, refusal_of, upload_check_next
-from apps.registry.services.evaluations import evaluation_record
+from apps.registry.services.data_sets import dataset_add, dataset_delete
+from apps.registry.services.evaluations import Answered, evaluation_record, evaluation_store
 from apps.registry.services.files import model_files_sweep
 from apps.registry.services.uploads import upload_cancel, upload_chunk_put, upload_complete, upload_open, uploads_sweep
 from apps.registry.services.versions import (
@@ -14,8 +15,12 @@ from apps.registry.services.versions import (
 
 __all__ = [
     "KEEPERS",
+    "Answered",
     "checks_sweep",
+    "dataset_add",
+    "dataset_delete",
     "evaluation_record",
+    "evaluation_store",
     "model_file_add",
     "model_files_sweep",
     "project_ensure",

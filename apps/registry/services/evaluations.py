@@ -1,10 +1,12 @@
-"""What a version can do, as its owner measured it on held-out items."""
+"""What a version can do on items set aside: as its owner states it, or as the platform measured it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -14,7 +16,8 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.registry.confidence import GRID, lower_bound
-from apps.registry.models import Evaluation, ModelFamily, ModelVersion
+from apps.registry.labelled import split, split_digest
+from apps.registry.models import DataSet, Evaluation, ModelFamily, ModelVersion
 
 ITEMS_MAX = 20_000
 
@@ -105,13 +108,15 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
     evaluation, _ = Evaluation.objects.update_or_create(
         family=family,
         model_version=version,
+        program_digest="",
+        is_host=False,
         defaults={
             "dataset_name": parsed.dataset,
             "dataset_digest": final.dataset_digest,
             "metric": parsed.metric,
             "correct": final.correct,
             "total": final.total,
-            "lower_bound": Decimal(bound.numerator * (GRID // bound.denominator)).scaleb(-6),
+            "lower_bound": _decimal(bound),
             "confidence_output": parsed.confidence_output,
             "items": {"choose": parsed.splits.choose.to_json(), "evaluate": final.to_json()},
             "created_at": now,
@@ -121,6 +126,73 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
         action="evaluation.record", now=now, actor=actor, organisation=version.organisation, subject=str(version)[:120]
     )
     return evaluation
+
+
+class Answered(NamedTuple):
+    """What a program answered on every item of a data set, in the items' order; `confidence` as decimal strings from 0 to 1,
+    those of `output` (empty: it gives none, so nothing can be sent on by it)."""
+
+    labels: Sequence[int]
+    predicted: Sequence[int]
+    confidence: Sequence[str]
+    output: str
+
+
+@transaction.atomic
+def evaluation_store(
+    *,
+    data_set: DataSet,
+    version: ModelVersion,
+    program_digest: str,
+    is_host: bool,
+    metric: str,
+    answered: Answered,
+    now: datetime,
+) -> Evaluation:
+    """Keep what the platform measured when it ran a program on a data set: judged on the part that promises."""
+    digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
+    family, _ = ModelFamily.objects.get_or_create(
+        organisation=data_set.organisation, dataset_digest=digest, metric=metric,
+        defaults={"name": data_set.name, "created_at": now},
+    )  # fmt: skip
+    parts = split(data_set.items, seed=data_set.seed, choose=data_set.choose)
+    items = {name: _part(answered, indices) for name, indices in (("choose", parts.choose), ("evaluate", parts.promise))}
+    final = items["evaluate"]
+    evaluation, _ = Evaluation.objects.update_or_create(
+        family=family,
+        model_version=version,
+        program_digest=program_digest,
+        is_host=is_host,
+        defaults={
+            "dataset_name": data_set.name,
+            "dataset_digest": digest,
+            "metric": metric,
+            "correct": final["correct"],
+            "total": final["total"],
+            "lower_bound": _decimal(lower_bound(final["correct"], final["total"])),
+            "confidence_output": answered.output,
+            "items": items,
+            "created_at": now,
+        },
+    )
+    return evaluation
+
+
+def _part(answered: Answered, indices: Iterable[Any]) -> dict[str, Any]:
+    chosen = [int(index) for index in indices]
+    labels, predicted = [answered.labels[i] for i in chosen], [answered.predicted[i] for i in chosen]
+    return {
+        "labels": labels,
+        "predicted": predicted,
+        "confidence": [answered.confidence[i] for i in chosen],
+        "correct": sum(a == b for a, b in zip(labels, predicted, strict=True)),
+        "total": len(chosen),
+    }
+
+
+def _decimal(bound: Fraction) -> Decimal:
+    """A bound, which is a multiple of 1/10^6, with six places."""
+    return Decimal(bound.numerator * (GRID // bound.denominator)).scaleb(-6)
 
 
 def _parse(document: dict[str, Any]) -> Document:

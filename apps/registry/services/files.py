@@ -6,12 +6,13 @@ from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.files import files_sweep
-from apps.registry.models import ModelVersion, Upload
+from apps.registry.models import DataSet, ModelVersion, Upload
 
 
 def model_files_sweep(*, now: datetime) -> int:
-    """Delete files of versions and pieces of uploads that are not there; returns how many."""
-    return files_sweep("models", _models, now=now) + files_sweep("uploads", _uploads, now=now)
+    """Delete files of versions and data sets, and pieces of uploads, that are not there; returns how many."""
+    kinds = (("models", _models), ("datasets", _data_sets), ("uploads", _uploads))
+    return sum(files_sweep(folder, there, now=now) for folder, there in kinds)
 
 
 def _models(keys: list[str]) -> list[str]:
@@ -23,3 +24,8 @@ def _uploads(keys: list[str]) -> list[str]:
     owners = {key: UUID(key.split("/")[1]) for key in keys}
     there = set(Upload.objects.filter(pk__in=owners.values()).values_list("pk", flat=True))
     return [key for key, owner in owners.items() if owner in there]
+
+
+def _data_sets(keys: list[str]) -> list[str]:
+    rows = DataSet.objects.filter(storage_key__in=keys, deleted_at=None)
+    return list(rows.values_list("storage_key", flat=True))

@@ -133,7 +133,7 @@ def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datet
         now=now,
         report=selectors.report_of_digest(hashlib.sha256(data).hexdigest()),
     )
-    if not version.evaluations.exists():
+    if not version.evaluations.filter(program_digest="").exists():
         evaluation_record(version=version, document=sample.evaluation(), actor=actor, now=now)
     return version
 

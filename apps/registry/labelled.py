@@ -1,0 +1,140 @@
+"""A data set: items with their labels, checked, named by a digest, and split by a seed. Pure: NumPy and bytes.
+
+One part of the items chooses (thresholds, a model), the other one promises: no choice ever saw it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from apps.registry.feeds import InputError, Limits, arrays_pack, arrays_read
+from apps.registry.feeds.check import Array
+
+LABELS = "labels"
+ITEMS_MAX = 40_000
+LARGEST_LABEL = 2**31 - 1
+ZIP_MAGIC = b"PK"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """`inputs`: name -> [items, *shape]; `labels`: whole numbers [items] or [items, positions], or None."""
+
+    inputs: dict[str, Array]
+    labels: Array | None
+
+    @property
+    def items(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def to_bytes(self) -> bytes:
+        """The .npz file that is stored; equal data sets give equal bytes."""
+        return arrays_pack(self.inputs if self.labels is None else {**self.inputs, LABELS: self.labels})
+
+
+class Split(NamedTuple):
+    """Indices of the two parts, each ascending."""
+
+    choose: Array
+    promise: Array
+
+
+def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
+    """The data set of a .npz file: an array for each input, and `labels`. Raises InputError with every fault."""
+    head = file.read(len(ZIP_MAGIC))
+    file.seek(0)
+    if head and head != ZIP_MAGIC:
+        raise InputError(
+            ["This is not a .npz file: save the data with numpy.savez(path, input_name=array, labels=class_numbers)."]
+        )
+    return labelled_check(arrays_read(file, (), limits))
+
+
+def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
+    """The arrays as a data set. Raises InputError with a sentence for each fault, which names array, item and remedy."""
+    inputs = {name: array for name, array in sorted(arrays.items()) if name != LABELS}
+    if not inputs:
+        raise InputError(["The file holds no inputs: add an array for each input of the model, under the input's name."])
+    scalars = [f"Array '{name}' is a single number; its first axis must count the items." for name in arrays
+               if not arrays[name].ndim]  # fmt: skip
+    if scalars:
+        raise InputError(scalars)
+    problems = _count_problems(arrays)
+    for name, array in inputs.items():
+        problems += _value_problems(f"Input '{name}'", array)
+    labels, wrong = _labels(arrays.get(LABELS))
+    if problems or wrong:
+        raise InputError([*problems, *wrong])
+    return Labelled(inputs, labels)
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 of a data set's bytes, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def split_digest(digest: str, seed: int, choose: int) -> str:
+    """Names the part that promises: the data, and how they are split."""
+    return hashlib.sha256(f"takt-split/1 {digest} {seed} {choose}".encode()).hexdigest()
+
+
+def split(items: int, *, seed: int, choose: int) -> Split:
+    """`choose` of the items for choosing and the others for promising, in an order that depends on the seed alone.
+
+    The order is that of SHA-256 over seed and number, so that any program can repeat it. Raises ValueError unless both
+    parts have an item.
+    """
+    if not 0 < choose < items:
+        raise ValueError(f"{choose} of {items} items leave a part without any.")
+    order = sorted(range(items), key=lambda index: hashlib.sha256(f"{seed}:{index}".encode()).digest())
+    return Split(np.sort(np.array(order[:choose])), np.sort(np.array(order[choose:])))
+
+
+def _count_problems(arrays: Mapping[str, Array]) -> list[str]:
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"'{name}' has {count:,}" for name, count in counts.items())
+        return [f"Every array needs the same number of items along its first axis, but {listed}."]
+    items = next(iter(counts.values()))
+    if items < 2:
+        return [f"The data set has {items} items; it needs at least 2, one to choose on and one to promise by."]
+    if items > ITEMS_MAX:
+        return [f"The data set has {items:,} items; at most {ITEMS_MAX:,} are taken. Send a random sample of it."]
+    return []
+
+
+def _value_problems(what: str, array: Array) -> list[str]:
+    if array.dtype.kind not in "biuf":
+        return [f"{what} holds {array.dtype}; send numbers."]
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return []
+    item = int(np.argwhere(~np.isfinite(array))[0][0])
+    return [f"{what} holds a value that is not a finite number (item {item}); mend or remove the item."]
+
+
+def _labels(given: Array | None) -> tuple[Array | None, list[str]]:
+    """The labels as whole numbers, or what is wrong with them."""
+    if given is None:
+        return None, []
+    labels: np.ndarray[Any, np.dtype[Any]] = given
+    if labels.dtype.kind not in "biuf":
+        return None, [f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."]
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        item = int(np.argwhere(np.isnan(labels))[0][0])
+        return None, [f"'{LABELS}' has no label at item {item} (NaN); label it, or remove the item."]
+    off = (labels < 0) | (labels > LARGEST_LABEL) | (labels != np.floor(labels) if labels.dtype.kind == "f" else False)
+    if off.any():
+        item = int(np.argwhere(off)[0][0])
+        return None, [f"'{LABELS}' at item {item} is {labels[off][0]}; a label is a class number, a whole number from 0."]
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim > 2:
+        return None, [f"'{LABELS}' has shape {list(labels.shape)}; send one label for each item, or one for each position."]
+    if labels.size and labels.min() == labels.max():
+        return None, [f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."]
+    return np.ascontiguousarray(labels, dtype=np.int64), []
