@@ -64,7 +64,7 @@ def _plans(dice: np.random.Generator) -> float:
     for wanted in WANTED:
         began = time.perf_counter()
         plan = services.plan_create(
-            version=version, requirements=Requirements(1_000_000, accuracy=wanted), actor=cast.engineer, now=NOW
+            subject=version, requirements=Requirements(1_000_000, accuracy=wanted), actor=cast.engineer, now=NOW
         )
         took = time.perf_counter() - began
         longest = max(longest, took)

@@ -11,6 +11,11 @@ SCHEDULE = {
         "schedule": 5.0,
         "options": {"queue": "dispatch", "expires": 5.0},
     },
+    "dispatch-evaluations": {
+        "task": "apps.dispatch.tasks.evaluations_take_up",
+        "schedule": 3.0,
+        "options": {"queue": "dispatch", "expires": 3.0},
+    },
     "dispatch-measure-due": {
         "task": "apps.dispatch.tasks.measure_due",
         "schedule": 5.0,

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import Task, shared_task
 from django.utils import timezone
 
-from apps.dispatch import execution, measurement, services
+from apps.dispatch import evaluations, execution, measurement, services
 
 LEASE_SECONDS_MAX = 1800
 
@@ -36,6 +36,13 @@ def sweep() -> None:
     """Find what was forgotten: silent workers, lost messages, stages that wait for room."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
+
+
+@shared_task(name="apps.dispatch.tasks.evaluations_take_up", queue="dispatch", ignore_result=True)
+def evaluations_take_up() -> None:
+    """Make jobs of requested evaluations, and judge those whose jobs have ended."""
+    evaluations.evaluations_settle(now=timezone.now())
+    evaluations.evaluations_take_up(now=timezone.now())
 
 
 @shared_task(name="apps.dispatch.tasks.measure_due", queue="dispatch", ignore_result=True)

@@ -20,13 +20,17 @@ from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Instant, Whole
 from apps.accounts.paging import Cursor, paginate
+from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner import selectors, services
-from apps.planner.models import Plan
+from apps.planner.models import Plan, Task
 from apps.planner.solver import Requirements
+from apps.planner.task_api import router as tasks_router
+from apps.registry.models import ModelVersion
 from apps.registry.selectors import versions_present
 
 router = Router(tags=["plans"])
+router.add_router("", tasks_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
@@ -34,7 +38,8 @@ class PlanIn(RequestBody):
     """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share. `until`: the instant by
     which all items must be done, waiting for free devices included; without one within the days of a quote's window."""
 
-    version_id: UUID
+    version_id: UUID | None = Field(default=None, description="The model; its alternatives are candidates too.")
+    task_id: UUID | None = Field(default=None, description="Or the task, whose models the platform evaluated.")
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(default=None, gt=0, lt=1, max_digits=20)
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
@@ -50,6 +55,7 @@ class PlanOut(Schema):
 
     id: UUID
     version_id: UUID | None
+    task_id: UUID | None
     title: str
     requirements: dict[str, Any]
     candidates: list[dict[str, Any]]
@@ -67,10 +73,21 @@ def _fraction(value: Decimal | None) -> Fraction | None:
     return None if value is None else Fraction(value)
 
 
+def _subject(request: HttpRequest, payload: PlanIn) -> ModelVersion | Task:
+    if (payload.version_id is None) == (payload.task_id is None):
+        detail = "Name a model by version_id, or a task by task_id; one of the two."
+        raise Problem(422, "No model", detail, kind="model-missing")
+    if payload.task_id is not None:
+        tasks = Task.objects.filter(deleted_at=None).select_related("data_set", "organisation")
+        return org_object_get(request, tasks, roles=ENGINEERING, pk=payload.task_id)
+    version: ModelVersion = org_object_get(request, versions_present(), roles=ENGINEERING, pk=payload.version_id)
+    return version
+
+
 @router.post("/plans", auth=BUILD, response={201: PlanOut}, summary="Find the cheapest way to do a task")
 @idempotent
 def plan_create(request: HttpRequest, payload: PlanIn) -> tuple[int, Plan]:
-    version = org_object_get(request, versions_present(), roles=ENGINEERING, pk=payload.version_id)
+    subject = _subject(request, payload)
     requirements = Requirements(
         items=payload.items,
         accuracy=_fraction(payload.accuracy),
@@ -79,7 +96,7 @@ def plan_create(request: HttpRequest, payload: PlanIn) -> tuple[int, Plan]:
         budget=payload.budget,
     )
     plan = services.plan_create(
-        version=version,
+        subject=subject,
         requirements=requirements,
         klass=payload.klass,
         dims=payload.dims,

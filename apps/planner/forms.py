@@ -11,6 +11,8 @@ from typing import Any
 from django import forms
 
 from apps.compilation.selectors import programs_of_version
+from apps.planner.metrics import K_MAX, METRICS, Metric
+from apps.planner.models import Task
 from apps.planner.solver import Requirements
 from apps.pricing.limits import DEFAULT_WINDOW
 from apps.pricing.rating.tariff import zone_of
@@ -50,17 +52,17 @@ class PlanForm(forms.Form):
     klass = forms.ChoiceField(choices=CLASSES, label="Class of service")
     dims = forms.ChoiceField(label="One item is", required=False)
 
-    def __init__(self, version: ModelVersion, data: Any = None, initial: dict[str, Any] | None = None) -> None:
+    def __init__(self, subject: ModelVersion | Task, data: Any = None, initial: dict[str, Any] | None = None) -> None:
         super().__init__(data, initial=initial)
-        self.zone = zone_of(version.organisation.time_zone)
+        self.zone = zone_of(subject.organisation.time_zone)
         days = DEFAULT_WINDOW.days
         self.fields["until"].help_text = f"{self.zone.key}; empty means within {days} days, waiting for free devices included."
-        found = {json.dumps(p.dims, sort_keys=True): p.dims for p in programs_of_version(version)}
+        if isinstance(subject, Task) or not subject.symbolic_dims:  # a task's data say what one item is
+            self.fields["dims"].widget = forms.HiddenInput()
+            return
+        found = {json.dumps(p.dims, sort_keys=True): p.dims for p in programs_of_version(subject)}
         choices = [(key, ", ".join(f"{n} = {v}" for n, v in dims.items()) or "fixed") for key, dims in sorted(found.items())]
         self.fields["dims"] = forms.ChoiceField(choices=choices, label="One item is", required=bool(choices))
-        if not version.symbolic_dims:
-            self.fields["dims"].required = False
-            self.fields["dims"].widget = forms.HiddenInput()
 
     def requirements(self) -> Requirements:
         """What the solver takes: exact shares, seconds and amounts."""
@@ -83,3 +85,44 @@ class PlanForm(forms.Form):
         """The lengths of one item; None for the smallest that was compiled."""
         text = self.cleaned_data.get("dims")
         return json.loads(text) if text else None
+
+
+class TaskForm(forms.Form):
+    """The data that decide, how an answer is judged, and which models are candidates."""
+
+    name = forms.CharField(max_length=120, label="Name", help_text="For example: read digits on forms.")
+    data_set = forms.ChoiceField(label="Data set", required=False)
+    file = forms.FileField(label="Or upload a data set", required=False)
+    choose_percent = forms.IntegerField(
+        min_value=1, max_value=99, initial=33, label="Share of items to choose on, per cent",
+        help_text="Thresholds are chosen on these items; the others decide what is promised.",
+    )  # fmt: skip
+    seed = forms.IntegerField(
+        min_value=0, max_value=2**63 - 1, initial=1, label="Seed of the split", help_text="The same seed splits the same way."
+    )
+    metric = forms.ChoiceField(choices=list(METRICS.items()), label="Metric")
+    k = forms.IntegerField(min_value=1, max_value=K_MAX, initial=1, label="k", help_text="For accuracy: 1, or 5 for top-5.")
+    output = forms.CharField(
+        max_length=200, required=False, label="Output", help_text="Empty: the output with one score for each class."
+    )
+    versions = forms.MultipleChoiceField(
+        required=False, label="Models", help_text="None chosen: every model that takes these items.",
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, data_sets: list[tuple[str, str]], versions: list[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, choices in (("data_set", [("", "Choose a data set"), *data_sets]), ("versions", versions)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = choices
+        self.fields["file"].widget.attrs["accept"] = ".npz"
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if not self.errors and bool(cleaned.get("data_set")) == bool(cleaned.get("file")):
+            raise forms.ValidationError("Choose a data set, or upload a new one; one of the two.")
+        return cleaned
+
+    def chosen_metric(self) -> Metric:
+        """How answers are judged."""
+        return Metric(self.cleaned_data["metric"], self.cleaned_data["k"])

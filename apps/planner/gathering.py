@@ -1,4 +1,4 @@
-"""Collects what could do a task: every alternative model on every pool, with its price and what is known of its time."""
+"""Collects what could do a task: every candidate model on every pool, with its price and what is known of its time."""
 
 from __future__ import annotations
 
@@ -46,32 +46,51 @@ class Gathered:
     places: dict[str, Place]
 
 
-def gather(
-    *, version: ModelVersion, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, instant: datetime
-) -> Gathered:
-    """Every alternative of `version` on every active pool, priced by the tariff of an `instant`.
+@dataclass(frozen=True)
+class Choice:
+    """Which models are candidates: `fits` says whether a program takes the items, `evaluation` what is known of a place."""
 
-    `dims` chooses among the lengths that the version was compiled for; alternatives must take and give the same values.
+    versions: list[ModelVersion]
+    fits: Callable[[Program], bool]
+    evaluation: Callable[[Place, str], Evaluation | None]
+
+
+def choice_of(version: ModelVersion, dims: dict[str, int] | None) -> Choice:
+    """The alternatives of a version: what was evaluated on the same data, and takes and gives the same values.
+
+    `dims` chooses among the lengths that the version was compiled for.
     """
     versions, evaluations = alternatives(version)
-    programs = programs_of_versions([one.pk for one in versions])
-    wanted = signature_of(programs, version, dims)
-    answers = {key: _evaluated(evaluation) for key, evaluation in evaluations.items()}
+    wanted = signature_of(programs_of_versions([one.pk for one in versions]), version, dims)
+
+    def evaluation(place: Place, precision: str) -> Evaluation | None:
+        # What its owner states are the answers of the model as it came: nothing is promised of fewer bits.
+        return evaluations.get(place.version.pk) if precision == Precision.FLOAT32 else None
+
+    return Choice(versions, lambda program: wanted is None or signature(program) == wanted, evaluation)
+
+
+def gather(*, choice: Choice, klass: str, book: PriceBookDocument, instant: datetime) -> Gathered:
+    """Every candidate on every active pool in every precision that it has, priced by the tariff of an `instant`."""
+    programs = [p for p in programs_of_versions([one.pk for one in choice.versions]) if choice.fits(p)]
+    answers: dict[UUID, Evaluated] = {}
     variants: list[Variant] = []
     places: dict[str, Place] = {}
     for pool in pools():
-        for one in versions:
-            for precision in _precisions(one, pool, programs):
-                place = _place(one, pool, programs, wanted, precision)
+        for one in choice.versions:
+            for precision in precisions_of(one, pool, programs):
+                place = place_of(one, pool, programs, precision)
+                evaluation = choice.evaluation(place, precision)
+                if evaluation is not None and evaluation.pk not in answers:
+                    answers[evaluation.pk] = evaluated_of(evaluation)
                 key = f"{one.pk}@{pool.slug}" + ("" if precision == Precision.FLOAT32 else f":{precision}")
-                # An evaluation holds the answers of the model as it came: nothing is promised of fewer bits.
-                evaluated = answers.get(one.pk) if precision == Precision.FLOAT32 else None
                 places[key] = place
+                evaluated = answers[evaluation.pk] if evaluation else None
                 variants.append(_variant(key, place, evaluated, klass, book, instant, precision))
     return Gathered(variants, places)
 
 
-def _precisions(version: ModelVersion, pool: Pool, programs: list[Program]) -> list[str]:
+def precisions_of(version: ModelVersion, pool: Pool, programs: list[Program]) -> list[str]:
     """float32, which a host runs alone, and every other precision that the version was compiled in for the pool."""
     target = pool.processor.name if pool.processor else None
     made = {p.precision for p in programs if p.model_version_id == version.pk and p.target == target}
@@ -117,7 +136,8 @@ def missing_programs(
     for one in versions:
         lengths = lengths_for(one, wanted)
         for pool in pools():
-            if pool.processor and lengths is not None and _place(one, pool, programs, wanted).program is None:
+            fitting = [program for program in programs if wanted is None or signature(program) == wanted]
+            if pool.processor and lengths is not None and place_of(one, pool, fitting).program is None:
                 yield one, pool.processor.name, lengths
 
 
@@ -135,15 +155,11 @@ def lengths_for(version: ModelVersion, wanted: Signature | None) -> dict[str, in
     return lengths if len(shapes) == len(version.inputs) else None
 
 
-def _place(
-    version: ModelVersion, pool: Pool, programs: list[Program], wanted: Signature | None, precision: str = Precision.FLOAT32
+def place_of(
+    version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
 ) -> Place:
-    """The newest program of the version in that precision that fits the pool and takes the same items."""
-    fitting = [
-        p
-        for p in programs
-        if p.model_version_id == version.pk and p.precision == precision and (wanted is None or signature(p) == wanted)
-    ]
+    """The newest of these programs that is the version's in that precision and fits the pool."""
+    fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
         # The model file itself runs there; its counts are those of the first target by name, always the same one.
         fitting.sort(key=lambda program: program.target)
@@ -175,7 +191,7 @@ def _variant(
         kind = "this kind of item" + ("" if precision == Precision.FLOAT32 else f" in {precision}")
         reason = f"{place.version} is not compiled for {target} and {kind} yet."
         return Variant(**common, price=_unpriced, missing=(reason,))
-    price = _pricer(program, pool, klass, book, instant)
+    price = pricer_of(program, pool, klass, book, instant)
     if pool.kind == PoolKind.HOST:
         measured = host_measurement_latest(pool=pool, program_digest=program.digest)
         if measured is None:
@@ -196,7 +212,7 @@ def _unpriced(_executions: int) -> Decimal:
     raise ValueError("It has no price until it is compiled.")
 
 
-def _pricer(
+def pricer_of(
     program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
 ) -> Callable[[int], Decimal]:
     """The exact price of n executions, by the same rating as every quote and invoice."""
@@ -205,7 +221,8 @@ def _pricer(
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 
-def _evaluated(evaluation: Evaluation) -> Evaluated:
+def evaluated_of(evaluation: Evaluation) -> Evaluated:
+    """The answers of both parts, as the solver takes them."""
     parts = {
         name: Answers.of(part["labels"], part["predicted"], part["confidence"]) for name, part in evaluation.items.items()
     }

@@ -9,7 +9,10 @@ from django.conf import settings
 from django.db import models
 
 from apps.accounts.models import Organisation
+from apps.planner.task_models import EvaluationRun, EvaluationState, Task
 from apps.registry.models import ModelVersion
+
+__all__ = ["EvaluationRun", "EvaluationState", "Plan", "Task"]
 
 
 class Plan(models.Model):
@@ -21,12 +24,14 @@ class Plan(models.Model):
     would have been done and the reasons that speak against it. `chosen`: the cheapest feasible one, with `lines` for a quote
     ([{"program", "executions", "expected"}]), `pool`, and for a cascade `threshold`, `output` and `programs`; None when
     nothing is feasible.
-    `changes`: what could be relaxed then. `basis`: price book, error of the bounds, number of combinations.
+    `changes`: what could be relaxed then. `basis`: price book, error of the bounds, number of combinations; of a task also
+    `metric` and `data_set`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="plans")
     model_version = models.ForeignKey(ModelVersion, on_delete=models.SET_NULL, null=True, related_name="plans")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, null=True, related_name="plans")
     title = models.CharField(max_length=200)
     requirements = models.JSONField()
     candidates = models.JSONField()

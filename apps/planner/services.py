@@ -15,9 +15,10 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import CompileJob
 from apps.compilation.services import dims_checked, job_create
+from apps.planner.candidates import choice_of_task, metric_title
 from apps.planner.capacity import Timetables
-from apps.planner.gathering import Gathered, gather, missing_programs
-from apps.planner.models import Plan
+from apps.planner.gathering import Gathered, choice_of, gather, missing_programs
+from apps.planner.models import Plan, Task
 from apps.planner.solver import Candidate, Change, Requirements, Solution, Use, solve
 from apps.pricing.limits import Window, tariff_instant, window_of
 from apps.pricing.rating import decimal_text
@@ -32,7 +33,7 @@ PER_THOUSAND = 1000
 @transaction.atomic
 def plan_create(
     *,
-    version: ModelVersion,
+    subject: ModelVersion | Task,
     requirements: Requirements,
     actor: User,
     now: datetime,
@@ -40,7 +41,7 @@ def plan_create(
     dims: dict[str, int] | None = None,
     until: datetime | None = None,
 ) -> Plan:
-    """Try every alternative of the version on every pool, and their cascades, and keep the answer.
+    """Try every alternative of a version, or every candidate of a task, on every pool, and their cascades; keep the answer.
 
     A candidate is feasible only where its pool has room for it until the instant `until`, by default as far ahead as a
     quote reaches that says nothing: its quote would be accepted now. Raises Problem(422) for requirements that no task can
@@ -49,19 +50,26 @@ def plan_create(
     _check(requirements, until=until, now=now)
     window = window_of(None, until, now=now)
     requirements = replace(requirements, completion=seconds_between(now, window.end))
-    if dims is not None:
+    task = subject if isinstance(subject, Task) else None
+    version = subject if isinstance(subject, ModelVersion) else None
+    if version is not None and dims is not None:
         dims_checked(version, dims)
     book = document_of(book_in_force(at=now))
     _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
-    gathered = gather(version=version, dims=dims, klass=klass, book=book, instant=instant)
+    choice = choice_of_task(subject) if isinstance(subject, Task) else choice_of(subject, dims)
+    gathered = gather(choice=choice, klass=klass, book=book, instant=instant)
+    if not gathered.variants:
+        detail = "None of the task's models is there any more; upload one, or make a new task."
+        raise Problem(409, "No model", detail, kind="model-missing")
     capacity = Timetables(book=book, klass=klass, window=window, now=now)
     solution = solve(gathered.variants, requirements, capacity)
     candidates = [_candidate_json(c, gathered, requirements, now) for c in solution.candidates]
     plan = Plan.objects.create(
-        organisation=version.organisation,
+        organisation=subject.organisation,
         model_version=version,
-        title=f"{version.model.name}: {requirements.items:,} items",
+        task=task,
+        title=f"{_name(subject)}: {requirements.items:,} items"[:200],
         requirements=_requirements_json(requirements, klass, window, until),
         candidates=candidates,
         chosen=None if solution.chosen is None else candidates[solution.chosen],
@@ -73,14 +81,26 @@ def plan_create(
             "examined": solution.examined,
             "error": str(solution.error),
             "dims": dims or {},
+            **({} if task is None else _data_json(task)),
         },
         created_by=actor,
         created_at=now,
     )
     audit_record(
-        action="plan.create", now=now, actor=actor, organisation=version.organisation, subject=f"plan {plan.pk}"
+        action="plan.create", now=now, actor=actor, organisation=subject.organisation, subject=f"plan {plan.pk}"
     )
     return plan
+
+
+def _data_json(task: Task) -> dict[str, Any]:
+    """On what the accuracies of a task's plan were measured, and by which metric."""
+    data = task.data_set
+    named = {"name": data.name, "digest": data.digest, "items": data.items, "choose": data.choose, "seed": data.seed}
+    return {"metric": metric_title(task), "data_set": named}
+
+
+def _name(subject: ModelVersion | Task) -> str:
+    return subject.name if isinstance(subject, Task) else subject.model.name
 
 
 def _check(requirements: Requirements, *, until: datetime | None, now: datetime) -> None:

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from apps.planner import views
+from apps.planner import task_views, views
 
 app_name = "planner"
 
@@ -10,4 +10,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("plans/compile", views.alternatives_compile, name="alternatives_compile"),
     path("plans/<uuid:pk>", views.plan_detail, name="plan_detail"),
     path("plans/<uuid:pk>/plan.json", views.plan_json, name="plan_json"),
+    path("tasks", task_views.task_list, name="task_list"),
+    path("tasks/new", task_views.task_create, name="task_create"),
+    path("tasks/sample", task_views.task_sample, name="task_sample"),
+    path("tasks/<uuid:pk>", task_views.task_detail, name="task_detail"),
+    path("tasks/<uuid:pk>/compile", task_views.task_compile, name="task_compile"),
+    path("tasks/<uuid:pk>/evaluate", task_views.task_evaluate, name="task_evaluate"),
+    path("tasks/<uuid:pk>/cancel", task_views.task_cancel, name="task_cancel"),
+    path("tasks/<uuid:pk>/delete", task_views.task_delete, name="task_delete"),
+    path("tasks/<uuid:pk>/plan", task_views.task_plan, name="task_plan"),
+    path("data-sets/<uuid:pk>/file", task_views.data_set_file, name="data_set_file"),
+    path("data-sets/<uuid:pk>/delete", task_views.data_set_delete, name="data_set_delete"),
 ]

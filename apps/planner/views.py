@@ -57,7 +57,7 @@ def plan_create(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             plan = services.plan_create(
-                version=version,
+                subject=version,
                 requirements=form.requirements(),
                 klass=form.cleaned_data["klass"],
                 dims=form.chosen_dims(),

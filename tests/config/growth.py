@@ -42,6 +42,7 @@ from apps.dispatch.services import job_create
 from apps.dispatch.services.jobs import Seeded
 from apps.fleet.models import Device, WorkerHost
 from apps.ledger.models import OutboxRow
+from apps.planner.models import EvaluationRun, Task
 from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open
 from apps.reports.costs import costrate_set
@@ -53,7 +54,7 @@ from apps.timetable.models import Refusal
 from tests.cast import Cast, person
 from tests.compilation.tenancy import bare_job
 from tests.dispatch.scene import Scene
-from tests.planner.tenancy import a_plan
+from tests.planner.tenancy import a_plan, a_task
 from tests.registry.tenancy import bare_version
 from tests.sales.market import START, Market
 
@@ -113,6 +114,18 @@ class Growth:
         version.model.save(update_fields=["project"])
         upload_open(organisation=cast.organisation, actor=cast.engineer, filename="net.onnx", size=100, now=now)
         a_plan(cast)
+        self._evaluation()
+
+    def _evaluation(self) -> None:
+        """A task, and one more evaluation of the large one, whose candidates are all versions."""
+        cast, now = self.cast, self.now
+        task = self.objects.setdefault("tasks", Task.objects.get(**a_task(cast)))
+        a_task(cast)
+        program = self.market.program(cast.organisation, cast.engineer)
+        EvaluationRun.objects.create(
+            organisation=cast.organisation, task=task, program=program, pool=self.market.lpu, klass="standard", batch=uuid4(),
+            state="done", finished_at=now, created_by=cast.engineer, created_at=now,
+        )  # fmt: skip
 
     def _money(self, number: int, project: Project) -> None:
         cast, now, organisation = self.cast, self.now, self.cast.organisation

@@ -93,10 +93,15 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")
     pages["plan-impossible"] = walk.plan(visit, large, items=1_000_000, accuracy="99.9")
     pages["plan-without-room"] = walk.plan(visit, large, items=10**12, accuracy="90")
+    pages["task"] = walk.sample_task(visit)
     _buy_and_run(visit, found)
+    walk.evaluated(visit, pages["task"])
+    pages["task-plan"] = f"{pages['task']}/plan"
+    pages["plan-of-task"] = walk.plan_task(visit, pages["task"], items=1_000_000, accuracy="90")
     pages.update(
         {
             "overview": "/", "models": "/models", "upload": "/models/upload", "compiles": "/compiles", "plans": "/plans",
+            "tasks": "/tasks", "task-new": "/tasks/new",
             "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}", "quotes": "/quotes", "contracts": "/contracts",
             "jobs": "/jobs", "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}", "portal": "/portal",
             "portal-settings": "/portal/settings", "ledger": "/portal/ledger", "invoices": "/invoices", "prices": "/prices",

@@ -134,6 +134,34 @@ def plan(visit: Watched, version: str, *, items: int, accuracy: str) -> str:
     return path_of(page)
 
 
+def sample_task(visit: Watched) -> str:
+    """The sample task, and the evaluation of every program that is compiled: it runs while the walk goes on."""
+    page = visit.page
+    visit.open("/tasks")
+    page.get_by_role("button", name="Try the sample").click()
+    page.wait_for_url(re.compile(r"/tasks/[0-9a-f-]{36}"))
+    page.get_by_role("button", name="Evaluate for").click()
+    expect(page.get_by_text("Evaluations are under way")).to_be_visible()
+    return path_of(page)
+
+
+def evaluated(visit: Watched, task: str) -> None:
+    """Wait on the task's page until nothing is under way; it follows by itself."""
+    visit.open(task)
+    expect(visit.page.get_by_text("Evaluations are under way")).to_have_count(0, timeout=PATIENT)
+    expect(visit.page.locator("#task .badge", has_text="evaluated").first).to_be_visible()
+
+
+def plan_task(visit: Watched, task: str, *, items: int, accuracy: str) -> str:
+    """State what a task needs, get the cheapest way."""
+    visit.open(f"{task}/plan")
+    visit.page.locator("input[name=items]").fill(str(items))
+    visit.page.locator("input[name=accuracy]").fill(accuracy)
+    visit.page.get_by_role("button", name="Find the cheapest way").click()
+    visit.page.wait_for_url(re.compile(r"/plans/[0-9a-f-]{36}"))
+    return path_of(visit.page)
+
+
 def quote(visit: Watched, query: str, *, volume: int) -> str:
     """Type the volume and make the quote at once. `query` is program=<id> or plan=<id>."""
     page = visit.page

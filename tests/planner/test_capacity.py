@@ -54,7 +54,7 @@ def busy(cast: Cast, pool: Pool, start: datetime, length: timedelta) -> None:
 
 def planned(cast: Cast, program: Program, items: int, *, klass: str = "standard", until: datetime | None = None) -> Plan:
     return plan_create(
-        version=program.model_version, requirements=Requirements(items), klass=klass, actor=cast.engineer, now=NOW, until=until,
+        subject=program.model_version, requirements=Requirements(items), klass=klass, actor=cast.engineer, now=NOW, until=until,
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def market(cast: Cast) -> dict[str, ModelVersion]:
 
 def plan(cast: Cast, version: ModelVersion, klass: str = "standard", **stated: Any) -> Plan:
     return services.plan_create(
-        version=version,
+        subject=version,
         requirements=Requirements(**{"items": 10_000, **stated}),
         klass=klass,
         actor=cast.engineer,
@@ -205,7 +205,7 @@ def test_alternatives_must_take_the_same_items(cast: Cast, market: dict[str, Mod
     row = row_of(plan(cast, market["digits-large"]), "digits-batch", "lpu-a")
     assert "this kind of item" in row["reasons"][0]
     found = services.plan_create(
-        version=batch, requirements=Requirements(items=10), dims={"batch": 8}, actor=cast.engineer, now=NOW
+        subject=batch, requirements=Requirements(items=10), dims={"batch": 8}, actor=cast.engineer, now=NOW
     )
     assert row_of(found, "digits-batch", "lpu-a")["feasible"]
     assert not row_of(found, "digits-large", "lpu-a")["feasible"]
@@ -219,7 +219,7 @@ def test_lengths_that_were_not_compiled_are_not_answered_with_a_program_of_other
 
     def of(dims: dict[str, int]) -> Plan:
         return services.plan_create(
-            version=batch, requirements=Requirements(items=10), dims=dims, actor=cast.engineer, now=NOW
+            subject=batch, requirements=Requirements(items=10), dims=dims, actor=cast.engineer, now=NOW
         )
 
     assert not any(row["feasible"] for row in of({"batch": 7}).candidates if row["title"] == "digits-batch")

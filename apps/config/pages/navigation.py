@@ -32,6 +32,7 @@ PROCESSORS = Entry("Processors", "cpu", "fleet:target_list", "/targets")
 BUILD = (
     Entry("Overview", "layout-dashboard", "home", "/"),
     Entry("Models", "box", "registry:model_list", "/models", ("/versions", "/compiles", "/programs")),
+    Entry("Tasks", "adjustments", "planner:task_list", "/tasks"),
     Entry("Plans", "route", "planner:plan_list", "/plans"),
     Entry("Quotes", "calculator", "sales:quote_list", "/quotes"),
     Entry("Contracts", "file-invoice", "sales:contract_list", "/contracts"),

@@ -44,8 +44,9 @@ def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Cap
     if requirements.items < 1 or not variants:
         raise ValueError("A plan needs at least one item and one model.")
     pairs = list(cascades(variants))
-    models = {variant.model for variant in variants if variant.evaluated}
-    statements = len(models) + len({(a.model, b.model) for a, b in pairs})
+    # Answers are one object wherever they are used, so their identity counts the statements that are made of them.
+    judged_alone = {id(variant.evaluated) for variant in variants if variant.evaluated}
+    statements = len(judged_alone) + len({(id(a.evaluated), id(b.evaluated)) for a, b in pairs})
     error = ERROR / max(1, statements)
     judge = _Judge(requirements.accuracy, error)
     plain = [Plain(parts, judge.of(parts)) for parts in [*((v,) for v in variants), *pairs]]

@@ -1,0 +1,192 @@
+"""Takes up requested evaluations as jobs like any other, and stores what the programs answered.
+
+Requests of one batch for one pool share a quote, a contract and its price; each is a job of its own. Whatever is away or
+full meanwhile, a request stays queued and is tried again at the next turn.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+import structlog
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from apps.accounts.files import file_transaction
+from apps.accounts.problems import Problem
+from apps.dispatch.contracts import inputs_of
+from apps.dispatch.models import Job, JobState
+from apps.dispatch.services import job_create
+from apps.planner.candidates import metric_of, metric_title, output_of
+from apps.planner.metrics import MetricError, Verdict, judge
+from apps.planner.models import EvaluationRun, EvaluationState
+from apps.registry.feeds import InputError, arrays_unpack, items_check
+from apps.registry.feeds.check import Array
+from apps.registry.labelled import Labelled
+from apps.registry.selectors import data_set_read
+from apps.registry.services import Answered, evaluation_store
+from apps.sales.services import QuoteLine, quote_accept, quote_create
+
+log = structlog.get_logger("dispatch")
+
+GROUPS_AT_ONCE = 20
+RUNS_AT_ONCE = 50
+PASSING = {"capacity-taken", "not-measured"}  # refusals that time alone ends, as those do
+AWAY = 503  # of which a part of the platform is the cause
+
+
+def evaluations_take_up(*, now: datetime) -> int:
+    """Makes jobs of queued requests, a batch on a pool at a time; returns how many requests run now."""
+    queued = EvaluationRun.objects.filter(state=EvaluationState.QUEUED).order_by("created_at")
+    groups = list(dict.fromkeys(queued.values_list("batch", "pool_id")))[:GROUPS_AT_ONCE]
+    taken = 0
+    for batch, pool_id in groups:
+        try:
+            taken += _take_up(batch, pool_id, now=now)
+        except Problem as refused:
+            if refused.status == AWAY or refused.kind in PASSING:
+                _wait(batch, pool_id, refused.detail)
+            else:
+                _refuse(batch, pool_id, refused.detail, now=now)
+        except Exception:  # one that cannot be taken up must not hold up the others
+            log.exception("evaluations are not taken up", batch=str(batch))
+    return taken
+
+
+def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
+    """One quote, one contract, a job for each request: together or not at all."""
+    with file_transaction():
+        rows = EvaluationRun.objects.select_for_update(skip_locked=True, of=("self",)).filter(
+            batch=batch, pool_id=pool_id, state=EvaluationState.QUEUED
+        )
+        related = "program__model_version__model", "pool__processor", "task__data_set", "organisation", "created_by"
+        runs = list(rows.select_related(*related).order_by("created_at", "id"))
+        if not runs:
+            return 0
+        first = runs[0]
+        if first.task.data_set.deleted_at is not None:
+            raise Problem(409, "The data set is gone", "The data set was deleted.", kind="data-set-gone")
+        data = data_set_read(first.task.data_set)
+        inputs = {run.pk: given for run in runs if (given := _inputs(run, data, now=now)) is not None}
+        runs = [run for run in runs if run.pk in inputs]
+        if not runs:
+            return 0
+        quote = quote_create(
+            organisation=first.organisation, lines=[QuoteLine(run.program, data.items) for run in runs], klass=first.klass,
+            pool=first.pool, actor=first.created_by, now=now,
+        )  # fmt: skip
+        contract = quote_accept(
+            quote_id=quote.pk, organisation=first.organisation, actor=first.created_by, now=now, token_id=first.token_id
+        )
+        for run in runs:
+            job = job_create(
+                contract=contract, arrays=inputs[run.pk], actor=run.created_by, now=now, wanted=run.program_id,
+                token_id=run.token_id,
+            )  # fmt: skip
+            run.state, run.note, run.contract_id, run.job_id = EvaluationState.RUNNING, "", contract.pk, job.pk
+            run.save(update_fields=["state", "note", "contract_id", "job_id"])
+    return len(runs)
+
+
+def _inputs(run: EvaluationRun, data: Labelled, *, now: datetime) -> dict[str, Array] | None:
+    """The data set's items under the names of the program's inputs; None, and the request fails, where they do not fit."""
+    types = inputs_of(run.program)
+    named = {types[0].name: next(iter(data.inputs.values()))} if len(types) == len(data.inputs) == 1 else data.inputs
+    try:
+        return items_check(named, types)
+    except InputError as error:
+        _finish(run, EvaluationState.FAILED, " ".join(error.problems), now=now)
+        return None
+
+
+def _wait(batch: UUID, pool_id: UUID, reason: str) -> None:
+    queued = EvaluationRun.objects.filter(batch=batch, pool_id=pool_id, state=EvaluationState.QUEUED)
+    queued.update(note=reason[:400])
+
+
+def _refuse(batch: UUID, pool_id: UUID, reason: str, *, now: datetime) -> None:
+    queued = EvaluationRun.objects.filter(batch=batch, pool_id=pool_id, state=EvaluationState.QUEUED)
+    queued.update(state=EvaluationState.FAILED, problem=reason, finished_at=now)
+
+
+def evaluations_settle(*, now: datetime) -> int:
+    """Judges the outputs of evaluations whose jobs have ended; returns how many ended."""
+    running = EvaluationRun.objects.filter(state=EvaluationState.RUNNING).order_by("created_at")
+    ended = 0
+    for pk in list(running.values_list("pk", flat=True)[:RUNS_AT_ONCE]):
+        try:
+            ended += _settle(pk, now=now)
+        except Exception:  # one that cannot be judged must not hold up the others
+            log.exception("evaluation is not judged", run=str(pk))
+    return ended
+
+
+@transaction.atomic
+def _settle(pk: UUID, *, now: datetime) -> bool:
+    related = "program__model_version__model", "pool", "task__data_set"
+    rows = EvaluationRun.objects.select_for_update(of=("self",)).select_related(*related)
+    run = rows.get(pk=pk)
+    job = None if run.job_id is None else Job.objects.filter(pk=run.job_id).first()
+    if run.state != EvaluationState.RUNNING or (job is not None and not job.is_final):
+        return False
+    if job is None or job.state != JobState.DONE:
+        is_cancelled = job is not None and job.state == JobState.CANCELLED
+        reason = job.problem if job and job.problem else "Its job was cancelled."
+        _finish(run, EvaluationState.CANCELLED if is_cancelled else EvaluationState.FAILED, reason, now=now)
+        return True
+    try:
+        verdict = _verdict(run, job)
+    except MetricError as error:
+        _finish(run, EvaluationState.FAILED, str(error), now=now)
+        return True
+    if verdict is None:
+        return False
+    output = output_of(run.task, run.program)
+    answered = Answered(verdict.labels, verdict.predicted, verdict.confidence, output if verdict.has_confidence else "")
+    run.evaluation = evaluation_store(
+        data_set=run.task.data_set, version=run.program.model_version, program_digest=run.program.digest,
+        is_host=run.pool.is_host, metric=metric_title(run.task), answered=answered, now=now,
+    )  # fmt: skip
+    _finish(run, EvaluationState.DONE, "", now=now)
+    return True
+
+
+def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
+    """Which items were right; None while the float32 model that they are compared with is still to answer."""
+    metric, name = metric_of(run.task), output_of(run.task, run.program)
+    with default_storage.open(job.outputs_key) as file:
+        outputs = arrays_unpack(file.read())
+    if name not in outputs:
+        raise MetricError(f"The program has no output '{name}'; it has {', '.join(sorted(outputs))}.")
+    if metric.needs_labels:
+        return judge(metric, outputs[name], name, data_set_read(run.task.data_set).labels)
+    if run.program.precision == "float32":
+        return judge(metric, outputs[name], name, None)
+    wanted = _float32_answers(run)
+    return None if wanted is None else judge(metric, outputs[name], name, wanted)
+
+
+def _float32_answers(run: EvaluationRun) -> Array | None:
+    """What the version's float32 program answered on every item, on the same pool or else on any. Raises MetricError when
+    nobody has asked it."""
+    same = EvaluationRun.objects.filter(
+        task=run.task, program__model_version=run.program.model_version_id, program__precision="float32"
+    ).select_related("program")
+    answered = same.filter(state=EvaluationState.DONE, job_id__isnull=False)
+    for one in sorted(answered, key=lambda row: row.pool_id != run.pool_id):
+        job = Job.objects.filter(pk=str(one.job_id)).exclude(outputs_key="").first()
+        if job is not None:
+            name = output_of(run.task, one.program)
+            with default_storage.open(job.outputs_key) as file:
+                scores = arrays_unpack(file.read())[name]
+            return np.array(judge(metric_of(run.task), scores, name, None).predicted)
+    if same.filter(state__in=[EvaluationState.QUEUED, EvaluationState.RUNNING]).exists():
+        return None
+    raise MetricError("Agreement needs the answers of the float32 model: compile it, and evaluate again.")
+
+
+def _finish(run: EvaluationRun, state: EvaluationState, problem: str, *, now: datetime) -> None:
+    run.state, run.problem, run.finished_at, run.note = state, problem, now, ""
+    run.save(update_fields=["state", "problem", "finished_at", "note", "evaluation"])

@@ -1,0 +1,228 @@
+"""Programs are evaluated on a customer's data as jobs like any other, and plans promise what was measured."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from django.utils import timezone
+
+import compiler
+from apps.accounts.problems import Problem
+from apps.compilation.models import Program
+from apps.compilation.services import job_run as compile_job_run
+from apps.dispatch import evaluations, measurement
+from apps.dispatch.models import Job, JobState
+from apps.dispatch.services import job_cancel
+from apps.ledger.models import UsageRow
+from apps.planner import candidates, evaluating
+from apps.planner.metrics import Metric
+from apps.planner.models import EvaluationRun, Task
+from apps.planner.services import plan_create
+from apps.planner.solver import Requirements
+from apps.registry.labelled import split
+from apps.registry.models import DataSet
+from apps.registry.services import dataset_add, dataset_delete
+from apps.sales.models import Contract
+from apps.timetable.services import reservation_release, reservation_take
+from tests.dispatch.real import ROOT, processors_align
+from tests.dispatch.scene import Scene
+from tests.dispatch.test_execution import execute
+from tests.registry.helpers import version_of
+from tests.sales.market import open_market
+
+ITEMS = 60
+
+
+@pytest.fixture
+def present(transactional_db: None, cast: Any) -> Scene:
+    scene = Scene(open_market(devices=2), cast, timezone.now())
+    processors_align(scene)
+    return scene
+
+
+def digits(labels: bool = True) -> dict[str, np.ndarray]:
+    found = np.load(ROOT / "samples" / "digits.npz")
+    arrays = {"image": found["image"][:ITEMS]}
+    return {**arrays, "labels": found["labels"][:ITEMS]} if labels else arrays
+
+
+def data_set(scene: Scene, arrays: dict[str, np.ndarray]) -> DataSet:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    size = file.tell()
+    file.seek(0)
+    row, _ = dataset_add(
+        organisation=scene.cast.organisation, file=file, size=size, name="digits", seed=1, choose_percent=33,
+        actor=scene.cast.engineer, now=scene.now,
+    )  # fmt: skip
+    return row
+
+
+def task_of(scene: Scene, data: DataSet, metric: Metric | None = None, **stated: Any) -> Task:
+    return evaluating.task_create(
+        organisation=scene.cast.organisation, name="read digits", data_set=data, metric=metric or Metric("accuracy"),
+        actor=scene.cast.engineer, now=scene.now, **stated,
+    )  # fmt: skip
+
+
+def compile_all(scene: Scene, task: Task) -> None:
+    """What the page's first button does, and the compile worker then."""
+    for job in evaluating.programs_compile(task=task, actor=scene.cast.engineer, now=scene.now):
+        compile_job_run(job_id=job.pk, clock=lambda: scene.now)
+    for row in candidates.rows_of(task):
+        if row.place.pool.is_host and row.program is not None:
+            measurement.host_measure(program_id=row.program.pk, pool_slug=row.place.pool.slug, now=scene.now)
+
+
+def evaluate(scene: Scene, task: Task) -> list[EvaluationRun]:
+    """What the second button does, and dispatch and its workers then."""
+    runs = evaluating.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
+    assert evaluations.evaluations_take_up(now=scene.now) == len(runs)
+    for run in runs:
+        run.refresh_from_db()
+        assert run.job_id is not None
+        assert all(execute(Job.objects.get(pk=run.job_id)))
+    assert evaluations.evaluations_settle(now=scene.now) == len(runs)
+    for run in runs:
+        run.refresh_from_db()
+    return runs
+
+
+def right(program: Program, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Which items the program answers right, from its binary and the simulator alone."""
+    from django.core.files.storage import default_storage
+
+    with default_storage.open(program.binary_key) as file:
+        data = file.read()
+    feeds = [{"image": image[None].astype("float32")} for image in arrays["image"]]
+    answers = [compiler.simulate(data, feed)[0]["probabilities"] for feed in feeds]
+    return np.array([answer.argmax() for answer in answers]) == arrays["labels"]
+
+
+def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(present: Scene) -> None:
+    arrays = digits()
+    version_of(present.cast, (ROOT / "samples" / "digits-small.onnx").read_bytes(), "digits-small")
+    task = task_of(present, data_set(present, arrays))
+    compile_all(present, task)
+    programs = [row.program for row in candidates.rows_of(task) if row.program and not row.place.pool.is_host]
+    assert {program.precision for program in programs} == {"float32", "int8"}
+    asked = evaluating.evaluations_priced(task, rows=candidates.rows_of(task), now=present.now)
+
+    runs = evaluate(present, task)
+
+    assert {run.state for run in runs} == {"done"}
+    assert {run.program for run in runs} == set(programs)
+    parts = split(ITEMS, seed=1, choose=task.data_set.choose)
+    for run in runs:
+        assert run.evaluation is not None
+        expected = right(run.program, arrays)
+        assert (run.evaluation.correct, run.evaluation.total) == (expected[parts.promise].sum(), len(parts.promise))
+        part = run.evaluation.items["choose"]
+        assert sum(a == b for a, b in zip(part["labels"], part["predicted"], strict=True)) == expected[parts.choose].sum()
+    contracts = Contract.objects.filter(pk__in=[run.contract_id for run in runs])
+    assert len(contracts) == len({run.pool_id for run in runs})  # one for each pool
+    assert sum(contract.net for contract in contracts) == asked.total
+    assert UsageRow.objects.count() >= len(runs)
+
+    with pytest.raises(Problem, match="has been evaluated"):  # the same program on the same data runs once
+        evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+    other = task_of(present, task.data_set)
+    assert not evaluating.evaluations_priced(other, rows=candidates.rows_of(other), now=present.now).rows
+
+    least = min(run.evaluation.lower_bound for run in runs if run.evaluation)
+    plan = plan_create(
+        subject=task, requirements=Requirements(1000, accuracy=Fraction(least) - Fraction(1, 5)), actor=present.cast.engineer,
+        now=present.now,
+    )  # fmt: skip
+    assert plan.chosen is not None
+    shown = {(row["title"], row["pool"]): row["accuracy"] for row in plan.candidates if row["kind"] == "single"}
+    assert shown["digits-small in int8", "lpu-a"] is not None
+    assert plan.basis["data_set"]["digest"] == task.data_set.digest
+
+
+def test_int8_is_compared_with_float32_without_labels(present: Scene) -> None:
+    version = version_of(present.cast, (ROOT / "samples" / "digits-small.onnx").read_bytes(), "digits-small")
+    data = data_set(present, digits(labels=False))
+    with pytest.raises(Problem, match="has no labels"):
+        task_of(present, data)
+    task = task_of(present, data, Metric("agreement"), versions=[version.pk])
+    compile_all(present, task)
+    runs = evaluate(present, task)
+    by_precision = {run.program.precision: run.evaluation for run in runs}
+    assert by_precision["float32"].correct == by_precision["float32"].total
+    assert 0.9 * by_precision["int8"].total <= by_precision["int8"].correct <= by_precision["int8"].total
+
+
+@pytest.fixture
+def waiting(present: Scene) -> Task:
+    """A task with one program on one pool, which asks for its evaluation."""
+    present.market.host.is_active = False
+    present.market.host.save(update_fields=["is_active"])
+    program = present.program(shape=(1, 4), outputs=(1, 2), interval=1_000, latency=1_000)
+    version = program.model_version
+    version.inputs, version.outputs = program.inputs, program.outputs
+    version.save(update_fields=["inputs", "outputs"])
+    task = task_of(present, data_set(present, {"x": np.ones((8, 1, 4), "float32"), "labels": np.arange(8) % 2}))
+    evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+    return task
+
+
+def test_a_full_pool_makes_evaluations_wait_and_they_run_when_it_is_free(present: Scene, waiting: Task) -> None:
+    run = waiting.runs.get()
+    week = Fraction(8 * 24 * 3600)
+    taken = [
+        reservation_take(
+            contract_id=uuid4(), organisation_id=present.cast.organisation.pk, pool=present.market.lpu, duration=week,
+            not_before=present.now, not_after=present.now + timedelta(days=8), klass="standard", now=present.now,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    assert evaluations.evaluations_take_up(now=present.now) == 0
+    run.refresh_from_db()
+    assert (run.state, "no free window" in run.note) == ("queued", True)
+    assert not Contract.objects.exists()
+    reservation_release(reservation_id=taken[0].pk, now=present.now)
+    assert evaluations.evaluations_take_up(now=present.now) == 1
+    run.refresh_from_db()
+    assert (run.state, run.note) == ("running", "")
+
+
+def test_a_job_that_is_cancelled_or_answers_nonsense_ends_its_evaluation(present: Scene, waiting: Task) -> None:
+    evaluations.evaluations_take_up(now=present.now)
+    run = waiting.runs.get()
+    assert run.job_id is not None
+    assert evaluations.evaluations_settle(now=present.now) == 0  # its job has not ended
+    job_cancel(job_id=run.job_id, actor=None, now=present.now)
+    assert evaluations.evaluations_settle(now=present.now) == 1
+    run.refresh_from_db()
+    assert (run.state, run.problem) == ("cancelled", "Its job was cancelled.")
+
+    evaluating.evaluations_request(task=waiting, actor=present.cast.engineer, now=present.now)
+    evaluations.evaluations_take_up(now=present.now)
+    again = waiting.runs.order_by("created_at", "state").exclude(pk=run.pk).get()
+    job = Job.objects.get(pk=again.job_id)
+    present.run(job, outputs=np.zeros((8, 3, 2), "float32"))
+    assert Job.objects.get(pk=job.pk).state == JobState.DONE
+    assert evaluations.evaluations_settle(now=present.now) == 1
+    again.refresh_from_db()
+    assert (again.state, "one score for each class" in again.problem) == ("failed", True)
+
+
+def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, waiting: Task) -> None:
+    dataset_delete(data_set=waiting.data_set, actor=present.cast.engineer, now=present.now)
+    assert evaluations.evaluations_take_up(now=present.now) == 0
+    run = waiting.runs.get()
+    assert (run.state, run.problem) == ("failed", "The data set was deleted.")
+    assert not Contract.objects.exists()
+
+
+def test_what_was_not_taken_up_can_be_cancelled(present: Scene, waiting: Task) -> None:
+    assert evaluating.evaluations_cancel(task=waiting, now=present.now) == 1
+    assert evaluations.evaluations_take_up(now=present.now) == 0
+    assert waiting.runs.get().state == "cancelled"
