@@ -149,7 +149,7 @@ def evaluated(visit: Watched, task: str) -> None:
     """Wait on the task's page until nothing is under way; it follows by itself."""
     visit.open(task)
     expect(visit.page.get_by_text("Evaluations are under way")).to_have_count(0, timeout=PATIENT)
-    expect(visit.page.locator("#task .badge", has_text="evaluated").first).to_be_visible()
+    expect(visit.page.locator("#task").get_by_text("evaluated", exact=True).first).to_be_visible()
 
 
 def plan_task(visit: Watched, task: str, *, items: int, accuracy: str) -> str:
