@@ -23,6 +23,7 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.dispatch import selectors, services
+from apps.dispatch.fleet.api import router as fleet_router
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.jobs import inputs_problem
 from apps.pricing.rating import decimal_text
@@ -31,6 +32,7 @@ from apps.registry.feeds.check import Array
 from apps.sales.models import Contract
 
 router = Router(tags=["jobs"])
+router.add_router("", fleet_router)
 RUN = requires(Scope.RUN, roles=ENGINEERING)
 LIMITS = Limits()
 

@@ -6,6 +6,7 @@ import uuid
 from datetime import datetime, timedelta
 from fractions import Fraction
 
+from django.conf import settings
 from django.db import models
 
 HOST_SILENT_AFTER = timedelta(seconds=20)
@@ -18,30 +19,54 @@ class PoolKind(models.TextChoices):
     HOST = "host", "This machine's own CPU: measured, not proven"
 
 
+class DeviceState(models.TextChoices):
+    """Only an active device takes new windows. A draining one keeps what could not move until that has ended; a failed and a
+    spare one hold nothing that is to come."""
+
+    ACTIVE = "active", "Active"
+    DRAINING = "draining", "Draining"
+    FAILED = "failed", "Failed"
+    SPARE = "spare", "Spare"
+
+
 class ProcessorVersion(models.Model):
-    """One version of a processor as the compiler knows it; the digest is that of the target's canonical description."""
+    """One version of a processor as the compiler knows it; the digest is that of the target's canonical description.
+
+    `text` is its file where it does not ship with the compiler; of such a name the version in the fleet is `is_offered`.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=40)
     digest = models.CharField(max_length=64)
     clock_hz = models.BigIntegerField()
     memory_bytes = models.BigIntegerField()
+    text = models.TextField(blank=True, default="")
+    is_offered = models.BooleanField(default=False)
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["name", "digest"], name="processorversion_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["name", "digest"], name="processorversion_once"),
+            models.UniqueConstraint(
+                fields=["name"], condition=models.Q(is_offered=True), name="processorversion_offered_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(is_offered=False) | ~models.Q(text=""), name="processorversion_offered_has_file"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} {self.digest[:12]}"
 
 
 class Site(models.Model):
-    """A place with a time zone, in which the administrator reads hours."""
+    """A place with a time zone, in which the administrator reads hours. One that is not active has no pools any more."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)
     name = models.CharField(max_length=80)
     time_zone = models.CharField(max_length=60, default="UTC")
+    is_active = models.BooleanField(default=True)
 
     def __str__(self) -> str:
         return self.name
@@ -93,27 +118,93 @@ class Device(models.Model):
     """One processor. Its time is sold in windows that never overlap.
 
     It is owned over [`owned_from`, `owned_until`): since its pool began where no instant is stated, and still where none
-    ends it. Out of sale it is owned all the same, and costs what it costs.
+    ends it. Out of service it is owned all the same, and costs what it costs. A name that was retired may be used again,
+    by another device.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="devices")
     name = models.CharField(max_length=40)
-    is_active = models.BooleanField(default=True)
+    state = models.CharField(max_length=10, choices=DeviceState, default=DeviceState.ACTIVE)
     owned_from = models.DateTimeField(null=True, blank=True)
     owned_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["name"]
         constraints = [
-            models.UniqueConstraint(fields=["pool", "name"], name="device_name_once"),
+            models.UniqueConstraint(
+                fields=["pool", "name"], condition=models.Q(owned_until__isnull=True), name="device_name_once"
+            ),
             models.CheckConstraint(
-                condition=models.Q(owned_until__isnull=True) | models.Q(is_active=False), name="device_retired_is_off"
+                condition=models.Q(owned_until__isnull=True) | ~models.Q(state=DeviceState.ACTIVE),
+                name="device_retired_is_off",
             ),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_active(self) -> bool:
+        """It takes new windows."""
+        return self.state == DeviceState.ACTIVE
+
+
+class PoolCost(models.Model):
+    """What owning a device of the pool costs from an instant on; how a device-hour follows stands in
+    `apps.fleet.document.Cost`."""
+
+    id = models.BigAutoField(primary_key=True)
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="costs")
+    begins = models.DateTimeField()
+    currency = models.CharField(max_length=3)
+    capital = models.DecimalField(max_digits=24, decimal_places=12)
+    months = models.PositiveSmallIntegerField()
+    watts = models.DecimalField(max_digits=24, decimal_places=12)
+    energy_price = models.DecimalField(max_digits=24, decimal_places=12)
+    pue = models.DecimalField(max_digits=24, decimal_places=12)
+
+    class Meta:
+        ordering = ["pool", "begins"]
+        constraints = [
+            models.UniqueConstraint(fields=["pool", "begins"], name="poolcost_once"),
+            models.CheckConstraint(
+                condition=models.Q(capital__gte=0, months__gt=0, watts__gte=0, energy_price__gte=0, pue__gte=1),
+                name="poolcost_sane",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pool_id} from {self.begins:%Y-%m-%d}"
+
+
+class FleetChange(models.Model):
+    """One change of the whole fleet, from one document to another: a stack, of which the last one may be undone.
+
+    `moves` are the windows that it moved, each {"window", "from", "to"} with the devices' ids; `made` and `retired` the ids
+    of the devices that it added and took away.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField()
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    note = models.CharField(max_length=200, blank=True)
+    summary = models.CharField(max_length=400)
+    before = models.JSONField()
+    after = models.JSONField()
+    before_digest = models.CharField(max_length=64)
+    after_digest = models.CharField(max_length=64)
+    moves = models.JSONField(default=list)
+    made = models.JSONField(default=list)
+    retired = models.JSONField(default=list)
+    undone_at = models.DateTimeField(null=True, blank=True)
+    undone_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"change {self.pk}: {self.summary}"
 
 
 class WorkerHost(models.Model):

@@ -1,15 +1,21 @@
-"""The pools of a demo site: two deterministic ones of different processor versions, and this machine's own CPU."""
+"""The fleet of a demo site, from a file of the same form as any other fleet file."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
+
+from django.db import transaction
 
 from apps.accounts.models import Organisation, User
-from apps.fleet import services
-from apps.fleet.models import PoolKind, Site
-from compiler import targets
+from apps.fleet.current import document_now, document_parse
+from apps.fleet.document import Document
+from apps.fleet.models import Pool
+from apps.fleet.services import shipped_follow
+from apps.fleet.storing import fleet_lock, fleet_write
 
-SIMULATED = [("lpu-a", "Pool A", "lpu", 2), ("lpu2-b", "Pool B", "lpu2", 1)]
+FILE = Path(__file__).with_name("demo.toml")
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
@@ -17,35 +23,20 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
     fleet_seed(now=now)
 
 
+def demo_fleet() -> Document:
+    """The document of the file that ships."""
+    return document_parse(FILE.read_bytes())
+
+
+@transaction.atomic
 def fleet_seed(*, now: datetime) -> None:
-    """The site and its pools; needs no organisation."""
-    site, _ = Site.objects.get_or_create(slug="home", defaults={"name": "Home", "time_zone": "UTC"})
-    for slug, name, target_name, devices in SIMULATED:
-        target = targets.load(target_name)
-        version = services.processorversion_offer(
-            name=target.name,
-            digest=target.digest,
-            clock_hz=target.clock_hz,
-            memory_bytes=target.memory_bytes,
-            now=now,
-        )
-        services.pool_ensure(
-            slug=slug,
-            name=name,
-            kind=PoolKind.SIMULATED,
-            processor=version,
-            processor_class=target.price_class,
-            site=site,
-            devices=devices,
-            now=now,
-        )
-    services.pool_ensure(
-        slug="host-cpu",
-        name="Host CPU",
-        kind=PoolKind.HOST,
-        processor=None,
-        processor_class="host",
-        site=site,
-        devices=1,
-        now=now,
-    )
+    """Adds the file's pools that never existed here, with the sites that they need; changes and brings back nothing."""
+    fleet_lock()
+    shipped_follow(now=now)
+    before, wanted = document_now(), demo_fleet()
+    there = set(Pool.objects.values_list("slug", flat=True))
+    pools = {slug: pool for slug, pool in wanted.pools.items() if slug not in there}
+    sites = {pool.site: wanted.sites[pool.site] for pool in pools.values()}
+    after = replace(before, sites={**sites, **before.sites}, pools={**before.pools, **pools})
+    if after != before:
+        fleet_write(before=before, after=after, actor=None, now=now, note=FILE.name)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.db.models import Prefetch, QuerySet
 
 from apps.accounts.problems import Problem
-from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind, WorkerHost
+from apps.fleet.models import Device, DeviceState, HostMeasurement, Pool, PoolKind, WorkerHost
 
 HOSTS_SHOWN_FOR = timedelta(hours=1)
 MEASUREMENTS_SHOWN = 20  # of each pool, the newest
@@ -16,7 +16,7 @@ MEASUREMENTS_SHOWN = 20  # of each pool, the newest
 
 def pools() -> QuerySet[Pool]:
     """Active pools by slug, with processor, site and active devices."""
-    devices = Prefetch("devices", queryset=Device.objects.filter(is_active=True))
+    devices = Prefetch("devices", queryset=Device.objects.filter(state=DeviceState.ACTIVE))
     return Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(devices)
 
 
@@ -46,7 +46,7 @@ def pools_for_target(target: str) -> QuerySet[Pool]:
 
 def devices_of(pool: Pool) -> list[Device]:
     """The pool's active devices in the order of their ids, which is the order of locking."""
-    return list(Device.objects.filter(pool=pool, is_active=True).order_by("id"))
+    return list(Device.objects.filter(pool=pool, state=DeviceState.ACTIVE).order_by("id"))
 
 
 def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasurement | None:
@@ -78,6 +78,7 @@ def pools_in_full(*, now: datetime) -> list[PoolInFull]:
     every = Prefetch("devices", queryset=Device.objects.all(), to_attr="devices_all")
     found = rows.prefetch_related(
         every,
+        "costs",
         Prefetch("worker_hosts", queryset=seen),
         Prefetch("measurements", queryset=measured, to_attr="measured_last"),
     )

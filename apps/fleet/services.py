@@ -7,89 +7,27 @@ from datetime import datetime
 
 from django.db import transaction
 
-from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.accounts.services import audit_record
-from apps.fleet.models import Device, HostMeasurement, Pool, PoolKind, ProcessorVersion, Site, WorkerHost
-
-
-def processorversion_offer(
-    *, name: str, digest: str, clock_hz: int, memory_bytes: int, now: datetime
-) -> ProcessorVersion:
-    """The row of a target's present description, made when it is new."""
-    version, _ = ProcessorVersion.objects.get_or_create(
-        name=name,
-        digest=digest,
-        defaults={"clock_hz": clock_hz, "memory_bytes": memory_bytes, "created_at": now},
-    )
-    return version
+from apps.fleet.models import HostMeasurement, Pool, WorkerHost
+from apps.fleet.storing import processor_row
+from compiler import targets
 
 
 @transaction.atomic
-def pool_ensure(
-    *,
-    slug: str,
-    name: str,
-    kind: PoolKind,
-    processor: ProcessorVersion | None,
-    processor_class: str,
-    site: Site,
-    devices: int,
-    now: datetime,
-) -> Pool:
-    """The pool `slug` with at least that many devices; an existing pool moves to the given processor version."""
-    pool, _ = Pool.objects.get_or_create(
-        slug=slug,
-        defaults={
-            "name": name,
-            "kind": kind,
-            "processor": processor,
-            "processor_class": processor_class,
-            "site": site,
-            "created_at": now,
-        },
-    )
-    if pool.processor != processor:
-        pool.processor = processor
-        pool.save(update_fields=["processor"])
-    for number in range(devices):
-        Device.objects.get_or_create(pool=pool, name=f"{slug}-{number}", defaults={"owned_from": now})
-    return pool
+def shipped_follow(*, now: datetime) -> int:
+    """Moves every pool of a processor that ships with the compiler to its present description. Returns how many moved.
 
-
-def device_activate(*, device: Device, is_active: bool) -> Device:
-    """Switch a device on or off for new windows; windows already sold stay where they are."""
-    if is_active and device.owned_until is not None:
-        raise Problem(
-            409, "No longer owned", f"{device.name} was given away; add another device instead.", kind="pool-retired"
-        )
-    device.is_active = is_active
-    device.save(update_fields=["is_active"])
-    return device
-
-
-@transaction.atomic
-def device_retire(*, device: Device, actor: User, now: datetime) -> Device:
-    """The device is owned no more from `now` on: it costs nothing further and is never sold again.
-
-    Raises Problem while a window that was sold on it is still to end.
+    What was sold for the earlier description is refused when it would run, and says so (`description_check`).
     """
-    held = Device.objects.select_for_update().get(pk=device.pk)
-    if held.owned_until is not None:
-        raise Problem(409, "No longer owned", f"{held.name} was given away already.", kind="pool-retired")
-    sold = held.windows.filter(state="active", period__endswith__gt=now).order_by("-period__endswith").first()
-    if sold is not None:
-        until = f"{sold.end:%Y-%m-%d %H:%M} UTC"
-        raise Problem(
-            409,
-            "Still sold",
-            f"{held.name} holds windows until {until}; take it out of sale and wait.",
-            kind="pool-still-sold",
-        )
-    held.is_active, held.owned_until = False, now
-    held.save(update_fields=["is_active", "owned_until"])
-    audit_record(action="device.retire", subject=f"device {held.name}", actor=actor, now=now)
-    return held
+    moved = 0
+    for pool in Pool.objects.select_for_update().filter(processor__name__in=targets.names()).select_related("processor"):
+        assert pool.processor is not None
+        present = processor_row(name=pool.processor.name, text="", now=now)
+        if pool.processor_id != present.pk:
+            pool.processor = present
+            pool.save(update_fields=["processor"])
+            moved += 1
+    return moved
 
 
 def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bool, now: datetime) -> WorkerHost:

@@ -9,6 +9,4 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("targets/<slug:name>", views.target_detail, name="target_detail"),
     path("targets/<slug:name>/file", views.target_file, name="target_file"),
     path("fleet", views.fleet, name="fleet"),
-    path("fleet/devices/<uuid:pk>/switch", views.device_switch, name="device_switch"),
-    path("fleet/devices/<uuid:pk>/retire", views.device_retire, name="device_retire"),
 ]

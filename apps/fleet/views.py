@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
-from apps.accounts.access import platform_admin_required, principal_get
-from apps.accounts.problems import Problem
-from apps.fleet import descriptions, selectors, services
-from apps.fleet.models import Device
+from apps.accounts.access import platform_admin_required
+from apps.fleet import descriptions, selectors
+from apps.fleet.models import DeviceState
 from compiler import targets
 
 
@@ -71,32 +68,5 @@ def target_file(request: HttpRequest, name: str) -> HttpResponse:
 def fleet(request: HttpRequest) -> HttpResponse:
     """Pools, devices, the hosts that serve them and what was measured."""
     now = timezone.now()
-    return render(request, "fleet/fleet.html", {"pools": selectors.pools_in_full(now=now), "now": now})
-
-
-@require_POST
-@platform_admin_required
-def device_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Take a device out of sale, or back in."""
-    device = get_object_or_404(Device, pk=pk)
-    try:
-        services.device_activate(device=device, is_active=not device.is_active)
-    except Problem as refusal:
-        messages.error(request, refusal.detail)
-        return redirect("fleet:fleet")
-    word = "takes new windows again" if device.is_active else "takes no new windows; what was sold stays"
-    messages.success(request, f"{device.name} {word}.")
-    return redirect("fleet:fleet")
-
-
-@require_POST
-@platform_admin_required
-def device_retire(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A device that is owned no more: it costs nothing from now on."""
-    device = get_object_or_404(Device, pk=pk)
-    try:
-        services.device_retire(device=device, actor=principal_get(request).user, now=timezone.now())
-        messages.success(request, f"{device.name} is owned no more; it costs nothing from now on.")
-    except Problem as refusal:
-        messages.error(request, refusal.detail)
-    return redirect("fleet:fleet")
+    context = {"pools": selectors.pools_in_full(now=now), "now": now, "states": [*DeviceState.values, "retired"]}
+    return render(request, "fleet/fleet.html", context)

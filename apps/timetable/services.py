@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from apps.accounts.problems import Problem
-from apps.fleet.models import Device, Pool
+from apps.fleet.models import Device, DeviceState, Pool
 from apps.timetable import admission
 from apps.timetable.admission import Placement
 from apps.timetable.instants import instant_of, micros_of_seconds
@@ -52,7 +52,8 @@ def devices_lock(pool: Pool, *others: Pool) -> list[Device]:
         raise transaction.TransactionManagementError("devices_lock needs a transaction that holds the locks")
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
-    rows = Device.objects.select_for_update(no_key=True).filter(pool__in=[pool, *others], is_active=True).order_by("id")
+    active = Device.objects.filter(pool__in=[pool, *others], state=DeviceState.ACTIVE)
+    rows = active.select_for_update(no_key=True).order_by("id")
     try:
         with transaction.atomic():
             return list(rows)

@@ -37,6 +37,7 @@ from apps.billing.outbox import outbox_write
 from apps.billing.services import cap_change, credit_note_issue, grant_create, invoice_issue, invoice_mark_paid
 from apps.billing.webhooks.services import endpoint_create, test_message
 from apps.compilation.models import Program
+from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import Job
 from apps.dispatch.services import job_create
 from apps.dispatch.services.jobs import Seeded
@@ -170,6 +171,10 @@ class Growth:
             processor_class="lpu", per_hour=Decimal(1), currency="EUR", effective_from=now - timedelta(hours=number + 1),
             note="", actor=cast.admin, now=now,
         )  # fmt: skip
+        fleet_edit(edit=edits.devices_add("lpu-a", 1), actor=cast.admin, now=now)
+        cost = {"currency": "EUR", "capital": "1", "months": 1, "watts": "1", "energy_price": "1", "pue": "1"}
+        begins = (now - timedelta(hours=number + 1)).isoformat()
+        fleet_edit(edit=edits.cost_set("lpu-a", {"from": begins, **cost}), actor=cast.admin, now=now)
         run = ReconciliationRun.objects.create(asked_by=cast.admin, started_at=now)
         for one in Organisation.objects.all():
             ReconciliationRow.objects.create(run=run, organisation=one, stages=[], compared_at=now)

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from apps.fleet.seed import SIMULATED
+from apps.fleet.seed import demo_fleet
 from bin.queues import WORKERS
 
-PARTS = {"web", "scheduler", *(f"worker-{queue}" for queue in WORKERS), *(f"worker-pool-{pool[0]}" for pool in SIMULATED)}
+POOLS = [slug for slug, pool in demo_fleet().pools.items() if not pool.is_host]
+PARTS = {"web", "scheduler", *(f"worker-{queue}" for queue in WORKERS), *(f"worker-pool-{slug}" for slug in POOLS)}
 PATIENCE = 120.0
 
 

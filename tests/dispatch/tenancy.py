@@ -7,6 +7,8 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
+from apps.fleet.models import FleetChange
+from apps.fleet.seed import fleet_seed
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
@@ -23,12 +25,61 @@ def a_finished_job(cast: Cast) -> dict[str, Any]:
     return {"pk": scene.run(scene.job(scene.contract((scene.program(), 20)), 4)).pk}
 
 
+def a_device(cast: Cast) -> dict[str, Any]:
+    return {"pk": open_market().lpu.devices.get().pk, **a_pool(cast)}
+
+
+def a_pool(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"slug": "lpu-a", "name": "lpu-a-0"}
+
+
+def a_site(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"slug": "here"}
+
+
+def a_change(cast: Cast) -> dict[str, Any]:
+    fleet_seed(now=timezone.now())
+    change = FleetChange.objects.first()
+    assert change is not None
+    return {"pk": change.pk}
+
+
+FLEET_FILE = {"toml": 'format = "takt-fleet/1"'}
+FLEET_EMPTY = {**FLEET_FILE, "expected": "0" * 64}
+
 ROUTES = [
     page("/jobs"),
     page("/jobs/new", "GET", "POST", roles=ENGINEERING),
     page("/jobs/<uuid:pk>", make=a_job),
     page("/jobs/<uuid:pk>/outputs", make=a_finished_job),
     page("/jobs/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=a_job),
+    page("/fleet/devices/<uuid:pk>/state", "POST", admin=True, make=a_device),
+    page("/fleet/pools/new", "GET", "POST", admin=True),
+    page("/fleet/pools/<slug:slug>", "GET", "POST", admin=True, make=a_pool),
+    page("/fleet/pools/<slug:slug>/devices", "POST", admin=True, make=a_pool),
+    page("/fleet/sites/new", "GET", "POST", admin=True),
+    page("/fleet/sites/<slug:slug>", "GET", "POST", admin=True, make=a_site),
+    page("/fleet/file", "GET", "POST", admin=True),
+    page("/fleet/apply", "POST", admin=True),
+    page("/fleet/changes", admin=True),
+    page("/fleet/changes/undo", "POST", admin=True),
+    page("/fleet/changes/<int:pk>", admin=True, make=a_change),
+    operation("GET /fleet", scope=Scope.ADMIN),
+    operation("POST /fleet/check", scope=Scope.ADMIN, body=FLEET_FILE),
+    operation("POST /fleet/diff", scope=Scope.ADMIN, body=FLEET_FILE),
+    operation("POST /fleet/apply", scope=Scope.ADMIN, body=FLEET_EMPTY),
+    operation("POST /fleet/undo", scope=Scope.ADMIN, body={"expected": "0" * 64}),
+    operation("GET /fleet/changes", scope=Scope.ADMIN),
+    operation("PUT /fleet/sites/{slug}", scope=Scope.ADMIN, make=a_site, body={"name": "Here"}),
+    operation("DELETE /fleet/sites/{slug}", scope=Scope.ADMIN, make=a_site),
+    operation("PUT /fleet/pools/{slug}", scope=Scope.ADMIN, make=a_pool, body={}),
+    operation("DELETE /fleet/pools/{slug}", scope=Scope.ADMIN, make=a_pool),
+    operation("POST /fleet/pools/{slug}/costs", scope=Scope.ADMIN, make=a_pool, body={}),
+    operation("POST /fleet/pools/{slug}/devices", scope=Scope.ADMIN, make=a_pool, body={"count": 1}),
+    operation("PUT /fleet/pools/{slug}/devices/{name}", scope=Scope.ADMIN, make=a_pool, body={"state": "spare"}),
+    operation("DELETE /fleet/pools/{slug}/devices/{name}", scope=Scope.ADMIN, make=a_pool),
     operation("GET /jobs"),
     operation("POST /jobs", roles=ENGINEERING, scope=Scope.RUN, body={"contract": "", "inputs": {}}),
     operation("POST /jobs/npz", roles=ENGINEERING, scope=Scope.RUN, body={}),

@@ -62,7 +62,9 @@ def make_places(opened: Browser, product: Product) -> Places:
         "search": "/docs?q=latency", "reference": "/api/v1/docs", "problem": "/problems/capacity-taken", **found.public,
     }  # fmt: skip
     found.admin = {
-        "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
+        "capacity": "/capacity", "fleet": "/fleet", "fleet-pool": "/fleet/pools/lpu-a", "fleet-pool-new": "/fleet/pools/new",
+        "fleet-site": "/fleet/sites/home", "fleet-site-new": "/fleet/sites/new", "fleet-changes": "/fleet/changes",
+        "fleet-change": "/fleet/changes/1", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
         "reconciliations": "/reconciliations",

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from apps.fleet import services
-from apps.fleet.models import Pool, PoolKind, Site
+from apps.fleet.models import Device, Pool, PoolKind, ProcessorVersion, Site
 
 
 def pool_make(slug: str, *, devices: int, now: datetime, target: str = "lpu", digest: str = "a" * 64) -> Pool:
-    """A simulated pool of a processor version that only the test knows."""
-    site, _ = Site.objects.get_or_create(slug="home", defaults={"name": "Home"})
-    version = services.processorversion_offer(
-        name=target, digest=digest, clock_hz=900_000_000, memory_bytes=230_686_720, now=now
+    """A simulated pool of a processor version that only the test knows; an existing one gets that processor."""
+    version, _ = ProcessorVersion.objects.get_or_create(
+        name=target, digest=digest, defaults={"clock_hz": 900_000_000, "memory_bytes": 230_686_720, "created_at": now}
     )
-    return services.pool_ensure(
-        slug=slug,
-        name=slug.title(),
-        kind=PoolKind.SIMULATED,
-        processor=version,
-        processor_class=target,
-        site=site,
-        devices=devices,
-        now=now,
-    )
+    return _pool(slug, PoolKind.SIMULATED, version, target, devices, now)
 
 
 def host_pool_make(slug: str, *, now: datetime) -> Pool:
     """A host pool with one device."""
+    return _pool(slug, PoolKind.HOST, None, "host", 1, now)
+
+
+def _pool(slug: str, kind: PoolKind, version: ProcessorVersion | None, klass: str, devices: int, now: datetime) -> Pool:
     site, _ = Site.objects.get_or_create(slug="home", defaults={"name": "Home"})
-    return services.pool_ensure(
-        slug=slug,
-        name=slug.title(),
-        kind=PoolKind.HOST,
-        processor=None,
-        processor_class="host",
-        site=site,
-        devices=1,
-        now=now,
-    )
+    made = {"name": slug.title(), "kind": kind, "processor_class": klass, "site": site, "created_at": now}
+    made["processor"] = version
+    pool, _ = Pool.objects.update_or_create(slug=slug, defaults={"processor": version}, create_defaults=made)
+    for number in range(devices):
+        Device.objects.get_or_create(pool=pool, name=f"{slug}-{number}", defaults={"owned_from": now})
+    return pool

@@ -8,9 +8,10 @@ from datetime import timedelta
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import AuditEntry, User
+from apps.accounts.models import User
 from apps.fleet import seed, services
-from apps.fleet.models import Device
+from apps.fleet.current import document_now
+from apps.fleet.models import Device, Pool, ProcessorVersion
 from compiler import targets
 from tests.cast import Cast
 
@@ -46,16 +47,6 @@ def test_the_administrator_sees_who_serves_which_pool_and_who_fell_silent(cast: 
     assert "No host serves this pool" in text
 
 
-def test_the_administrator_takes_a_device_out_of_sale_and_back(cast: Cast, as_user: SignIn) -> None:
-    seed.fleet_seed(now=timezone.now())
-    device = Device.objects.get(name="lpu-a-0")
-    browser = as_user(cast.admin)
-    for expected in (False, True):
-        browser.post(f"/fleet/devices/{device.pk}/switch")
-        device.refresh_from_db()
-        assert device.is_active is expected
-
-
 def test_the_seed_may_run_again(cast: Cast) -> None:
     for _ in range(2):
         seed.seed(now=timezone.now(), organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
@@ -72,16 +63,19 @@ def test_the_api_lists_the_pools(cast: Cast, as_user: SignIn) -> None:
     ]
 
 
-def test_a_device_that_is_owned_no_more_never_comes_back(cast: Cast, as_user: SignIn) -> None:
+def test_the_seed_brings_nothing_back_that_an_administrator_removed(cast: Cast) -> None:
     seed.fleet_seed(now=timezone.now())
-    device = Device.objects.get(name="lpu-a-0")
-    assert device.owned_from is not None
-    browser = as_user(cast.admin)
-    for _ in range(2):
-        browser.post(f"/fleet/devices/{device.pk}/retire")
-        browser.post(f"/fleet/devices/{device.pk}/switch")
-    device.refresh_from_db()
-    assert device.owned_until is not None
-    assert not device.is_active
-    assert AuditEntry.objects.filter(action="device.retire").count() == 1
-    assert "owned no more" in browser.get("/fleet").content.decode()
+    Pool.objects.filter(slug="lpu2-b").update(is_active=False)
+    Device.objects.filter(name="lpu-a-1").update(state="draining", owned_until=timezone.now())
+    before = document_now()
+    seed.fleet_seed(now=timezone.now())
+    assert document_now() == before
+
+
+def test_the_seed_moves_pools_to_the_present_description_of_their_processor(cast: Cast) -> None:
+    seed.fleet_seed(now=timezone.now())
+    ProcessorVersion.objects.filter(name="lpu").update(digest="0" * 64)
+    seed.fleet_seed(now=timezone.now())
+    processor = Pool.objects.get(slug="lpu-a").processor
+    assert processor is not None
+    assert processor.digest == targets.load("lpu").digest

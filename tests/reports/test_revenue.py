@@ -24,7 +24,6 @@ from apps.accounts.problems import Problem
 from apps.billing.services import credit_note_issue, invoice_issue
 from apps.dispatch.models import Lease
 from apps.fleet.models import Device
-from apps.fleet.services import device_retire
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum
@@ -204,8 +203,8 @@ def test_hours_are_owned_from_and_until(scene: Scene) -> None:
     cost(scene, "lpu2", "5", scene.now - timedelta(days=400))
     first, second = Device.objects.filter(pool__slug="lpu2-b").order_by("name")
     start, end = month_of(scene.now)
-    Device.objects.filter(pk=first.pk).update(owned_from=start + timedelta(days=2), is_active=False)
-    Device.objects.filter(pk=second.pk).update(owned_until=start + timedelta(days=3), is_active=False)
+    Device.objects.filter(pk=first.pk).update(owned_from=start + timedelta(days=2), state="draining")
+    Device.objects.filter(pk=second.pk).update(owned_until=start + timedelta(days=3), state="draining")
     one = pool(reported(scene), "lpu2-b")
     assert one.owned is not None
     assert one.owned.seconds == seconds_of((end - start - timedelta(days=2)) + timedelta(days=3))
@@ -213,14 +212,6 @@ def test_hours_are_owned_from_and_until(scene: Scene) -> None:
     early = revenue(month=scene.now, currency="EUR", now=start + timedelta(days=1))
     assert pool(early, "lpu2-b").owned == Time(Fraction(86_400), Fraction(5 * 24))
     assert revenue(month=scene.now + LATER, currency="EUR", now=scene.now).whole.owned == Time(Fraction(0), Fraction(0))
-
-
-def test_a_device_that_is_sold_is_not_given_away(scene: Scene) -> None:
-    worked(scene)
-    device = Lease.objects.latest("device_to").device
-    with pytest.raises(Problem, match="holds windows until"):
-        device_retire(device=device, actor=scene.cast.admin, now=scene.now - timedelta(hours=1))
-    assert device_retire(device=device, actor=scene.cast.admin, now=scene.now + LATER).owned_until
 
 
 def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:

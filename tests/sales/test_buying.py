@@ -170,7 +170,7 @@ def test_a_payment_method_or_an_approval_lifts_the_limit(cast: Cast, market: Mar
 def test_one_organisation_cannot_take_a_pool_for_itself(cast: Cast, market: Market) -> None:
     hour = a_quote(cast, market, executions=36_000_000)  # 90,000 cycles at 900 MHz: an hour of one device
     assert Fraction(hour.document["device_seconds"]) > 3600
-    devices = market.lpu.devices.filter(is_active=True).count()
+    devices = market.lpu.devices.filter(state="active").count()
     buying_rules_set(
         newcomer_credit=None, pool_share=Decimal("0.1") / devices, horizon_days=1, principal=_admin(cast), now=NOW
     )
@@ -226,7 +226,7 @@ def test_acceptances_at_the_same_moment_never_pass_a_limit(cast: Cast, market: M
 @pytest.mark.django_db(transaction=True)
 def test_acceptances_at_the_same_moment_never_pass_the_share(cast: Cast, market: Market) -> None:
     quotes = [a_quote(cast, market, executions=36_000_000) for _ in range(6)]
-    devices = market.lpu.devices.filter(is_active=True).count()
+    devices = market.lpu.devices.filter(state="active").count()
     share = Decimal("0.09") / devices  # 2.16 hours of a day
     buying_rules_set(newcomer_credit=None, pool_share=share.quantize(Decimal("0.0001")), horizon_days=1,
                      principal=_admin(cast), now=NOW)  # fmt: skip

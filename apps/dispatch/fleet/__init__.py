@@ -1,0 +1,9 @@
+"""Changing the fleet while it is sold: nothing that was sold is lost, or nothing changes.
+
+It stands above sales and dispatch because windows move, and the leases that are planned in them.
+"""
+
+from apps.dispatch.fleet.applying import fleet_apply, fleet_edit, fleet_undo
+from apps.dispatch.fleet.planning import Plan, fleet_preview
+
+__all__ = ["Plan", "fleet_apply", "fleet_edit", "fleet_preview", "fleet_undo"]

@@ -1,0 +1,218 @@
+"""Applying a fleet document and undoing the last change: one transaction each, under locks.
+
+The order of locks is that of everybody who takes capacity (organisation, contract, devices by id), with the fleet's own
+before all: whoever lays leases into windows holds their contract, and whoever sells time holds the devices.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import OperationalError, connection, transaction
+from django.db.models import QuerySet
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.dispatch.fleet.planning import Move, Plan, devices_by_name, plan_make, pools_affected
+from apps.dispatch.models import LIVE, Lease, LeaseState
+from apps.fleet.current import document_check, document_now, document_stored
+from apps.fleet.document import Document
+from apps.fleet.models import Device, FleetChange
+from apps.fleet.storing import document_store, fleet_lock, fleet_write
+from apps.sales.models import Contract
+from apps.timetable.models import Window, WindowState
+from apps.timetable.services import LOCK_TIMEOUT
+
+TRIES = 3
+
+T = TypeVar("T")
+Edit = Callable[[dict[str, Any]], None]
+
+
+class _InUse(Exception):
+    """Somebody is at work on a contract that has just been sold."""
+
+
+def fleet_apply(
+    *, document: Document, expected: str = "", actor: User | None, now: datetime, note: str = ""
+) -> FleetChange | None:
+    """Makes the document what runs, with every window that has to move; None where it is what runs already.
+
+    `expected` is the digest of the fleet that the caller saw. Raises Problem: the fleet is another by now, or a contract
+    would lose its time, which is then named; nothing is changed.
+    """
+    return _retried(lambda: _apply(lambda _: document, expected=expected, actor=actor, now=now, note=note))
+
+
+def fleet_edit(
+    *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = ""
+) -> FleetChange | None:
+    """Applies the running document with one edit made to it as plain data; checked as a file is."""
+
+    def edited(before: Document) -> Document:
+        raw = before.to_json()
+        edit(raw)
+        return document_check(raw)
+
+    return _retried(lambda: _apply(edited, expected=expected, actor=actor, now=now, note=note))
+
+
+def fleet_undo(*, expected: str = "", actor: User | None, now: datetime) -> FleetChange:
+    """Takes the last change back: the fleet is what it was before, windows return where they were if that is free.
+
+    Raises Problem: there is nothing to undo, or what was sold since has no place in the fleet as it was.
+    """
+    return _retried(lambda: _undo(expected=expected, actor=actor, now=now))
+
+
+def change_last() -> FleetChange | None:
+    """The change that may be undone."""
+    return FleetChange.objects.filter(undone_at__isnull=True).order_by("-id").first()
+
+
+def _retried(work: Callable[[], T]) -> T:
+    for _ in range(TRIES):
+        try:
+            return work()
+        except _InUse:
+            continue
+    raise _busy()
+
+
+@transaction.atomic
+def _apply(
+    make: Callable[[Document], Document], *, expected: str, actor: User | None, now: datetime, note: str
+) -> FleetChange | None:
+    fleet_lock()
+    before = document_now()
+    _expected_check(before, expected)
+    after = make(before)
+    if after == before:
+        return None
+    plan = _plan_locked(before, after, now=now)
+    change = fleet_write(
+        before=before, after=plan.after, moved=len(plan.moves), actor=actor, now=now, note=note, said=plan.sentence()
+    )
+    change.moves = _move(plan.moves)
+    change.save(update_fields=["moves"])
+    return change
+
+
+@transaction.atomic
+def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
+    fleet_lock()
+    change = change_last()
+    if change is None:
+        raise Problem(409, "Nothing to undo", "No change of the fleet is left to undo.", kind="fleet-nothing-to-undo")
+    before, after = document_now(), document_stored(change.before)
+    _expected_check(before, expected)
+    names = dict(Device.objects.filter(pk__in=[one["from"] for one in change.moves]).values_list("pk", "name"))
+    wanted = {UUID(one["window"]): names[UUID(one["from"])] for one in change.moves if UUID(one["from"]) in names}
+    plan = _plan_locked(before, after, now=now, wanted=wanted)
+    document_store(before=before, after=after, now=now, revive=change.retired)
+    moves = _move(plan.moves)
+    change.undone_at, change.undone_by = now, actor
+    change.save(update_fields=["undone_at", "undone_by"])
+    detail = {"summary": plan.sentence(), "after": after.digest, "windows_moved": len(moves)}
+    audit_record(action="fleet.undo", subject=f"fleet change {change.pk}", actor=actor, now=now, detail=detail)
+    return change
+
+
+def _expected_check(before: Document, expected: str) -> None:
+    if expected and expected != before.digest:
+        raise Problem(
+            409,
+            "The fleet has changed",
+            "The fleet is not the one that you saw: somebody changed it since. Look at the difference again, then apply.",
+            kind="fleet-changed",
+        )
+
+
+def _plan_locked(
+    before: Document, after: Document, *, now: datetime, wanted: dict[UUID, str] | None = None
+) -> Plan:
+    """The plan, made while nobody can sell, place or give back time of the pools that it touches. Raises Problem."""
+    slugs = pools_affected(before, after)
+    held = _contracts_lock(slugs, now)
+    _devices_lock(slugs)
+    newer = [pk for pk in _contracts(slugs, now) if pk not in held]
+    _newer_lock(newer)
+    plan = plan_make(before=before, after=after, now=now, in_use=_in_use(slugs, now), wanted=wanted)
+    plan.check()
+    return plan
+
+
+def _windows(slugs: Collection[str], now: datetime) -> QuerySet[Window]:
+    return Window.objects.filter(
+        device__pool__slug__in=slugs, state=WindowState.ACTIVE, period__endswith__gt=now
+    ).order_by()
+
+
+def _contracts(slugs: Collection[str], now: datetime) -> list[UUID]:
+    found = _windows(slugs, now).values_list("reservation__contract_id", flat=True).distinct()
+    return sorted(found)
+
+
+def _contracts_lock(slugs: Collection[str], now: datetime) -> set[UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
+    rows = Contract.objects.filter(pk__in=_contracts(slugs, now)).select_for_update(no_key=True).order_by("id")
+    try:
+        with transaction.atomic():
+            return set(rows.values_list("pk", flat=True))
+    except OperationalError as error:
+        raise _busy() from error
+
+
+def _devices_lock(slugs: Collection[str]) -> None:
+    owned = Device.objects.filter(pool__slug__in=slugs, owned_until__isnull=True)
+    try:
+        with transaction.atomic():
+            list(owned.select_for_update(no_key=True).order_by("id").values_list("pk", flat=True))
+    except OperationalError as error:
+        raise _busy() from error
+
+
+def _newer_lock(contracts: list[UUID]) -> None:
+    """Contracts that were sold while the others were locked. Who waits for a contract may not hold devices: it is tried."""
+    rows = Contract.objects.filter(pk__in=contracts).select_for_update(no_key=True, nowait=True).order_by("id")
+    try:
+        with transaction.atomic():
+            list(rows.values_list("pk", flat=True))
+    except OperationalError as error:
+        raise _InUse from error
+
+
+def _in_use(slugs: Collection[str], now: datetime) -> set[UUID]:
+    """Windows with a lease that somebody is changing at this moment; the others' leases are held from here on."""
+    live = Lease.objects.filter(window__in=_windows(slugs, now), state__in=LIVE).order_by()
+    held = set(live.select_for_update(skip_locked=True, of=("self",), no_key=True).values_list("pk", flat=True))
+    return {window for pk, window in live.values_list("pk", "window_id") if pk not in held}
+
+
+def _move(moves: list[Move]) -> list[dict[str, str]]:
+    """Gives windows and their planned leases the new devices. Windows may change places, so for an instant that nobody sees
+    they hold no time."""
+    devices = devices_by_name({move.pool for move in moves})
+    before = dict(Window.objects.filter(pk__in=[move.window for move in moves]).values_list("pk", "device_id"))
+    by_device: dict[UUID, list[UUID]] = defaultdict(list)
+    for move in moves:
+        by_device[devices[move.pool, move.after]].append(move.window)
+    Window.objects.filter(pk__in=list(before)).update(state=WindowState.RELEASED)
+    for device, windows in by_device.items():
+        Window.objects.filter(pk__in=windows).update(device=device, state=WindowState.ACTIVE)
+        Lease.objects.filter(window__in=windows, state=LeaseState.PLANNED).update(device=device)
+    return [
+        {"window": str(move.window), "from": str(before[move.window]), "to": str(devices[move.pool, move.after])}
+        for move in moves
+    ]
+
+
+def _busy() -> Problem:
+    detail = "Orders are being placed on these pools at this moment; nothing was changed. Try again in a minute."
+    return Problem(503, "Busy", detail, kind="capacity-busy")

@@ -1,0 +1,86 @@
+"""The forms of the fleet's pages. What they may hold is decided where a fleet file is checked, in one place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+
+from apps.fleet.current import shipped
+from apps.fleet.document import STATES, Document, Pool
+from apps.fleet.document.model import HOST
+
+AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
+
+
+class SiteForm(forms.Form):
+    """A site's name and time zone."""
+
+    name = forms.CharField(max_length=80)
+    time_zone = forms.CharField(label="Time zone", max_length=60, initial="UTC")
+
+
+class NewSiteForm(SiteForm):
+    """A site that is to be."""
+
+    slug = forms.CharField(label="Short name", max_length=40)
+    field_order = ("slug", "name", "time_zone")
+
+
+class PoolForm(forms.Form):
+    """What a pool is; its class is fixed when it is made."""
+
+    name = forms.CharField(max_length=80)
+    site = forms.ChoiceField()
+    processor = forms.ChoiceField()
+
+    def __init__(self, *args: Any, document: Document, pool: Pool | None = None, **options: Any) -> None:
+        if pool is not None:
+            options["initial"] = {"name": pool.name, "site": pool.site, "processor": pool.processor}
+        super().__init__(*args, **options)
+        own = sorted(set(shipped()) | set(document.processors))
+        names = [name for name in (HOST, *own) if pool is None or (name == HOST) == pool.is_host]
+        self._choices("site", [(slug, site.name) for slug, site in document.sites.items()])
+        self._choices("processor", [(name, "host: this machine's CPU" if name == HOST else name) for name in names])
+
+    def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+
+class NewPoolForm(PoolForm):
+    """A pool that is to be."""
+
+    slug = forms.CharField(label="Short name", max_length=40)
+    devices = forms.IntegerField(min_value=0, initial=1)
+    field_order = ("slug", "name", "site", "processor", "devices")
+
+
+class CostForm(forms.Form):
+    """What owning a device costs from an instant on; numbers are read as a file's are."""
+
+    begins = forms.DateTimeField(
+        label="From (UTC)", input_formats=AT,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )  # fmt: skip
+    currency = forms.CharField(max_length=3, initial="EUR")
+    capital = forms.CharField(label="Capital of a device", max_length=40)
+    months = forms.IntegerField(label="Depreciated over", min_value=1, initial=48)
+    watts = forms.CharField(label="Power of a device", max_length=40)
+    energy_price = forms.CharField(label="Price of energy", max_length=40)
+    pue = forms.CharField(label="PUE", max_length=40, initial="1.2")
+
+    def facts(self) -> dict[str, Any]:
+        """The cost as a file holds it."""
+        given = dict(self.cleaned_data)
+        begins: datetime = given.pop("begins")
+        return {"from": begins.astimezone(UTC).isoformat(), **given}
+
+
+class DevicesForm(forms.Form):
+    """How many devices come, and in which state."""
+
+    count = forms.IntegerField(min_value=1, initial=1)
+    state = forms.ChoiceField(choices=[(state, state) for state in STATES])

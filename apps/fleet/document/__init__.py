@@ -1,0 +1,32 @@
+"""The fleet as one document: sites, processors of one's own, pools, devices, costs. Pure: no Django, no database, no clock.
+
+`parse` reads a TOML file, `check` the same as plain data, `write` makes the file, `difference` compares two documents.
+
+>>> document = parse('format = "takt-fleet/1"\\n[sites.home]\\nname = "Home"\\ntime_zone = "UTC"', known={})
+>>> parse(write(document), known={}) == document
+True
+"""
+
+from apps.fleet.document.difference import Change, Difference, difference
+from apps.fleet.document.model import STATES, Cost, Document, Pool, Site, natural
+from apps.fleet.document.reading import DEVICES_MAX, LARGEST, DocumentError, Fault, check, parse
+from apps.fleet.document.writing import write
+
+__all__ = [
+    "DEVICES_MAX",
+    "LARGEST",
+    "STATES",
+    "Change",
+    "Cost",
+    "Difference",
+    "Document",
+    "DocumentError",
+    "Fault",
+    "Pool",
+    "Site",
+    "check",
+    "difference",
+    "natural",
+    "parse",
+    "write",
+]

@@ -1,0 +1,70 @@
+"""Writing a fleet document as a TOML file that reads back as the same document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from apps.fleet.document.model import FORMAT, STATES, Cost, Document, Pool, natural
+
+
+def write(document: Document) -> str:
+    """The file: sites, then processors of one's own, then pools, each by name."""
+    return "\n".join([f"format = {_text(FORMAT)}", *_sites(document), *_processors(document), *_pools(document), ""])
+
+
+def _sites(document: Document) -> Iterator[str]:
+    for slug in sorted(document.sites):
+        site = document.sites[slug]
+        yield f"\n[sites.{slug}]"
+        yield f"name = {_text(site.name)}"
+        yield f"time_zone = {_text(site.time_zone)}"
+
+
+def _processors(document: Document) -> Iterator[str]:
+    for name in sorted(document.processors):
+        yield f"\n[processors.{name}]"
+        yield f"file = {_lines(document.processors[name])}"
+
+
+def _pools(document: Document) -> Iterator[str]:
+    for slug in sorted(document.pools):
+        pool = document.pools[slug]
+        yield f"\n[pools.{slug}]"
+        for key, value in (
+            ("name", pool.name), ("site", pool.site), ("processor", pool.processor), ("class", pool.klass),
+        ):  # fmt: skip
+            yield f"{key} = {_text(value)}"
+        yield f"devices = {_devices(slug, pool)}"
+        for cost in pool.costs:
+            yield from _cost(slug, cost)
+
+
+def _devices(slug: str, pool: Pool) -> str:
+    """A number where all are active and named by number, else one line for each."""
+    if dict(pool.devices) == {f"{slug}-{number}": STATES[0] for number in range(len(pool.devices))}:
+        return str(len(pool.devices))
+    rows = [
+        f"  {{ name = {_text(name)}, state = {_text(pool.devices[name])} }},"
+        for name in sorted(pool.devices, key=natural)
+    ]
+    return "\n".join(["[", *rows, "]"])
+
+
+def _cost(slug: str, cost: Cost) -> Iterator[str]:
+    yield f"\n[[pools.{slug}.cost]]"
+    for key, value in cost.to_json().items():
+        if key == "from":
+            yield f"from = {value}"
+        else:
+            yield f"{key} = {_text(value) if isinstance(value, str) else value}"
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(value: str) -> str:
+    """Text of several lines as it stands, where TOML can hold it so."""
+    is_plain = "'''" not in value and "\r" not in value and not value.endswith("'")
+    return f"'''\n{value}'''" if is_plain else _text(value)
