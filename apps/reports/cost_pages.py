@@ -23,10 +23,11 @@ from apps.accounts.paging import Cursor, page_of, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.billing.forms import PriceField
+from apps.fleet.models import Pool
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force
-from apps.reports.costs import costrate_set, processor_classes, segments
+from apps.reports.costs import costrate_set, processor_classes, rounded, segments
 from apps.reports.models import CostRate
 
 router = Router(tags=["capacity"])
@@ -120,6 +121,10 @@ def cost_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form, "refusal": refusal, "currency": currency,
         "present": [(name, parts[0].per_hour.get(name)) for name in processor_classes()],
+        "pools": [
+            (pool, rounded(parts[0].rate(pool.processor_class, pool.pk)), pool.processor_class in parts[0].per_hour)
+            for pool in Pool.objects.filter(is_active=True)
+        ],
         "page": page_of(request, CostRate.objects.select_related("set_by"), ordering=("-id",), size=PER_PAGE),
     }  # fmt: skip
     return render(request, "reports/cost_list.html", context, status=422 if form.errors or refusal else 200)

@@ -1,19 +1,24 @@
-"""What owning devices costs: rates by processor class, each from an instant on. A cost that nobody stated is unknown."""
+"""What owning devices costs: rates by processor class, each from an instant on. A cost that nobody stated is unknown.
+
+Where no rate of a class is in force, the facts of a pool (capital, depreciation, power) say what its devices cost.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
+from uuid import UUID
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.fleet.models import Pool
+from apps.fleet.current import cost_of
+from apps.fleet.models import Pool, PoolCost
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import PRICE_PLACES
 from apps.reports.models import CostRate
@@ -66,18 +71,27 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a month in which no rate changes; `per_hour` by class, without the classes whose cost is unknown."""
+    """A part of a month in which no cost changes: `per_hour` by class where a rate is stated, `derived` by pool where its
+    facts are; without those whose cost is unknown."""
 
     start: datetime
     end: datetime
     per_hour: dict[str, Decimal]
+    derived: dict[UUID, Fraction] = field(default_factory=dict)
 
-    def cost(self, processor_class: str, seconds: Fraction) -> Fraction | None:
-        """What so much device time costs here, exactly; None when the class has no rate yet and the time is not 0."""
+    def rate(self, processor_class: str, pool_id: UUID | None = None) -> Fraction | None:
+        """What a device-hour of the pool costs: as stated for its class, else as its facts say; None when neither is."""
+        stated = self.per_hour.get(processor_class)
+        if stated is not None:
+            return Fraction(stated)
+        return None if pool_id is None else self.derived.get(pool_id)
+
+    def cost(self, processor_class: str, seconds: Fraction, pool_id: UUID | None = None) -> Fraction | None:
+        """What so much device time costs here, exactly; None when its cost is not known and the time is not 0."""
         if not seconds:
             return Fraction(0)
-        rate = self.per_hour.get(processor_class)
-        return None if rate is None else Fraction(rate) * seconds / HOUR
+        rate = self.rate(processor_class, pool_id)
+        return None if rate is None else rate * seconds / HOUR
 
 
 def seconds_of(length: timedelta) -> Fraction:
@@ -92,11 +106,19 @@ def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
     rates: dict[str, list[CostRate]] = {}
     for rate in CostRate.objects.filter(currency=currency, effective_from__lt=end).order_by("effective_from", "id"):
         rates.setdefault(rate.processor_class, []).append(rate)
+    facts: dict[UUID, list[PoolCost]] = {}
+    for row in PoolCost.objects.filter(currency=currency, begins__lt=end).order_by("begins"):
+        facts.setdefault(row.pool_id, []).append(row)
     begins = {rate.effective_from for some in rates.values() for rate in some if rate.effective_from > start}
-    cuts = [start, *sorted(begins), end]
+    begins |= {row.begins for some in facts.values() for row in some if row.begins > start}
     return [
-        Segment(first, last, {name: one.per_hour for name, some in rates.items() if (one := _at(some, first))})
-        for first, last in pairwise(cuts)
+        Segment(
+            first,
+            last,
+            {name: one.per_hour for name, some in rates.items() if (one := _at(some, first))},
+            {pool: found for pool, some in facts.items() if (found := _derived(some, first)) is not None},
+        )
+        for first, last in pairwise([start, *sorted(begins), end])
     ]
 
 
@@ -106,9 +128,15 @@ def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
     return ordered[place - 1] if place else None
 
 
-def unknown(some: Sequence[Segment], processor_class: str) -> str:
-    """Why a cost is not known, in a sentence; empty where every part has a rate."""
-    missing = [one for one in some if processor_class not in one.per_hour]
+def _derived(ordered: Sequence[PoolCost], instant: datetime) -> Fraction | None:
+    """A device-hour by the facts in force: the last that began."""
+    place = bisect_right([row.begins for row in ordered], instant)
+    return cost_of(ordered[place - 1]).per_hour if place else None
+
+
+def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None = None) -> str:
+    """Why a cost is not known, in a sentence; empty where every part has one."""
+    missing = [one for one in some if one.rate(processor_class, pool_id) is None]
     if not missing:
         return ""
     if len(missing) == len(some):

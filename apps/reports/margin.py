@@ -121,22 +121,22 @@ def total(costs: Iterable[Fraction | None]) -> Fraction | None:
 
 
 def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
-    """What was owned and what ran in [start, end), priced by the cost rates in that currency."""
+    """What was owned and what ran in [start, end), priced by the stated rates in that currency, else by the pools' facts."""
     parts = segments(start=start, end=end, currency=currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     owned = {pk: _Sum() for pk in pools}
     ran = {pk: _Sum() for pk in pools}
     by_class: dict[str, _Sum] = {}
     by_customer: dict[UUID, _Sum] = {}
-    reasons = {pk: unknown(parts, pool.processor_class) for pk, pool in pools.items()}
+    reasons = {pk: unknown(parts, pool.processor_class, pk) for pk, pool in pools.items()}
     devices = list(Device.objects.select_related("pool").order_by("pool__slug", "name"))
     for part, rows in zip(parts, _ran(parts), strict=True):
         for device in devices:
             seconds = _owned(device, part)
-            cost = part.cost(device.pool.processor_class, seconds)
+            cost = part.cost(device.pool.processor_class, seconds, device.pool_id)
             owned[device.pool_id].add(seconds, cost, reasons[device.pool_id])
         for row in rows:
-            cost = part.cost(pools[row.pool_id].processor_class, row.seconds)
+            cost = part.cost(pools[row.pool_id].processor_class, row.seconds, row.pool_id)
             klass = by_class.setdefault(row.klass, _Sum())
             customer = by_customer.setdefault(row.organisation_id, _Sum())
             for one in (ran[row.pool_id], klass, customer):

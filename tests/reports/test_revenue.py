@@ -22,6 +22,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
 from apps.billing.services import credit_note_issue, invoice_issue
+from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import Lease
 from apps.fleet.models import Device
 from apps.ledger.models import UsageRow
@@ -212,6 +213,21 @@ def test_hours_are_owned_from_and_until(scene: Scene) -> None:
     early = revenue(month=scene.now, currency="EUR", now=start + timedelta(days=1))
     assert pool(early, "lpu2-b").owned == Time(Fraction(86_400), Fraction(5 * 24))
     assert revenue(month=scene.now + LATER, currency="EUR", now=scene.now).whole.owned == Time(Fraction(0), Fraction(0))
+
+
+def test_a_pools_facts_cost_where_no_rate_of_its_class_is_stated(scene: Scene) -> None:
+    start, _ = month_of(scene.now)
+    facts = {"currency": "EUR", "capital": "1460", "months": 2, "watts": "500", "energy_price": "0.2", "pue": "1.1"}
+    for days, pue in ((0, "1.1"), (2, "2.1")):
+        begins = (start + timedelta(days=days)).isoformat()
+        edit = edits.cost_set("lpu2-b", {**facts, "from": begins, "pue": pue})
+        fleet_edit(edit=edit, actor=scene.cast.admin, now=scene.now)
+    cost(scene, "lpu2", "5", start + timedelta(days=3))
+    held = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[2].owned
+    hours = [Fraction(111, 100), Fraction(111, 100), Fraction(121, 100), Fraction(5)]  # of each day; 1 an hour is capital
+    assert held.cost == 2 * 24 * sum(hours)
+    other = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[1].owned
+    assert other == Time(held.seconds, None, "No cost of class lpu is stated.")
 
 
 def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:
