@@ -145,38 +145,18 @@ class FleetChangeOut(Schema):
     by: str | None
     note: str
     summary: str
-    before: str
-    after: str
+    before: str = Field(alias="before_digest")
+    after: str = Field(alias="after_digest")
     moves: int
     undone_at: datetime | None
 
     @staticmethod
-    def of(row: FleetChange) -> Raw:
-        """What is told of a stored change."""
-        return {
-            "id": row.pk, "at": row.at, "by": row.actor.email if row.actor else None, "note": row.note,
-            "summary": row.summary, "before": row.before_digest, "after": row.after_digest, "moves": len(row.moves),
-            "undone_at": row.undone_at,
-        }  # fmt: skip
-
-    @staticmethod
-    def resolve_by(row: Any) -> str | None:
-        if isinstance(row, dict):
-            by: str | None = row["by"]
-            return by
+    def resolve_by(row: FleetChange) -> str | None:
         return row.actor.email if row.actor else None
 
     @staticmethod
-    def resolve_before(row: Any) -> str:
-        return str(row["before"] if isinstance(row, dict) else row.before_digest)
-
-    @staticmethod
-    def resolve_after(row: Any) -> str:
-        return str(row["after"] if isinstance(row, dict) else row.after_digest)
-
-    @staticmethod
-    def resolve_moves(row: Any) -> int:
-        return int(row["moves"]) if isinstance(row, dict) else len(row.moves)
+    def resolve_moves(row: FleetChange) -> int:
+        return len(row.moves)
 
 
 class FleetEditOut(Schema):
@@ -295,7 +275,7 @@ def _edited(request: HttpRequest, edit: Edit) -> Raw:
 
 
 def _outcome(change: FleetChange | None) -> Raw:
-    return {"digest": document_now().digest, "change": FleetChangeOut.of(change) if change else None}
+    return {"digest": document_now().digest, "change": change}
 
 
 def _told(plan: Plan) -> Raw:
