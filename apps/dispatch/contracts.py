@@ -50,9 +50,9 @@ def inputs_of(program: Program) -> list[TensorType]:
 
 
 def pace_of(pool: Pool, program: Program) -> Pace:
-    """How fast the pool runs the program: proven cycles, or on a host pool the newest measured 95th percentile."""
+    """How fast the pool runs the program: proven cycles at the pool's clock, on a host the newest measured 95th percentile."""
     if not pool.is_host:
-        return Pace(program.latency_cycles, program.interval_cycles, program.clock_hz)
+        return Pace(program.latency_cycles, program.interval_cycles, pool.clock_at(program.clock_hz))
     measured = host_measurement_latest(pool=pool, program_digest=program.digest)
     if measured is None:
         detail = f"{program} has not been measured on {pool.slug} yet; that takes a few seconds. Try again in a minute."

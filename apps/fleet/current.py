@@ -68,6 +68,7 @@ def _pool(pool: Pool) -> PoolFacts:
         klass=pool.processor_class,
         devices={device.name: device.state for device in pool.devices.all()},
         costs=tuple(cost_of(cost) for cost in pool.costs.all()),
+        power_percent=pool.power_percent,
     )
 
 

@@ -73,7 +73,10 @@ class Site(models.Model):
 
 
 class Pool(models.Model):
-    """Identical devices at one site and of one price class; work is sold on a pool, windows on its devices."""
+    """Identical devices at one site and of one price class; work is sold on a pool, windows on its devices.
+
+    `power_percent`: the clock runs at that share of the processor's own; cycles never change, times follow exactly.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)
@@ -82,6 +85,7 @@ class Pool(models.Model):
     processor = models.ForeignKey(ProcessorVersion, on_delete=models.PROTECT, null=True, related_name="pools")
     processor_class = models.CharField(max_length=20)
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="pools")
+    power_percent = models.PositiveSmallIntegerField(default=100)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField()
 
@@ -93,6 +97,7 @@ class Pool(models.Model):
                 | models.Q(kind=PoolKind.HOST, processor__isnull=True),
                 name="pool_processor_fits_kind",
             ),
+            models.CheckConstraint(condition=models.Q(power_percent__range=(1, 100)), name="pool_power_is_a_share"),
         ]
 
     def __str__(self) -> str:
@@ -107,6 +112,15 @@ class Pool(models.Model):
     def target(self) -> str | None:
         """The compiler's target whose binaries run here; None on a host pool, which runs the model itself."""
         return self.processor.name if self.processor else None
+
+    @property
+    def slowdown(self) -> Fraction:
+        """By how much times are longer here than at full power."""
+        return Fraction(100, self.power_percent)
+
+    def clock_at(self, clock_hz: int) -> int:
+        """Cycles per second here of a processor that has `clock_hz` at full power; a whole number, as the fleet is checked."""
+        return clock_hz * self.power_percent // 100
 
     @property
     def is_host(self) -> bool:

@@ -149,13 +149,16 @@ def _pool(
     if not keeps:
         text = after.processors.get(facts.processor, "")
         row.processor = None if facts.is_host else processor_row(name=facts.processor, text=text, now=now)
-    row.name, row.site, row.is_active = facts.name, site, True
+    row.name, row.site, row.is_active, row.power_percent = facts.name, site, True, facts.power_percent
     row.save()
     return row
 
 
 def pools_check(document: Document) -> None:
-    """Raises Problem where a pool would become one of another kind or class: its past is read and costed by them."""
+    """Raises Problem where a pool would become one of another kind or class, by which its past is read and costed, or where
+    its clock would be no whole number of cycles per second."""
+    for slug, pool in document.pools.items():
+        _power_check(slug, pool, document)
     for row in Pool.objects.filter(slug__in=list(document.pools)):
         facts = document.pools[row.slug]
         if (row.is_host, row.processor_class) != (facts.is_host, facts.klass):
@@ -165,6 +168,18 @@ def pools_check(document: Document) -> None:
                 "costed by that. Give the new pool another name."
             )
             raise Problem(409, "A pool keeps its kind and class", detail, kind="fleet-pool-fixed")
+
+
+def _power_check(slug: str, pool: PoolFacts, document: Document) -> None:
+    if pool.power_percent == 100:
+        return
+    text = document.processors.get(pool.processor, "")
+    clock = (targets.parse(text) if text else targets.load(pool.processor)).clock_hz
+    if clock * pool.power_percent % 100:
+        said = f"{pool.power_percent} % of {clock:,} Hz is no whole number of cycles per second; choose another share"
+        place = f"pools.{slug}.power_percent"
+        errors = [{"place": place, "message": f"{said}."}]
+        raise Problem(422, "Impossible power setting", f"{place}: {said}.", kind="fleet-file", errors=errors)
 
 
 def _pool_remove(pool: Pool, written: Written, now: datetime) -> None:

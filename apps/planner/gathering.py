@@ -202,8 +202,8 @@ def _variant(
     return Variant(
         **common,
         price=price,
-        latency=Fraction(program.latency_cycles, program.clock_hz),
-        interval=Fraction(program.interval_cycles, program.clock_hz),
+        latency=Fraction(program.latency_cycles, program.clock_hz) * pool.slowdown,
+        interval=Fraction(program.interval_cycles, program.clock_hz) * pool.slowdown,
         certainty="exact" if program.exact else "bound",
     )
 

@@ -33,8 +33,9 @@ def duration_of(
         return _duration_of_interval(only.facts, only.schedule, pool), Fraction(0)
     if not pool.is_host:
         setup = max(ask.facts.first_seconds for ask in asks)
-        return sum((ask.executions * ask.facts.seconds for ask in asks), setup), setup
-    total = Fraction(0)
+        total = sum((ask.executions * ask.facts.seconds for ask in asks), setup)
+        return total * pool.slowdown, setup * pool.slowdown
+    measured_total = Fraction(0)
     for ask in asks:
         measured = host_measurement_latest(pool=pool, program_digest=ask.facts.digest)
         if measured is None:
@@ -45,8 +46,8 @@ def duration_of(
                 "try again then, or choose another pool.",
                 kind="not-measured",
             )
-        total += ask.executions * measured.p95_seconds
-    return total, Fraction(0)
+        measured_total += ask.executions * measured.p95_seconds
+    return measured_total, Fraction(0)
 
 
 def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument) -> Fraction:
@@ -62,7 +63,7 @@ def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument)
             "a fewest number of operations per cycle, or a contract per execution.",
             kind="form",
         )
-    return Fraction(facts.operations, minimum * facts.clock_hz)
+    return Fraction(facts.operations, minimum * facts.clock_hz) * pool.slowdown
 
 
 def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -> Fraction:
@@ -71,9 +72,10 @@ def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -
             422, "Not on a host", f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
             kind="form",
         )  # fmt: skip
-    needed = facts.first_seconds + schedule.each * facts.seconds
+    first, each = facts.first_seconds * pool.slowdown, facts.seconds * pool.slowdown
+    needed = first + schedule.each * each
     if needed > schedule.every:
-        fitting = int((schedule.every - facts.first_seconds) / facts.seconds)
+        fitting = int((schedule.every - first) / each)
         raise Problem(
             422,
             "Does not fit the interval",

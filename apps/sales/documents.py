@@ -340,6 +340,7 @@ def pool_json(pool: Pool) -> dict[str, Any]:
         "kind": pool.kind,
         "processor_class": pool.processor_class,
         "target": pool.target,
+        **({} if pool.power_percent == 100 else {"power_percent": pool.power_percent}),
     }
 
 

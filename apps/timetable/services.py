@@ -38,6 +38,14 @@ class CapacityTaken(Problem):
         )
 
 
+class PoolChanged(Problem):
+    """The pool runs at another pace, or another processor, than the demand was made for."""
+
+    def __init__(self, pool: Pool) -> None:
+        detail = f"Pool {pool.slug} has another processor or power setting by now; ask for a new quote. Nothing was taken."
+        super().__init__(409, "The pool has changed", detail, kind="pool-changed")
+
+
 class CapacityBusy(Problem):
     """Others hold the devices' locks for too long."""
 
@@ -167,7 +175,11 @@ def _place_locked(pool: Pool, demand: Demand, *, now: datetime) -> Placement:
     """The placement under the devices' locks, so that nobody can take it before we do."""
     if demand.duration <= 0:
         raise ValueError("a reservation takes more than no time")
-    found = demand_place(devices_lock(pool), demand, now=now)
+    devices = devices_lock(pool)
+    runs_on = Pool.objects.values_list("processor_id", "power_percent").get(pk=pool.pk)  # whoever changes it has the locks
+    if runs_on != (pool.processor_id, pool.power_percent):
+        raise PoolChanged(pool)
+    found = demand_place(devices, demand, now=now)
     if isinstance(found, admission.Refusal):
         raise CapacityTaken(pool=pool, refusal=found, alternatives=alternatives_find(pool=pool, demand=demand, now=now))
     return found

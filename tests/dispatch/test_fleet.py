@@ -21,8 +21,10 @@ from apps.dispatch.models import Lease, LeaseState
 from apps.fleet.current import document_now
 from apps.fleet.document import Document, write
 from apps.fleet.models import Device, FleetChange, Pool
+from apps.sales.services import contract_end, quote_accept, quote_create
 from apps.timetable.models import Window, WindowState
 from apps.timetable.services import CapacityTaken, reservation_take
+from compiler import targets
 from tests.dispatch.scene import Scene
 
 pytestmark = pytest.mark.django_db
@@ -197,6 +199,34 @@ def test_a_pool_with_promises_neither_goes_nor_changes_its_processor(scene: Scen
     assert not Pool.objects.get(slug="lpu2-b").is_active
     fleet_undo(actor=None, now=scene.now)
     assert Pool.objects.get(slug="lpu2-b").devices.filter(state="active", owned_until=None).count() == 2
+
+
+def test_a_pool_at_half_its_clock_takes_exactly_twice_the_time_for_the_same_price(scene: Scene) -> None:
+    program = scene.program()
+    full = scene.contract((program, 1000))
+    with pytest.raises(Problem, match=str(full.pk)):
+        edited(scene, edits.pool_set("lpu-a", {"power_percent": 50}))
+    stale = quote_create(
+        organisation=scene.cast.organisation, lines=[(program, 1)], klass="standard", pool=scene.market.lpu,
+        actor=scene.cast.engineer, now=scene.now,
+    )  # fmt: skip
+    contract_end(contract_id=full.pk, organisation=scene.cast.organisation, actor=scene.cast.engineer, now=scene.now)
+    edited(scene, edits.pool_set("lpu-a", {"power_percent": 50}))
+    with pytest.raises(Problem) as refused:
+        quote_accept(quote_id=stale.pk, organisation=scene.cast.organisation, actor=None, now=scene.now)
+    assert refused.value.kind == "pool-changed"
+    scene.market.lpu.refresh_from_db()
+    half = scene.contract((program, 1000))
+    assert Fraction(half.quote.document["device_seconds"]) == 2 * Fraction(full.quote.document["device_seconds"])
+    assert half.net == full.net
+    job = scene.job(half, items=1)
+    lease = Lease.objects.get(stage__job=job)
+    assert lease.stage.clock_hz == 450_000_000
+    assert lease.next_cycle - lease.first_cycle == program.interval_cycles
+    odd = targets.text("edge").replace('name = "edge"', 'name = "chip"', 1).replace("1_000_000_000", "1_000_000_001", 1)
+    facts = {"site": "here", "processor": "chip", "power_percent": 33}
+    with pytest.raises(Problem, match="33 % of 1,000,000,001 Hz is no whole number"):
+        edited(scene, edits.processor_set("chip", odd), edits.pool_set("chip-d", facts))
 
 
 def test_an_edit_of_a_fleet_that_has_changed_since_is_refused(scene: Scene) -> None:

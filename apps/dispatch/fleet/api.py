@@ -61,6 +61,7 @@ class FleetPoolIn(RequestBody):
     name: str | None = Field(default=None, max_length=80)
     site: str | None = Field(default=None, max_length=40)
     processor: str | None = Field(default=None, max_length=40)
+    power_percent: Whole | None = None
     devices: Whole | None = None
 
 

@@ -34,15 +34,21 @@ class PoolForm(forms.Form):
     name = forms.CharField(max_length=80)
     site = forms.ChoiceField()
     processor = forms.ChoiceField()
+    power_percent = forms.IntegerField(label="Power setting", min_value=1, max_value=100, initial=100, required=False)
 
     def __init__(self, *args: Any, document: Document, pool: Pool | None = None, **options: Any) -> None:
         if pool is not None:
             options["initial"] = {"name": pool.name, "site": pool.site, "processor": pool.processor}
+            options["initial"]["power_percent"] = pool.power_percent
         super().__init__(*args, **options)
         own = sorted(set(shipped()) | set(document.processors))
         names = [name for name in (HOST, *own) if pool is None or (name == HOST) == pool.is_host]
         self._choices("site", [(slug, site.name) for slug, site in document.sites.items()])
         self._choices("processor", [(name, "host: this machine's CPU" if name == HOST else name) for name in names])
+
+    def facts(self) -> dict[str, Any]:
+        """What was given, as a file holds it."""
+        return {name: value for name, value in self.cleaned_data.items() if value is not None}
 
     def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]
@@ -55,7 +61,7 @@ class NewPoolForm(PoolForm):
 
     slug = forms.CharField(label="Short name", max_length=40)
     devices = forms.IntegerField(min_value=0, initial=1)
-    field_order = ("slug", "name", "site", "processor", "devices")
+    field_order = ("slug", "name", "site", "processor", "power_percent", "devices")
 
 
 class CostForm(forms.Form):

@@ -135,7 +135,8 @@ def plan_make(
     plan = Plan(before, after)
     for slug in sorted(pools_affected(before, after)):
         old, new = before.pools[slug], after.pools.get(slug)
-        if new is None or new.processor != old.processor or slug in pools_redescribed(before, after):
+        runs_on = [(one.processor, one.power_percent) for one in (old, new) if one is not None]
+        if len(set(runs_on)) > 1 or new is None or slug in pools_redescribed(before, after):
             plan.broken += _promises_of(slug, now)
         elif new.devices != old.devices:
             _pool_plan(plan, slug, _sold(slug, now), now=now, in_use=set(in_use), wanted=wanted or {})

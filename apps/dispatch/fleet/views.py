@@ -67,7 +67,7 @@ def pool_new(request: HttpRequest) -> HttpResponse:
     """A new pool with its first devices."""
     form = NewPoolForm(request.POST or None, document=document_now())
     if request.method == "POST" and form.is_valid():
-        facts = dict(form.cleaned_data)
+        facts = form.facts()
         slug = facts.pop("slug")
         if _edited(request, _unless_known("pools", slug, edits.pool_set(slug, facts)), "page"):
             return redirect("fleet:fleet")
@@ -90,7 +90,7 @@ def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
     elif action == "cost" and cost.is_valid():
         edit = edits.cost_set(slug, cost.facts())
     elif action == "pool" and form.is_valid():
-        edit = edits.pool_set(slug, form.cleaned_data)
+        edit = edits.pool_set(slug, form.facts())
     if edit is not None and _edited(request, edit, "page"):
         return redirect("fleet:fleet") if action == "remove" else redirect("dispatch:fleet_pool", slug)
     context = {"slug": slug, "pool": pool, "form": form, "cost": cost}

@@ -75,7 +75,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pool:
-    """Identical devices: `processor` is a processor's name or "host", `devices` gives each device's state by name."""
+    """Identical devices: `processor` is a processor's name or "host", `devices` gives each device's state by name.
+
+    `power_percent` is the share of the processor's own clock at which they run.
+    """
 
     name: str
     site: str
@@ -83,6 +86,7 @@ class Pool:
     klass: str
     devices: Mapping[str, str] = field(default_factory=dict)
     costs: tuple[Cost, ...] = ()
+    power_percent: int = 100
 
     @property
     def is_host(self) -> bool:
@@ -96,6 +100,7 @@ class Pool:
             "site": self.site,
             "processor": self.processor,
             "class": self.klass,
+            "power_percent": self.power_percent,
             "devices": [{"name": name, "state": self.devices[name]} for name in sorted(self.devices, key=natural)],
             "cost": [cost.to_json() for cost in self.costs],
         }

@@ -133,7 +133,7 @@ class _Reader:
     def _pool(
         self, slug: str, place: str, raw: object, sites: Mapping[str, Site], classes: Mapping[str, str] | None
     ) -> Pool:
-        table = self._table(place, raw, {"name", "site", "processor", "class", "devices", "cost"})
+        table = self._table(place, raw, {"name", "site", "processor", "class", "power_percent", "devices", "cost"})
         site = self._text(f"{place}.site", table.get("site"), most=SHORT_MAX)
         if site and site not in sites:
             self._fault(f"{place}.site", f"there is no site {site!r}; {_one_of(sites, 'sites')}.")
@@ -143,6 +143,12 @@ class _Reader:
             self._fault(f"{place}.processor", f"there is no processor {processor!r}; {known}.")
         usual = HOST if processor == HOST else (classes or {}).get(processor)
         klass = self._text(f"{place}.class", table.get("class", usual or "?"), most=CLASS_MAX)
+        power = table.get("power_percent", 100)
+        if isinstance(power, bool) or not isinstance(power, int) or not 1 <= power <= 100:
+            self._fault(f"{place}.power_percent", "write the share of the clock, a whole number from 1 to 100.")
+            power = 100
+        if processor == HOST and power != 100:
+            self._fault(f"{place}.power_percent", "a host is measured as it runs; remove the power setting.")
         return Pool(
             name=self._text(f"{place}.name", table.get("name", slug)),
             site=site,
@@ -150,6 +156,7 @@ class _Reader:
             klass=klass,
             devices=self._devices(slug, f"{place}.devices", table.get("devices", 0)),
             costs=self._costs(f"{place}.cost", table.get("cost", [])),
+            power_percent=power,
         )
 
     def _devices(self, slug: str, place: str, raw: object) -> dict[str, str]:

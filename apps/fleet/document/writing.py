@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from apps.fleet.document.model import FORMAT, STATES, Cost, Document, Pool, natural
 
+FULL_POWER = 100
+
 
 def write(document: Document) -> str:
     """The file: sites, then processors of one's own, then pools, each by name."""
@@ -35,6 +37,8 @@ def _pools(document: Document) -> Iterator[str]:
             ("name", pool.name), ("site", pool.site), ("processor", pool.processor), ("class", pool.klass),
         ):  # fmt: skip
             yield f"{key} = {_text(value)}"
+        if pool.power_percent != FULL_POWER:
+            yield f"power_percent = {pool.power_percent}"
         yield f"devices = {_devices(slug, pool)}"
         for cost in pool.costs:
             yield from _cost(slug, cost)

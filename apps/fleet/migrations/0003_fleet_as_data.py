@@ -59,6 +59,11 @@ class Migration(migrations.Migration):
                 condition=models.Q(("owned_until__isnull", True)), fields=("pool", "name"), name="device_name_once"
             ),
         ),
+        migrations.AddField("pool", "power_percent", models.PositiveSmallIntegerField(default=100)),
+        migrations.AddConstraint(
+            "pool",
+            models.CheckConstraint(condition=models.Q(("power_percent__range", (1, 100))), name="pool_power_is_a_share"),
+        ),
         migrations.CreateModel(
             name="PoolCost",
             fields=[

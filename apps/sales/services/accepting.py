@@ -33,7 +33,7 @@ from apps.sales.services.amending import contract_replace
 from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
 from apps.timetable.models import Reservation
-from apps.timetable.services import CapacityTaken, refusal_record, reservation_replace, reservation_take
+from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, reservation_replace, reservation_take
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
@@ -171,6 +171,8 @@ def _commitment_id(quote: Quote) -> UUID | None:
 def _price_again(given: Acceptance) -> Priced:
     """The stored lines, priced by the quote's own book: to the digit what it says."""
     quote = given.quote
+    if quote.document["pool"].get("power_percent", 100) != quote.pool.power_percent:
+        raise PoolChanged(quote.pool)
     priced = price_asks(
         asks=given.asks,
         book=book_of_digest(quote.document["book"]["digest"]),
