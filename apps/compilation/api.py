@@ -25,8 +25,8 @@ from apps.accounts.roles import ENGINEERING, Scope
 from apps.compilation import selectors, services
 from apps.compilation.calibration import FILE_BYTES_MAX
 from apps.compilation.models import CompileJob, CompileState, Program
+from apps.fleet.selectors import targets_known
 from apps.registry.selectors import versions_present
-from compiler import targets
 
 router = Router(tags=["compiles"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
@@ -102,9 +102,9 @@ class ProgramOut(Schema):
 
 @router.get("/targets", response=list[TargetOut], summary="Processor versions that can be compiled for")
 def target_list(request: HttpRequest) -> list[dict[str, str]]:
-    shipped = [{"name": name, "digest": targets.load(name).digest} for name in targets.names()]
-    own = selectors.processors_own(organisation_get(request))
-    return [*shipped, *({"name": row.name, "digest": row.digest} for row in own)]
+    known = {target.name: target.digest for target in targets_known()}
+    own = {row.name: row.digest for row in selectors.processors_own(organisation_get(request))}
+    return [{"name": name, "digest": digest} for name, digest in {**known, **own}.items()]
 
 
 @router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a version for a target")

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
 from apps.compilation.models import CompileJob, OwnProcessor, Program
-from apps.fleet.selectors import pools
+from apps.fleet.selectors import pools, processor_find, processors_offered
 from apps.registry.models import ModelVersion
 from compiler import targets
 from compiler.targets import Target
@@ -27,8 +27,9 @@ RANGES = "ranges.json.gz"
 
 
 def target_names(organisation: Organisation) -> list[str]:
-    """Processors that the organisation can compile for: those that ship with the compiler, then its own."""
-    return [*sorted(targets.names()), *(row.name for row in processors_own(organisation))]
+    """Processors that the organisation can compile for: those that ship, those that the fleet has besides, its own."""
+    own = (row.name for row in processors_own(organisation))
+    return list(dict.fromkeys([*sorted(targets.names()), *processors_offered(), *own]))
 
 
 def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
@@ -37,8 +38,9 @@ def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
 
 
 def target_text(job: CompileJob) -> str:
-    """The file of the organisation's own processor that a job names; empty for one that ships with the compiler."""
-    return processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first() or ""
+    """The file of the processor that a job names: the organisation's own, or the fleet's; empty for one that ships."""
+    own = processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first()
+    return own or processors_offered().get(job.target, "")
 
 
 def target_of(program: Program) -> Target | None:
@@ -46,9 +48,9 @@ def target_of(program: Program) -> Target | None:
     if program.target in targets.names():
         found = targets.load(program.target)
     else:
-        row = processors_own(program.organisation).filter(name=program.target).first()
+        row = processors_own(program.organisation).filter(name=program.target, digest=program.target_digest).first()
         if row is None:
-            return None
+            return processor_find(name=program.target, digest=program.target_digest)
         found = targets.parse(row.text)
     return found if found.digest == program.target_digest else None
 

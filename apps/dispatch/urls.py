@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<uuid:pk>/outputs", views.job_outputs, name="job_outputs"),
     path("jobs/<uuid:pk>/cancel", views.job_cancel, name="job_cancel"),
     path("fleet/devices/<uuid:pk>/state", fleet.device_state, name="fleet_device_state"),
+    path("fleet/processors", fleet.processor, name="fleet_processor"),
     path("fleet/pools/new", fleet.pool_new, name="fleet_pool_new"),
     path("fleet/pools/<slug:slug>", fleet.pool_edit, name="fleet_pool"),
     path("fleet/pools/<slug:slug>/devices", fleet.devices_add, name="fleet_devices_add"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from django.db.models import Prefetch, QuerySet
 
 from apps.accounts.problems import Problem
-from apps.fleet.models import Device, DeviceState, HostMeasurement, Pool, PoolKind, WorkerHost
+from apps.fleet.models import Device, DeviceState, HostMeasurement, Pool, PoolKind, ProcessorVersion, WorkerHost
+from compiler import targets
+from compiler.targets import Target
 
 HOSTS_SHOWN_FOR = timedelta(hours=1)
 MEASUREMENTS_SHOWN = 20  # of each pool, the newest
@@ -53,6 +56,28 @@ def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasureme
     """The newest measurement of a program's model on a host pool; None when it has not run there yet."""
     rows = HostMeasurement.objects.filter(pool=pool, program_digest=program_digest)
     return rows.order_by("-measured_at").first()
+
+
+def processors_offered() -> dict[str, str]:
+    """The processors of one's own that the fleet has, by name, each with its file."""
+    return dict(ProcessorVersion.objects.filter(is_offered=True).order_by("name").values_list("name", "text"))
+
+
+def targets_known() -> list[Target]:
+    """Every processor that anybody can compile for: those that ship, then those that the fleet has besides."""
+    return [*(targets.load(name) for name in targets.names()), *(described(text) for text in processors_offered().values())]
+
+
+def processor_find(*, name: str, digest: str) -> Target | None:
+    """The description of a processor of one's own that the fleet has or had, by its digest; None for any other."""
+    text = ProcessorVersion.objects.filter(name=name, digest=digest).exclude(text="").values_list("text", flat=True).first()
+    return described(text) if text else None
+
+
+@lru_cache(maxsize=64)
+def described(text: str) -> Target:
+    """A processor's file, which was checked when it was kept."""
+    return targets.parse(text)
 
 
 def host_pools() -> list[Pool]:

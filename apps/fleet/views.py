@@ -18,7 +18,7 @@ from compiler import targets
 @require_GET
 def target_list(request: HttpRequest) -> HttpResponse:
     """Every processor version, with the pools that offer it."""
-    known = [targets.load(name) for name in targets.names()]
+    known = selectors.targets_known()
     context = {
         "targets": known,
         "pools": [list(selectors.pools_for_target(target.name)) for target in known],
@@ -31,11 +31,17 @@ def target_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def target_detail(request: HttpRequest, name: str) -> HttpResponse:
     """Every figure of a processor version with its source."""
-    if name not in targets.names():
-        raise Http404
-    target = targets.load(name)
+    target = _target(name)
     pools = selectors.pools_for_target(name)
     return render(request, "fleet/target_detail.html", {**described(target), "pools": pools, "is_shipped": True})
+
+
+def _target(name: str) -> targets.Target:
+    """The processor of that name that anybody can compile for."""
+    known = {target.name: target for target in selectors.targets_known()}
+    if name not in known:
+        raise Http404
+    return known[name]
 
 
 def described(target: targets.Target) -> dict[str, Any]:
@@ -56,9 +62,9 @@ def described(target: targets.Target) -> dict[str, Any]:
 @require_GET
 def target_file(request: HttpRequest, name: str) -> HttpResponse:
     """The file that describes a processor version, as it ships: a start for one of your own."""
-    if name not in targets.names():
-        raise Http404
-    response = HttpResponse(targets.text(name), content_type="application/toml; charset=utf-8")
+    _target(name)
+    text = selectors.processors_offered().get(name) or targets.text(name)
+    response = HttpResponse(text, content_type="application/toml; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}.toml"'
     return response
 
@@ -69,4 +75,5 @@ def fleet(request: HttpRequest) -> HttpResponse:
     """Pools, devices, the hosts that serve them and what was measured."""
     now = timezone.now()
     context = {"pools": selectors.pools_in_full(now=now), "now": now, "states": [*DeviceState.values, "retired"]}
+    context["processors"] = [selectors.described(text) for text in selectors.processors_offered().values()]
     return render(request, "fleet/fleet.html", context)

@@ -7,8 +7,10 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
+from apps.dispatch.fleet import edits, fleet_edit
 from apps.fleet.models import FleetChange
 from apps.fleet.seed import fleet_seed
+from compiler import targets
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
@@ -34,6 +36,12 @@ def a_pool(cast: Cast) -> dict[str, Any]:
     return {"slug": "lpu-a", "name": "lpu-a-0"}
 
 
+def a_processor(cast: Cast) -> dict[str, Any]:
+    text = targets.text("edge").replace('name = "edge"', 'name = "chip"', 1)
+    fleet_edit(edit=edits.processor_set("chip", text), actor=None, now=timezone.now())
+    return {"slug": "chip"}
+
+
 def a_site(cast: Cast) -> dict[str, Any]:
     open_market()
     return {"slug": "here"}
@@ -56,6 +64,7 @@ ROUTES = [
     page("/jobs/<uuid:pk>/outputs", make=a_finished_job),
     page("/jobs/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=a_job),
     page("/fleet/devices/<uuid:pk>/state", "POST", admin=True, make=a_device),
+    page("/fleet/processors", "POST", admin=True),
     page("/fleet/pools/new", "GET", "POST", admin=True),
     page("/fleet/pools/<slug:slug>", "GET", "POST", admin=True, make=a_pool),
     page("/fleet/pools/<slug:slug>/devices", "POST", admin=True, make=a_pool),
@@ -74,6 +83,8 @@ ROUTES = [
     operation("GET /fleet/changes", scope=Scope.ADMIN),
     operation("PUT /fleet/sites/{slug}", scope=Scope.ADMIN, make=a_site, body={"name": "Here"}),
     operation("DELETE /fleet/sites/{slug}", scope=Scope.ADMIN, make=a_site),
+    operation("PUT /fleet/processors/{slug}", scope=Scope.ADMIN, make=a_pool, body={"file": "x"}),
+    operation("DELETE /fleet/processors/{slug}", scope=Scope.ADMIN, make=a_processor),
     operation("PUT /fleet/pools/{slug}", scope=Scope.ADMIN, make=a_pool, body={}),
     operation("DELETE /fleet/pools/{slug}", scope=Scope.ADMIN, make=a_pool),
     operation("POST /fleet/pools/{slug}/costs", scope=Scope.ADMIN, make=a_pool, body={}),

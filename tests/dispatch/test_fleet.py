@@ -187,6 +187,16 @@ def test_a_spare_stands_in_for_a_device_that_fails(scene: Scene) -> None:
     assert misplaced(scene) == []
 
 
+def test_undo_brings_no_spare_into_service(scene: Scene) -> None:
+    edited(scene, edits.devices_add("lpu-a", 1, "spare"), edits.device_set("lpu-a", "lpu-a-0", "failed"))
+    edited(scene, edits.device_set("lpu-a", "lpu-a-0", "active"))
+    for _ in range(2):
+        sell(scene, HOUR, HOUR)
+    with pytest.raises(Problem, match="1 contract holds time"):
+        fleet_undo(actor=None, now=scene.now)
+    assert misplaced(scene) == []
+
+
 def test_a_pool_with_promises_neither_goes_nor_changes_its_processor(scene: Scene) -> None:
     contract = scene.contract((scene.program(), 10))
     for edit in (edits.pool_remove("lpu-a"), edits.pool_set("lpu-a", {"processor": "lpu2", "class": "lpu"})):

@@ -10,6 +10,7 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import OwnProcessor
+from apps.fleet.selectors import processors_offered
 from compiler import ModelError, targets
 from compiler.targets.catalogue import LARGEST
 
@@ -35,11 +36,13 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
         ) from None
     except ModelError as error:
         raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
-    if target.name in targets.names():
+    ships = target.name in targets.names()
+    if ships or target.name in processors_offered():
+        where = "ships with the compiler" if ships else "is offered to everybody"
         raise Problem(
             422,
             "The name is taken",
-            f"{target.name!r} ships with the compiler; give yours another name.",
+            f"{target.name!r} {where}; give yours another name.",
             kind="name-taken",
         )
     others = OwnProcessor.objects.select_for_update().filter(organisation=organisation).exclude(name=target.name)

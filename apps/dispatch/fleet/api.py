@@ -48,6 +48,12 @@ class FleetUndoIn(RequestBody):
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+class FleetProcessorIn(RequestBody):
+    """The processor's TOML file, as the guide to processors describes it."""
+
+    file: str = Field(max_length=LARGEST, pattern=TEXT)
+
+
 class FleetSiteIn(RequestBody):
     """A site; its time zone is an IANA name."""
 
@@ -56,11 +62,14 @@ class FleetSiteIn(RequestBody):
 
 
 class FleetPoolIn(RequestBody):
-    """What is left out stays as it is; a new pool needs site and processor ("host": the machine's own CPU)."""
+    """What is left out stays as it is; a new pool needs site and processor ("host": the machine's own CPU).
+
+    `klass` is its price class, that of the processor where it is left out, and fixed once the pool is made."""
 
     name: str | None = Field(default=None, max_length=80)
     site: str | None = Field(default=None, max_length=40)
     processor: str | None = Field(default=None, max_length=40)
+    klass: str | None = Field(default=None, max_length=20)
     power_percent: Whole | None = None
     devices: Whole | None = None
 
@@ -229,10 +238,23 @@ def fleet_site_remove(request: HttpRequest, slug: str) -> Raw:
     return _edited(request, edits.site_remove(slug))
 
 
+@router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a processor of your own")
+def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessorIn) -> Raw:
+    """Everybody can compile for it from now on. Described anew, it is refused while contracts hold its pools."""
+    return _edited(request, edits.processor_set(slug, payload.file))
+
+
+@router.delete("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a processor no more")
+def fleet_processor_remove(request: HttpRequest, slug: str) -> Raw:
+    """No pool may have it."""
+    return _edited(request, edits.processor_remove(slug))
+
+
 @router.put("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Make or change a pool")
 def fleet_pool_set(request: HttpRequest, slug: str, payload: FleetPoolIn) -> Raw:
     """A new processor is refused while contracts hold the pool's time; kind and price class are fixed."""
-    return _edited(request, edits.pool_set(slug, payload.dict(exclude_none=True)))
+    facts = payload.dict(exclude_none=True)
+    return _edited(request, edits.pool_set(slug, {"class" if name == "klass" else name: facts[name] for name in facts}))
 
 
 @router.delete("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a pool")

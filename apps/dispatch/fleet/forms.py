@@ -48,7 +48,8 @@ class PoolForm(forms.Form):
 
     def facts(self) -> dict[str, Any]:
         """What was given, as a file holds it."""
-        return {name: value for name, value in self.cleaned_data.items() if value is not None}
+        given = {"class" if name == "klass" else name: value for name, value in self.cleaned_data.items()}
+        return {name: value for name, value in given.items() if value not in {None, ""}}
 
     def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]
@@ -61,7 +62,8 @@ class NewPoolForm(PoolForm):
 
     slug = forms.CharField(label="Short name", max_length=40)
     devices = forms.IntegerField(min_value=0, initial=1)
-    field_order = ("slug", "name", "site", "processor", "power_percent", "devices")
+    klass = forms.CharField(label="Price class", max_length=20, required=False)
+    field_order = ("slug", "name", "site", "processor", "klass", "power_percent", "devices")
 
 
 class CostForm(forms.Form):

@@ -90,6 +90,8 @@ class _Calendar:
         self.rows: list[tuple[int, int]] = []
 
     def is_open(self, start: int, end: int) -> bool:
+        if not self.rows:
+            return True
         place = bisect_left(self.rows, (start, start))
         return (place == 0 or self.rows[place - 1][1] <= start) and (
             place == len(self.rows) or self.rows[place][0] >= end
@@ -125,12 +127,13 @@ def _direct(rows: Sequence[Booked], active: Sequence[str], draining: set[str]) -
 def _sweep(rows: Sequence[Booked], active: Sequence[str], draining: set[str]) -> Settled | None:
     """Every window to come may move. None where a window of a device that stays finds no place."""
     fixed = _calendars((one for one in rows if not one.is_free), active)
+    homes = _calendars((one for one in rows if one.is_free), active)
     holds: dict[str, Booked | None] = dict.fromkeys(active)
     found = Settled(stays=[one for one in rows if not one.is_free and one.device not in fixed])
     for one in (row for row in rows if row.is_free):
         here = [name for name in active if fixed[name].is_open(one.start, one.end)]
         open_now = [name for name in here if (held := holds[name]) is None or held.end <= one.start]
-        device = _choice(one, open_now) or _evict(one, here, holds, found, draining)
+        device = _choice(one, open_now, homes) or _evict(one, here, holds, found, draining)
         if device is None and one.device in fixed:
             return None
         if device is None:
@@ -141,9 +144,12 @@ def _sweep(rows: Sequence[Booked], active: Sequence[str], draining: set[str]) ->
     return found
 
 
-def _choice(one: Booked, names: Sequence[str]) -> str | None:
-    """Its own device, else the first that is open."""
-    return one.device if one.device in names else next(iter(names), None)
+def _choice(one: Booked, names: Sequence[str], homes: Mapping[str, _Calendar]) -> str | None:
+    """Its own device, else one that has no window of its own then, so that few windows change places, else the first."""
+    if one.device in names:
+        return one.device
+    empty = (name for name in names if homes[name].is_open(one.start, one.end))
+    return next(empty, names[0] if names else None)
 
 
 def _evict(

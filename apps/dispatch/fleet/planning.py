@@ -129,8 +129,8 @@ def plan_make(
     *, before: Document, after: Document, now: datetime, in_use: Collection[UUID] = (),
     wanted: Mapping[UUID, str] | None = None,
 ) -> Plan:  # fmt: skip
-    """The plan of a change. `in_use` are windows that somebody is working on; `wanted` the devices, by name, to which windows
-    go if they can."""
+    """The plan of a change. `in_use` are windows that somebody is working on. `wanted`: of an undo, the devices, by name, to
+    which windows return if they can; the fleet is then `after` to the letter, and no spare comes into service."""
     pools_check(after)
     plan = Plan(before, after)
     for slug in sorted(pools_affected(before, after)):
@@ -139,7 +139,7 @@ def plan_make(
         if len(set(runs_on)) > 1 or new is None or slug in pools_redescribed(before, after):
             plan.broken += _promises_of(slug, now)
         elif new.devices != old.devices:
-            _pool_plan(plan, slug, _sold(slug, now), now=now, in_use=set(in_use), wanted=wanted or {})
+            _pool_plan(plan, slug, _sold(slug, now), now=now, in_use=set(in_use), wanted=wanted)
     return plan
 
 
@@ -152,7 +152,7 @@ def _sold(slug: str, now: datetime) -> list[Window]:
 
 
 def _pool_plan(
-    plan: Plan, slug: str, windows: list[Window], *, now: datetime, in_use: set[UUID], wanted: Mapping[UUID, str]
+    plan: Plan, slug: str, windows: list[Window], *, now: datetime, in_use: set[UUID], wanted: Mapping[UUID, str] | None
 ) -> None:
     """Finds every window of the pool a device; spares come into service for failed devices, as few as are needed."""
     if not windows:
@@ -163,10 +163,10 @@ def _pool_plan(
         Booked(str(one.pk), one.device.name, micros_of(one.start), micros_of(one.end), one.pk not in begun)
         for one in windows
     ]
-    wishes = {str(pk): name for pk, name in wanted.items()}
+    wishes = {str(pk): name for pk, name in (wanted or {}).items()}
     active = sorted((name for name, state in states.items() if state == "active"), key=natural)
     draining = {name for name, state in states.items() if state == "draining"}
-    spares = _spares(plan, slug)
+    spares = _spares(plan, slug) if wanted is None else []
     for count in range(len(spares) + 1):
         settled = settle(booked, [*active, *spares[:count]], draining=draining, wanted=wishes)
         lost = [one for one in settled.stays if one.device not in draining]

@@ -21,6 +21,7 @@ from apps.dispatch.fleet.forms import CostForm, DevicesForm, NewPoolForm, NewSit
 from apps.fleet.current import document_now, document_parse, document_stored
 from apps.fleet.document import LARGEST, difference, write
 from apps.fleet.models import Device, FleetChange
+from compiler import ModelError, targets
 
 PER_PAGE = 25
 RETIRED = "retired"  # what the page sends for a device that is owned no more
@@ -59,6 +60,29 @@ def devices_add(request: HttpRequest, slug: str) -> HttpResponse:
     else:
         messages.error(request, "Say how many devices to add, a whole number from 1 on, and in which state.")
     return redirect("fleet:fleet")
+
+
+@require_POST
+@platform_admin_required
+def processor(request: HttpRequest) -> HttpResponse:
+    """Offers a processor by its file, or offers the one that `remove` names no more."""
+    name = request.POST.get("remove", "")
+    try:
+        edit = edits.processor_remove(name) if name else _processor_read(_uploaded(request))
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        _edited(request, edit, "page")
+    return redirect("fleet:fleet")
+
+
+def _processor_read(data: bytes) -> Edit:
+    """The edit that offers the processor of a file under the name that the file gives it."""
+    try:
+        text = data.decode("utf-8")
+        return edits.processor_set(targets.parse(text).name, text)
+    except (UnicodeDecodeError, ModelError) as error:
+        raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
 
 
 @require_http_methods(["GET", "POST"])
@@ -163,7 +187,7 @@ def fleet_file(request: HttpRequest) -> HttpResponse:
 def _uploaded(request: HttpRequest) -> bytes:
     file = request.FILES.get("file")
     if not isinstance(file, UploadedFile):
-        raise Problem(422, "No file", "Choose a fleet file (TOML) first.", kind="fleet-file")
+        raise Problem(422, "No file", "Choose a file (TOML) first.", kind="fleet-file")
     data: bytes = file.read(LARGEST + 1)
     return data
 

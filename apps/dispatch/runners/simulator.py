@@ -10,6 +10,8 @@ import compiler
 from apps.compilation.models import Program
 from apps.compilation.selectors import program_bytes
 from apps.dispatch.runners.block import Feeds, Outcome, Progress, stack
+from apps.fleet.selectors import processor_find
+from compiler import targets
 
 
 class WrongBinary(Exception):
@@ -19,6 +21,9 @@ class WrongBinary(Exception):
 def run(program: Program, feeds: Sequence[Feeds], progress: Progress) -> Outcome:
     """Executes the block back to back, as the device does. The counters are those of one execution."""
     data = _binary(program)
+    described = processor_find(name=program.target, digest=program.target_digest)
+    if described is not None:  # it does not ship: the simulator is given the file that the fleet keeps
+        targets.register(described)
     began = time.perf_counter_ns()
     results, counters = compiler.simulate(data, list(feeds))
     wall_ns = time.perf_counter_ns() - began
