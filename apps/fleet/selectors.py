@@ -103,7 +103,6 @@ def pools_in_full(*, now: datetime) -> list[PoolInFull]:
     every = Prefetch("devices", queryset=Device.objects.all(), to_attr="devices_all")
     found = rows.prefetch_related(
         every,
-        "costs",
         Prefetch("worker_hosts", queryset=seen),
         Prefetch("measurements", queryset=measured, to_attr="measured_last"),
     )
