@@ -1,0 +1,107 @@
+"""A lower bound that holds in exact arithmetic, from whatever dual values a floating-point solver gave.
+
+Duals p of the programs, q of the milliwatts and m of the groups bound the cost of every packing by
+sum(p * count) - q * watts_limit - sum(m * limit), if no pattern is worth more than it costs:
+sum((p - q * draw) * pattern) <= cost + q * watts + m. The solver's values are rounded to whole multiples of 1/unit; the
+knapsack says in whole numbers what the most valuable pattern of each device type is worth. Where that exceeds the cost of
+an unlimited device, p is scaled down, alone or together with q (Farley, 1990); where the group is limited, m makes up for
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, gcd, log2
+
+from apps.planner.packing.instances import Bound, Instance
+from apps.planner.packing.pricing import WORTH_MAX, Knapsack
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Exact, never negative, and no larger than the penalties: `programs[t]` and `watts` in units of cost."""
+
+    programs: tuple[Fraction, ...]
+    watts: Fraction
+    unit: Fraction
+
+    @classmethod
+    def rounded(cls, instance: Instance, programs: Sequence[float], watts: float, unit: Fraction) -> Duals:
+        exact = [
+            min(max(floor(Fraction(value) * unit), 0) / unit, Fraction(instance.penalty(program)))
+            for value, program in zip(programs, instance.programs, strict=True)
+        ]
+        return cls(tuple(exact), Fraction(max(watts, 0.0)), unit)
+
+    def values(self, instance: Instance, device: str) -> list[int]:
+        """What a program on that device is worth, in whole multiples of 1/unit, rounded up."""
+        return [
+            ceil((value - self.watts * program.watts.get(device, 0)) * self.unit)
+            for value, program in zip(self.programs, instance.programs, strict=True)
+        ]
+
+
+def knapsacks(instance: Instance) -> dict[str, Knapsack]:
+    """What fits on each device type; a program that cannot run there comes 0 times."""
+    nothing = (0,) * len(instance.devices[0].capacity) if instance.devices else ()
+    return {
+        device.name: Knapsack(
+            device.capacity,
+            tuple(program.demands.get(device.name, nothing) for program in instance.programs),
+            tuple(
+                _most(program.count, program.demands.get(device.name), device.capacity) for program in instance.programs
+            ),
+        )
+        for device in instance.devices
+    }
+
+
+def _most(count: int, demand: Sequence[int] | None, capacity: Sequence[int]) -> int:
+    if demand is None:
+        return 0
+    return min([count, *(room // one for one, room in zip(demand, capacity, strict=True) if one)])
+
+
+def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fraction:
+    """As fine a unit, a power of two, as whole numbers of 63 bits allow for these values of the programs."""
+    largest = max(
+        (sum(max(value, 0.0) * most for value, most in zip(programs, sack.most, strict=True)) for sack in sacks.values()),
+        default=0.0,
+    )
+    return Fraction(2) ** floor(log2((WORTH_MAX / 4) / max(largest, 1e-9)))
+
+
+def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
+    """The better bound of the two ways to scale; `worth[device]`: no pattern of it is worth more multiples of 1/unit."""
+    values = {name: value / duals.unit for name, value in worth.items()}
+    programs = watts = Fraction(1)
+    for device in instance.devices:
+        value, draw = values[device.name], duals.watts * device.watts
+        if device.owner not in instance.limits and value > device.cost + draw:
+            programs = min(programs, (device.cost + draw) / value)
+            watts = min(watts, Fraction(device.cost) / (value - draw))
+    ways = ((programs, Fraction(1)), (watts, watts))
+    return rounded_up(instance, max(Fraction(0), *(_scaled(instance, duals, values, *way) for way in ways)))
+
+
+def _scaled(
+    instance: Instance, duals: Duals, values: Mapping[str, Fraction], programs: Fraction, watts: Fraction
+) -> Fraction:
+    """The bound of these duals times `programs` and `watts`, which leave no pattern of an unlimited device worth more than
+    it costs. Scaling the programs by less than the milliwatts only lowers what a pattern is worth."""
+    price = duals.watts * watts
+    total = sum((p * program.count for p, program in zip(duals.programs, instance.programs, strict=True)), Fraction(0))
+    made_up: dict[str, Fraction] = {}
+    for device in instance.devices:
+        over = programs * values[device.name] - price * device.watts - device.cost
+        made_up[device.owner] = max(made_up.get(device.owner, Fraction(0)), over)
+    limited = (made_up[group] * most for group, most in instance.limits.items() if group in made_up)
+    return programs * total - price * (instance.watts_limit or 0) - sum(limited, Fraction(0))
+
+
+def rounded_up(instance: Instance, value: Fraction) -> Bound:
+    """Every cost is a multiple of the greatest common divisor of all costs and penalties."""
+    step = gcd(*(device.cost for device in instance.devices), *(instance.penalty(p) for p in instance.programs)) or 1
+    return Bound(ceil(value / step) * step, value)
