@@ -14,6 +14,7 @@ from apps.accounts.numbers import Day
 from apps.accounts.roles import Scope
 from apps.pricing.rating import decimal_text
 from apps.reports import selectors
+from apps.reports.capacity_plan_pages import router as capacity_plan_router
 from apps.reports.cost_pages import router as cost_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
 from apps.reports.rerating_pages import router as rerating_router
@@ -23,6 +24,7 @@ from apps.reports.views import day_of
 router = Router(tags=["capacity"])
 router.add_router("", revenue_router)
 router.add_router("", cost_router)
+router.add_router("", capacity_plan_router)
 router.add_router("", rerating_router)
 router.add_router("", reconciliation_router)
 

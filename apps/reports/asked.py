@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from apps.reports.models import ReconciliationRun, Rerating
+from apps.reports.capacity_plans.services import capacity_plan_run
+from apps.reports.models import CapacityPlan, ReconciliationRun, Rerating
 from apps.reports.reconciling import reconciliation_run
 from apps.reports.rerating import rerating_run
 
@@ -19,4 +20,6 @@ def asked_sweep(*, now: datetime) -> int:
     asked = Rerating.objects.filter(finished_at=None, asked_at__gt=since, asked_at__lte=until)
     finished = [reconciliation_run(run_id=pk, now=now).finished_at for pk in runs.values_list("pk", flat=True)]
     finished += [rerating_run(pk=pk, now=now).finished_at for pk in asked.values_list("pk", flat=True)]
+    plans = CapacityPlan.objects.filter(finished_at=None, asked_at__gt=since, asked_at__lte=until)
+    finished += [capacity_plan_run(pk=pk, now=now).finished_at for pk in plans.values_list("pk", flat=True)]
     return sum(one is not None for one in finished)

@@ -105,3 +105,27 @@ class Rerating(models.Model):
 
     def __str__(self) -> str:
         return f"{self.start:%Y-%m} by price book {self.version}: {self.rows_done} of {self.rows_total} rows"
+
+
+class CapacityPlan(models.Model):
+    """How few devices of each pool would hold what was sold at `asked_at`, with a bound; a worker makes it.
+
+    `result` is null until it is finished: {"currency", "pools": [see `capacity_plans.arithmetic.pool_plan`], "left_out":
+    sentences}. `inputs_digest`: SHA-256 of the facts that it started from. A cancelled one is finished without a result.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    asked_at = models.DateTimeField()
+    percent = models.PositiveSmallIntegerField(default=0)
+    inputs_digest = models.CharField(max_length=64, blank=True)
+    result = models.JSONField(null=True, blank=True)
+    is_cancelled = models.BooleanField(default=False)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-asked_at", "id"]
+        indexes = [models.Index(fields=["-asked_at"], name="capacityplan_by_time")]
+
+    def __str__(self) -> str:
+        return f"capacity plan of {self.asked_at:%Y-%m-%d %H:%M}"

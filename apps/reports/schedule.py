@@ -1,5 +1,7 @@
 """What the scheduler asks of the reports. Hourly and repeatable, so that a night without power delays and never skips."""
 
+from celery.schedules import crontab
+
 SCHEDULE = {
     "reconciliation-daily": {
         "task": "apps.reports.tasks.reconcile_daily",
@@ -10,5 +12,10 @@ SCHEDULE = {
         "task": "apps.reports.tasks.asked_sweep",
         "schedule": 10.0,
         "options": {"queue": "books", "expires": 10},
+    },
+    "capacity-plan-nightly": {
+        "task": "apps.reports.tasks.capacity_plan_nightly",
+        "schedule": crontab(hour="1,2,3", minute="40"),
+        "options": {"queue": "books", "expires": 3600},
     },
 }

@@ -8,6 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.reports import asked, reconciling, rerating
+from apps.reports.capacity_plans import services as capacity_plans
 
 
 @shared_task(name="apps.reports.tasks.reconcile_daily", queue="books", ignore_result=True)
@@ -32,3 +33,15 @@ def rerate(*, pk: str) -> None:
 def asked_sweep() -> None:
     """What was asked for and lost."""
     asked.asked_sweep(now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.capacity_plan", queue="books", ignore_result=True)
+def capacity_plan(*, pk: str) -> None:
+    """A capacity plan that somebody asked for."""
+    capacity_plans.capacity_plan_run(pk=UUID(pk), now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.capacity_plan_nightly", queue="books", ignore_result=True)
+def capacity_plan_nightly() -> None:
+    """The night's proposals, once."""
+    capacity_plans.capacity_plan_nightly(now=timezone.now())

@@ -46,6 +46,7 @@ from apps.ledger.models import OutboxRow
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open
+from apps.reports.capacity_plans.services import capacity_plan_ask
 from apps.reports.costs import costrate_set
 from apps.reports.models import ReconciliationRow, ReconciliationRun
 from apps.reports.rerating import rerating_ask
@@ -178,6 +179,7 @@ class Growth:
         run = ReconciliationRun.objects.create(asked_by=cast.admin, started_at=now)
         for one in Organisation.objects.all():
             ReconciliationRow.objects.create(run=run, organisation=one, stages=[], compared_at=now)
+        capacity_plan_ask(asked_by=cast.admin, now=now)
         rerating_ask(book=market.book, month=now, asked_by=cast.admin, now=now)
         StripeEvent.objects.create(
             id=f"evt_growth_{number}", type="invoice.paid", created=now, received_at=now, payload={}, error="no"

@@ -51,6 +51,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
     walk.preview_prices(visit)
     compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
+    planned = walk.plan_capacity(visit)
     rerated = walk.costs_and_another_book(visit, "Wanda's workshop")
     found.console += visit.noted()
     administrator.close()
@@ -65,6 +66,8 @@ def make_places(opened: Browser, product: Product) -> Places:
         "capacity": "/capacity", "fleet": "/fleet", "fleet-pool": "/fleet/pools/lpu-a", "fleet-pool-new": "/fleet/pools/new",
         "fleet-site": "/fleet/sites/home", "fleet-site-new": "/fleet/sites/new", "fleet-changes": "/fleet/changes",
         "fleet-change": "/fleet/changes/1", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
+        "capacity-plan": planned, "capacity-plans": "/capacity/plan",
+        "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
         "reconciliations": "/reconciliations",

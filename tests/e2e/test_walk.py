@@ -40,6 +40,7 @@ NO_PAGES = {
     "pricing:book_json",
     "program_download", "program_graph", "program_timeline", "registry:evaluation_add", "registry:model_detail",
     "registry:sample_add", "reports:rerating_new", "registry:version_delete", "registry:version_file", "sales:contract_end",
+    "reports:capacity_plan_cancel",
     "sales:quote_file", "sales:quote_preview", "sales:standing", "sales:quote_share", "sales:quote_unshare",
     "sales:quote_validity", "sales:quote_withdraw",
 }  # fmt: skip

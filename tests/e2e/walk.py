@@ -312,6 +312,16 @@ def preview_prices(visit: Watched) -> None:
     assert visit.barriers() == []
 
 
+def plan_capacity(visit: Watched) -> str:
+    """As administrator: ask for a capacity plan and wait until it is there; its page."""
+    page = visit.page
+    visit.open("/capacity/plan")
+    page.get_by_role("button", name="Make a plan now").click()
+    page.wait_for_url(re.compile(r"/capacity/plan/[0-9a-f-]{36}$"))
+    expect(page.get_by_text("Co-location is planned arithmetic")).to_be_visible(timeout=PATIENT)
+    return path_of(page)
+
+
 def costs_and_another_book(visit: Watched, name: str) -> str:
     """As administrator: state what hours cost, read the margin, rate the month by the book in force; its page."""
     page = visit.page

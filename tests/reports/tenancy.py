@@ -5,6 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import Scope
+from apps.reports.capacity_plans.services import capacity_plan_ask
 from apps.reports.models import ReconciliationRun
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run
 from apps.reports.rerating import rerating_ask
@@ -31,8 +32,19 @@ def _rerating(cast: Cast) -> dict[str, Any]:
     return {"pk": rerating_ask(book=open_market().book, month=now, asked_by=cast.admin, now=now).pk}
 
 
+def _capacity_plan(cast: Cast) -> dict[str, Any]:
+    return {"pk": capacity_plan_ask(asked_by=cast.admin, now=timezone.now()).pk}
+
+
 ROUTES = [
     page("/capacity", admin=True),
+    page("/capacity/plan", "GET", "POST", admin=True),
+    page("/capacity/plan/<uuid:pk>", admin=True, make=_capacity_plan),
+    page("/capacity/plan/<uuid:pk>/cancel", "POST", admin=True, make=_capacity_plan),
+    operation("POST /capacity/plans", scope=Scope.ADMIN),
+    operation("GET /capacity/plans", scope=Scope.ADMIN),
+    operation("GET /capacity/plans/{uuid:pk}", scope=Scope.ADMIN, make=_capacity_plan),
+    operation("POST /capacity/plans/{uuid:pk}/cancel", scope=Scope.ADMIN, make=_capacity_plan),
     page("/revenue", admin=True),
     page("/revenue/ratings", "POST", admin=True),
     page("/revenue/ratings/<uuid:pk>", admin=True, make=_rerating),

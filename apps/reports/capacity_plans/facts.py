@@ -1,0 +1,154 @@
+"""What a capacity plan starts from: pools with their devices, and what the contracts in force ask of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import Count, Q
+
+from apps.fleet.models import Pool
+from apps.reports.costs import segments
+from apps.sales.models import Contract, ContractLine, ContractState
+from apps.timetable.instants import seconds_between
+from compiler import ModelError, targets
+
+
+@dataclass(frozen=True)
+class Load:
+    """A program and how often the contracts in force ask for it: `rate` executions a second, evenly over each contract's time.
+
+    Cycles, bytes and femtojoules of one execution; `resident` is what the program keeps on the device, `binary` what crosses
+    the link to load it.
+    """
+
+    digest: str
+    model: str
+    contracts: int
+    rate: Fraction
+    interval: int
+    latency: int
+    bytes_in: int
+    bytes_out: int
+    resident: int
+    binary: int
+    energy: int
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """One pool: a device's cycles and bytes a second, its memory, the femtojoules of a cycle whatever runs, what a
+    device-hour costs (None: not known), and its programs."""
+
+    slug: str
+    owned: int
+    clock: int
+    link_in: int
+    link_out: int
+    memory: int
+    cycle_energy: int
+    per_hour: Fraction | None
+    loads: tuple[Load, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`left_out`: why something is not in the plan, a sentence each."""
+
+    pools: tuple[PoolFacts, ...]
+    left_out: tuple[str, ...]
+    currency: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it: equal facts give equal plans."""
+        text = json.dumps(asdict(self), default=str, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def facts_at(*, now: datetime, currency: str) -> Facts:
+    """Everything that a plan of this moment depends on."""
+    lines, left_out = _lines(now)
+    pools = (
+        Pool.objects.filter(is_active=True)
+        .select_related("processor")
+        .annotate(owned=Count("devices", filter=Q(devices__is_active=True)))
+        .order_by("slug")
+    )
+    rates = segments(start=now, end=now + timedelta(microseconds=1), currency=currency)[0].per_hour
+    found = []
+    for pool in pools:
+        processor = pool.processor
+        if processor is None:
+            left_out.append(f"{pool.slug} is a host: what it does is measured, so it is not planned.")
+            continue
+        target = _target(processor.name, processor.digest)
+        if target is None:
+            left_out.append(f"{pool.slug}: the description of its processor {processor} is no longer offered.")
+            continue
+        rate = rates.get(pool.processor_class)
+        found.append(
+            PoolFacts(
+                pool.slug, pool.owned, target.clock_hz, _per_second(target, "link_in"), _per_second(target, "link_out"),
+                target.memory_bytes, target.energy["cycle"], None if rate is None else Fraction(rate),
+                tuple(_loads(lines.get(pool.pk, ()), target, left_out, now)),
+            )
+        )  # fmt: skip
+    return Facts(tuple(found), tuple(left_out), currency)
+
+
+def _target(name: str, digest: str) -> Any | None:
+    """The description of a processor as it is offered now; None where it is another one."""
+    try:
+        return targets.find(name, digest)
+    except ModelError:
+        return None
+
+
+def _per_second(target: Any, link: str) -> int:
+    unit = getattr(target, link)
+    return int(unit.instances * unit.bytes_per_cycle * target.clock_hz)
+
+
+def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
+    """The lines of contracts in force by pool, and what is left out of them."""
+    in_force = Contract.objects.filter(state=ContractState.ACTIVE, starts_at__lte=now, ends_at__gt=now)
+    quotas = in_force.filter(quota__isnull=False).count()
+    by_pool = defaultdict(list)
+    lines = ContractLine.objects.filter(contract__in=in_force, executions__isnull=False)
+    for line in lines.select_related("contract", "program__model_version__model").order_by("contract_id", "number"):
+        by_pool[line.contract.pool_id].append(line)
+    said = f"{quotas} quota contracts name no program, so what they will run is not planned."
+    return by_pool, [said] if quotas else []
+
+
+def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now: datetime) -> Iterable[Load]:
+    """One load for each program, whatever the number of contracts."""
+    by_digest: dict[str, list[ContractLine]] = defaultdict(list)
+    for line in lines:
+        by_digest[line.program_digest].append(line)
+    for digest, some in sorted(by_digest.items()):
+        program = some[0].program
+        name = program.model_version.model.name
+        resources = program.resources
+        if program.target_digest != target.digest or "io" not in resources:
+            left_out.append(f"{name} ({digest[:12]}) was compiled for another version of the processor.")
+            continue
+        rate = sum(
+            (
+                Fraction(line.executions or 0) / seconds_between(line.contract.starts_at, line.contract.ends_at)
+                for line in some
+            ),
+            Fraction(0),
+        )
+        yield Load(
+            digest, name, len({line.contract_id for line in some}), rate, program.interval_cycles, program.latency_cycles,
+            int(resources["io"]["bytes_in"]), int(resources["io"]["bytes_out"]), int(resources["storage"]["total"]),
+            program.binary_bytes, max(0, int(resources["energy_fj"]) - target.energy["cycle"] * program.latency_cycles),
+        )  # fmt: skip

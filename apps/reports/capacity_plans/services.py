@@ -1,0 +1,98 @@
+"""Asking for a capacity plan, making it with its progress, and ending one that takes too long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.accounts.turns import turn
+from apps.pricing.selectors import book_in_force
+from apps.reports.capacity_plans.arithmetic import part, pool_plan
+from apps.reports.capacity_plans.facts import Facts, facts_at
+from apps.reports.models import CapacityPlan
+
+NIGHTLY_AFTER = timedelta(hours=20)
+
+
+class Cancelled(Exception):
+    """Somebody cancelled the plan while it was being made."""
+
+
+@transaction.atomic
+def capacity_plan_ask(*, asked_by: User | None, now: datetime) -> CapacityPlan:
+    """Write down that a plan of this moment is wanted; a worker makes it once this is committed."""
+    asked = CapacityPlan.objects.create(asked_by=asked_by, asked_at=now)
+    audit_record(action="capacity-plan.ask", now=now, actor=asked_by, subject=f"capacity plan {asked.pk}")
+    return asked
+
+
+def capacity_plan_run(*, pk: UUID, now: datetime) -> CapacityPlan:
+    """Make it and store it, with progress as it goes. Safe to repeat; one process at a time."""
+    asked = CapacityPlan.objects.get(pk=pk)
+    with turn(f"capacity plan {pk}") as is_ours:
+        if asked.finished_at is None and is_ours:
+            _make(asked, now)
+    asked.refresh_from_db()
+    return asked
+
+
+def _make(asked: CapacityPlan, now: datetime) -> None:
+    facts = facts_at(now=asked.asked_at, currency=_currency(asked.asked_at))
+    meter = _Meter(asked.pk)
+    pools = []
+    try:
+        for number, pool in enumerate(facts.pools):
+            pools.append(pool_plan(pool, progress=part(meter.at, number, len(facts.pools))))
+    except Cancelled:
+        return
+    unfinished = CapacityPlan.objects.filter(pk=asked.pk, finished_at=None)
+    unfinished.update(inputs_digest=facts.digest, result=_result(facts, pools), percent=100, finished_at=now)
+
+
+def _currency(at: datetime) -> str:
+    """That of the price book in force; empty where there is none, and then no cost is known."""
+    try:
+        return book_in_force(at=at).currency
+    except Problem:
+        return ""
+
+
+def _result(facts: Facts, pools: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"currency": facts.currency, "pools": pools, "left_out": list(facts.left_out)}
+
+
+@dataclass
+class _Meter:
+    """Stores whole percents, and stops the work of a plan that was cancelled."""
+
+    pk: UUID
+    percent: int = 0
+
+    def at(self, done: float) -> None:
+        percent = min(99, int(100 * done))
+        if percent > self.percent:
+            self.percent = percent
+            if not CapacityPlan.objects.filter(pk=self.pk, finished_at=None).update(percent=percent):
+                raise Cancelled
+
+
+@transaction.atomic
+def capacity_plan_cancel(*, pk: UUID, actor: User, now: datetime) -> CapacityPlan:
+    """End a plan that is being made. Raises Problem(409) where it is finished."""
+    if not CapacityPlan.objects.filter(pk=pk, finished_at=None).update(finished_at=now, is_cancelled=True):
+        raise Problem(409, "It is finished", "This plan is no longer being made.", kind="capacity-plan-finished")
+    audit_record(action="capacity-plan.cancel", now=now, actor=actor, subject=f"capacity plan {pk}")
+    return CapacityPlan.objects.get(pk=pk)
+
+
+def capacity_plan_nightly(*, now: datetime) -> CapacityPlan | None:
+    """One plan a night, unless one was made since; None then."""
+    recent = CapacityPlan.objects.filter(asked_at__gt=now - NIGHTLY_AFTER, is_cancelled=False).exists()
+    return None if recent else capacity_plan_run(pk=capacity_plan_ask(asked_by=None, now=now).pk, now=now)
