@@ -16,7 +16,7 @@ from apps.planner.packing.instances import Bound, Instance, Packing, Pattern, Pl
 
 DIVES = 200  # at most; each keeps at least one device
 ENOUGH = Fraction(1, 1000)  # a gap that no further search is worth
-NODES = 500  # of HiGHS's search: nodes, not seconds, so that a plan is the same on every machine
+NODES = 500  # of HiGHS's search: nodes, not seconds, so that a busy machine gives the same plan
 
 
 def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
@@ -24,8 +24,8 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
     The linear program's solution is rounded down; what is left over is a small problem of the same kind, whose patterns are
     generated again, down to the last device; where that ends above the bound, HiGHS searches whole numbers over all patterns
-    generated so far. `progress(stage, share)` is called now and then; what it raises ends the work. The answer is a
-    function of the instance alone. Raises ArithmeticError where HiGHS gives no answer.
+    generated so far. `progress(stage, share)` is called now and then; what it raises ends the work. The same
+    instance gives the same answer, however busy the machine is. Raises ArithmeticError where HiGHS gives no answer.
     """
     count = sum(program.count for program in instance.programs)
     if not instance.devices or not count:
