@@ -131,14 +131,16 @@ def test_a_plan_is_asked_for_watched_read_and_cancelled(
 def test_a_plan_that_is_cancelled_while_it_is_made_stops(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.contract((scene.program(interval=CLOCK // 1000, latency=CLOCK // 500), 36_000))
     asked = services.capacity_plan_ask(asked_by=None, now=scene.now)
-    planned = services.pool_plan
+    planned, whole = services.pool_plan, []
 
     def meanwhile(*given: object, **named: object) -> object:
         services.capacity_plan_cancel(pk=asked.pk, actor=scene.cast.admin, now=scene.now)
-        return planned(*given, **named)  # type: ignore[arg-type]
+        whole.append(planned(*given, **named))  # type: ignore[arg-type]
+        return whole[-1]
 
     monkeypatch.setattr(services, "pool_plan", meanwhile)
     assert services.capacity_plan_run(pk=asked.pk, now=scene.now).result is None
+    assert whole == []
 
 
 def test_one_plan_a_night(scene: Scene) -> None:
