@@ -67,7 +67,6 @@ def make_places(opened: Browser, product: Product) -> Places:
         "fleet-site": "/fleet/sites/home", "fleet-site-new": "/fleet/sites/new", "fleet-changes": "/fleet/changes",
         "fleet-change": "/fleet/changes/1", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "capacity-plan": planned, "capacity-plans": "/capacity/plan",
-        "capacity": "/capacity", "fleet": "/fleet", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
         "reconciliations": "/reconciliations",
