@@ -13,6 +13,7 @@ import compiler
 from apps.cli.agreement import Difference, Unreadable
 from apps.cli.chain import chain_verify
 from apps.cli.diff import price_figures
+from apps.cli.measuring import command as measuring
 from apps.cli.recompile import ModelFile, model_of
 from apps.cli.report import reports, text
 from apps.cli.verify import verify
@@ -88,6 +89,12 @@ def parser() -> argparse.ArgumentParser:
     diff.add_options(both)
     _add_prices(both)
     both.set_defaults(run=_diff)
+
+    measure = commands.add_parser(
+        "measure", help="how long a model takes on this machine, as a dated file", description=measuring.ABOUT
+    )
+    measuring.add_options(measure)
+    measure.set_defaults(run=measuring.measure)
 
     target = commands.add_parser(
         "target", help="check a processor's file against measurements, or compare a model on several processors"
