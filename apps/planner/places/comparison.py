@@ -1,0 +1,156 @@
+"""Places side by side: what a volume costs at each, and from which volume on one is cheaper than another. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+
+from apps.planner.places.costs import Cost, Range, ranges_cheaper, searched, volumes
+from apps.planner.places.measurement import Row
+
+POOL, HOURLY, MONTHLY, SPOT, OWN, UNPRICED = "pool", "hourly", "monthly", "spot", "own", "unpriced"
+MOST = 10**15  # items a month beyond which nothing is looked for
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task could run, and what that costs.
+
+    `key`: its name in this comparison; `kind`: one of the above; `machine`: what stands there, by which the month and the hour
+    of one machine are found; `certainty`: how its figures are known ("exact", "bound", "measured"); `rate`: items a second of
+    one machine, `latency`: seconds of one item, None where not known. `reasons`: what of the task it does not meet.
+    """
+
+    key: str
+    kind: str
+    title: str
+    model: str
+    machine: str
+    certainty: str
+    currency: str = ""
+    cost: Cost | None = None
+    rate: Fraction | None = None
+    latency: Fraction | None = None
+    note: str = ""
+    reasons: tuple[str, ...] = ()
+    measured_at: datetime | None = None
+    expires_at: datetime | None = None
+    source: str = ""
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whoever rents it may lose it at any moment."""
+        return self.kind == SPOT
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """The volumes at which `place` costs at most as much as `against`, of those up to `searched`."""
+
+    place: Place
+    against: Place
+    ranges: tuple[Range, ...]
+    searched: int
+
+    @property
+    def first(self) -> int | None:
+        """The volume from which it is worth it; None where it never is."""
+        return self.ranges[0].first if self.ranges else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Places of one currency: none of another is compared with them.
+
+    `reference`: the cheapest pool that meets the task, else the cheapest machine by the hour. `volumes`: what a table shows.
+    """
+
+    currency: str
+    places: tuple[Place, ...]
+    reference: Place | None
+    break_evens: tuple[BreakEven, ...]
+    volumes: tuple[int, ...]
+
+
+def groups_of(places: Iterable[Place], *, items: int, currency: str) -> list[Group]:
+    """Places by currency, the plan's own first, each with its costs at volumes around `items` a month."""
+    by_currency: dict[str, list[Place]] = {currency: []}
+    for place in places:
+        if place.cost is not None:
+            by_currency.setdefault(place.currency, []).append(place)
+    return [_group(code, found, items) for code, found in by_currency.items() if found]
+
+
+def _group(currency: str, places: list[Place], items: int) -> Group:
+    ordered = sorted(places, key=lambda place: (bool(place.reasons), _at(place, items)))  # equal ones stay as they came
+    reference = _reference(ordered)
+    found = tuple(_break_evens(ordered, reference))
+    marks = [volume for one in found for volume in _marks(one)]
+    return Group(currency, tuple(ordered), reference, found, tuple(volumes(items, marks)))
+
+
+def _at(place: Place, items: int) -> Fraction:
+    assert place.cost is not None
+    return place.cost.of(items)
+
+
+def _reference(ordered: Sequence[Place]) -> Place | None:
+    for kind in (POOL, HOURLY):
+        found = next((place for place in ordered if place.kind == kind and not place.reasons), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _break_evens(places: Sequence[Place], reference: Place | None) -> Iterable[BreakEven]:
+    """Every place against the reference, and the month of each machine against its hour."""
+    hours = {place.machine: place for place in places if place.kind == HOURLY}
+    for place in places:
+        if reference is not None and place is not reference and place.kind != POOL:
+            yield _break_even(place, reference)
+        hour = hours.get(place.machine)
+        if place.kind == MONTHLY and hour is not None and hour is not reference:
+            yield _break_even(place, hour)
+
+
+def _break_even(place: Place, against: Place) -> BreakEven:
+    assert place.cost is not None
+    assert against.cost is not None
+    until = searched(place.cost, against.cost, MOST)
+    return BreakEven(place, against, ranges_cheaper(place.cost, against.cost, MOST), until)
+
+
+def _marks(found: BreakEven) -> list[int]:
+    """The volumes at which the order of the two changes first."""
+    if not found.ranges:
+        return []
+    first = found.ranges[0]
+    return [volume for volume in (first.first, first.last + 1) if 1 < volume <= found.searched]
+
+
+def row_chosen(
+    rows: Iterable[Row], *, leading: str | None, item: Mapping[str, int], latency: Fraction | None
+) -> tuple[Row, Fraction] | None:
+    """The row of a measurement that does most items a second within the latency, else the quickest one, and its items a second.
+
+    `item`: the dimensions of one item; a batch counts as many items as it holds. None where no row took such items.
+    """
+    fitting = [(row, rate) for row in rows if (rate := item_rate(row, leading, item)) is not None]
+    if not fitting:
+        return None
+    within = [pair for pair in fitting if latency is None or pair[0].latency <= latency]
+    if within:
+        return max(within, key=lambda pair: (pair[1], -pair[0].p95_ns))
+    return min(fitting, key=lambda pair: pair[0].p95_ns)
+
+
+def item_rate(row: Row, leading: str | None, item: Mapping[str, int]) -> Fraction | None:
+    """Items a second of a row; None where its other dimensions are not the item's, or no whole items fit into its batch."""
+    if set(row.dims) != set(item):
+        return None
+    size = 1 if leading is None else item[leading]
+    if row.batch % size or any(row.dims[name] != item[name] for name in item if name != leading):
+        return None
+    return row.rate / size

@@ -1,0 +1,42 @@
+"""What is wrong with a file: every fault with its place and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SHOWN = 60  # characters of a value that a sentence repeats
+LISTED = 20  # faults that a refusal lists
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. `line`: that of the file, from 1, or None for a file as a whole; `name`: the row's own (a machine);
+    `column`: the column or field; `message`: what is wrong and what to do."""
+
+    message: str
+    line: int | None = None
+    name: str = ""
+    column: str = ""
+
+    def __str__(self) -> str:
+        row = f" ({self.name})" if self.name else ""
+        place = f"line {self.line}{row}" if self.line is not None else ""
+        told = ", ".join(part for part in (place, f"column {self.column}" if self.column and place else self.column) if part)
+        return f"{told}: {self.message}" if told else self.message
+
+
+class Unreadable(ValueError):
+    """A file that is not taken, with its first faults and how many there are."""
+
+    def __init__(self, faults: Sequence[Fault], count: int | None = None) -> None:
+        self.faults = tuple(faults[:LISTED])
+        self.count = len(faults) if count is None else count
+        rest = self.count - len(self.faults)
+        super().__init__(" ".join(str(fault) for fault in self.faults) + (f" And {rest:,} more." if rest else ""))
+
+
+def shown(value: object) -> str:
+    """A value of the file as a sentence repeats it: quoted, in one line, not too long."""
+    text = value if isinstance(value, str) else repr(value)
+    return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")

@@ -1,0 +1,160 @@
+"""How a row is read in each format of a price list."""
+
+from __future__ import annotations
+
+import ast
+import json
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from apps.planner.places.cells import Cells, Format, Layout, Price, Refused, currency_of, hour_of
+from apps.planner.places.faults import shown
+
+NONE = Decimal(0)
+
+
+def own_row(cells: Cells, line: int) -> tuple[str, Price]:
+    """A list of one's own: machine, price, currency, unit, region; may have zone, accelerator, accelerators, spot_price."""
+    currency = currency_of(cells.text("currency", needed=True), "currency")
+    hour_of(cells.text("unit", needed=True), "unit")
+    price = Price(
+        line=line,
+        machine=cells.text("machine", needed=True),
+        region=cells.text("region"),
+        zone=cells.text("zone"),
+        accelerator=cells.text("accelerator"),
+        accelerators=_accelerators(cells, "accelerator", "accelerators"),
+        gpu="",
+        on_demand=cells.price("price"),
+        spot=cells.price("spot_price"),
+    )
+    return currency, _sold(price, "price")
+
+
+def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
+    """A row of a catalogue (schema v8): USD for an hour of the machine, as the catalogue defines it. A row without a machine
+    (an accelerator that is attached to one) or without a price is not offered, and left out."""
+    if not cells.text("InstanceType") or not (cells.text("Price") or cells.text("SpotPrice")):
+        return None
+    price = Price(
+        line=line,
+        machine=cells.text("InstanceType"),
+        region=cells.text("Region"),
+        zone=cells.text("AvailabilityZone"),
+        accelerator=cells.text("AcceleratorName"),
+        accelerators=_accelerators(cells, "AcceleratorName", "AcceleratorCount"),
+        gpu=_gpu_name(cells.long("GpuInfo")),
+        on_demand=cells.price("Price"),
+        spot=cells.price("SpotPrice"),
+    )
+    return "USD", price
+
+
+def _gpu_name(text: str) -> str:
+    """The first GPU's name of GpuInfo, which catalogues write as JSON or as a literal of Python. Raises Refused."""
+    if not text or not text.startswith("{"):
+        return ""  # a few catalogues repeat the accelerator's name there
+    try:
+        told: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            told = ast.literal_eval(text)  # literals alone: nothing is run
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            raise Refused("it is neither JSON nor a literal of Python; copy it from the catalogue again.", "GpuInfo") from None
+    try:
+        name = told["Gpus"][0]["Name"]
+    except (KeyError, IndexError, TypeError):
+        raise Refused(f"it names no GPU under Gpus; copy it from the catalogue again, not {shown(text)}.", "GpuInfo") from None
+    return name[:160] if isinstance(name, str) and name.isprintable() else ""
+
+
+def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
+    """A row of a FOCUS 1.2 file: the unit price of used computing. Other charges are left out.
+
+    The machine is InstanceType of SkuPriceDetails, else the SkuId. ContractedUnitPrice is taken before ListUnitPrice, a
+    PricingCategory of Dynamic is spot.
+    """
+    if cells.text("ChargeCategory") != "Usage" or cells.text("ServiceCategory") != "Compute" or cells.text("ChargeClass"):
+        return None
+    category = cells.text("PricingCategory")
+    if category not in ("Standard", "Dynamic"):
+        return None  # what a commitment has paid is no price at which more can be had
+    currency = currency_of(cells.text("BillingCurrency", needed=True), "BillingCurrency")
+    hour_of(cells.text("PricingUnit", needed=True), "PricingUnit")
+    amount = cells.price("ContractedUnitPrice") or cells.price("ListUnitPrice")
+    if amount is None:
+        raise Refused("neither ContractedUnitPrice nor ListUnitPrice is given; remove the row.", "ListUnitPrice")
+    machine = _instance_type(cells.long("SkuPriceDetails")) or cells.text("SkuId", needed=True)
+    price = Price(
+        line=line,
+        machine=machine,
+        region=cells.text("RegionId"),
+        zone=cells.text("AvailabilityZone"),
+        accelerator="",
+        accelerators=NONE,
+        gpu="",
+        on_demand=amount if category == "Standard" else None,
+        spot=amount if category == "Dynamic" else None,
+    )
+    return currency, price
+
+
+def _instance_type(text: str) -> str:
+    """SkuPriceDetails is an object in JSON. Raises Refused where it is none."""
+    if not text:
+        return ""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("it is not JSON; export the file again.", "SkuPriceDetails") from None
+    name = told.get("InstanceType") if isinstance(told, dict) else None
+    return name.strip()[:160] if isinstance(name, str) and name.isprintable() else ""
+
+
+def _charged_at(cells: Cells) -> str:
+    """When the charge ended, so that the newest price of a machine stays. Raises Refused."""
+    text = cells.text("ChargePeriodEnd", needed=True)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"give an instant such as 2026-11-30T22:00:00Z, not {shown(text)}.", "ChargePeriodEnd") from None
+    if found.tzinfo is None:
+        raise Refused(f"{shown(text)} has no zone; write an instant such as 2026-11-30T22:00:00Z.", "ChargePeriodEnd")
+    return f"{(found - _EPOCH).total_seconds():020.6f}"
+
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def _accelerators(cells: Cells, name: str, column: str) -> Decimal:
+    """How many of a machine's accelerators there are: one where the list names one and no number."""
+    count = cells.number(column)
+    if not cells.text(name):
+        return NONE
+    return Decimal(1) if count is None else count
+
+
+def _sold(price: Price, column: str) -> Price:
+    if price.on_demand is None and price.spot is None:
+        raise Refused("neither price nor spot_price is given; remove the row.", column)
+    return price
+
+
+LAYOUTS: Final = {
+    Format.OWN: Layout(("machine", "price", "currency", "unit", "region"), own_row),
+    Format.SKYPILOT: Layout(
+        ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region"), skypilot_row
+    ),
+    Format.FOCUS: Layout(
+        ("BillingCurrency", "ChargeCategory", "ChargeClass", "ChargePeriodEnd", "ContractedUnitPrice", "ListUnitPrice",
+         "PricingCategory", "PricingUnit", "RegionId", "ServiceCategory", "SkuId"),
+        focus_row,
+        _charged_at,
+    ),
+}  # fmt: skip
+SAMPLE = (
+    "machine,price,currency,unit,region,accelerator,accelerators,spot_price\n"
+    "gpu-l4.small,0.71,EUR,hour,eu-central,L4,1,0.24\n"
+    "cpu-8,0.29,EUR,hour,eu-central,,,\n"
+)
