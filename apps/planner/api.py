@@ -24,6 +24,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner import selectors, services
 from apps.planner.models import Plan, Task
+from apps.planner.place_api import router as places_router
 from apps.planner.solver import Requirements
 from apps.planner.task_api import router as tasks_router
 from apps.registry.models import ModelVersion
@@ -31,6 +32,7 @@ from apps.registry.selectors import versions_present
 
 router = Router(tags=["plans"])
 router.add_router("", tasks_router)
+router.add_router("", places_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 

@@ -9,10 +9,13 @@ from django.conf import settings
 from django.db import models
 
 from apps.accounts.models import Organisation
+from apps.planner.place_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
 from apps.planner.task_models import EvaluationRun, EvaluationState, Task
 from apps.registry.models import ModelVersion
 
-__all__ = ["EvaluationRun", "EvaluationState", "Plan", "Task"]
+__all__ = [
+    "EvaluationRun", "EvaluationState", "OwnMachine", "PlaceMeasurement", "Plan", "PriceListFile", "RentedPrice", "Task",
+]  # fmt: skip
 
 
 class Plan(models.Model):

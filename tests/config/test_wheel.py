@@ -46,7 +46,7 @@ def test_it_holds_the_compiler_the_rating_and_the_command_and_nothing_of_the_ser
     names = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     inside = {name for name in names if not name.startswith("takt-")}
     others = {name for name in inside if not name.startswith(("compiler/", "apps/cli/", "apps/pricing/rating/", "takt/"))}
-    assert others == {"apps/__init__.py", "apps/figures.py", "apps/currencies.py"}
+    assert others == {"apps/__init__.py", "apps/figures.py", "apps/currencies.py", "apps/measurements.py"}
     assert (unpacked / "apps" / "__init__.py").read_bytes() == b""
     assert {"compiler/__init__.py", "compiler/targets/lpu.toml", "apps/cli/main.py", "takt/client.py", "takt/py.typed"} <= inside
 

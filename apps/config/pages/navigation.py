@@ -33,7 +33,7 @@ BUILD = (
     Entry("Overview", "layout-dashboard", "home", "/"),
     Entry("Models", "box", "registry:model_list", "/models", ("/versions", "/compiles", "/programs")),
     Entry("Tasks", "adjustments", "planner:task_list", "/tasks"),
-    Entry("Plans", "route", "planner:plan_list", "/plans"),
+    Entry("Plans", "route", "planner:plan_list", "/plans", ("/places",)),
     Entry("Quotes", "calculator", "sales:quote_list", "/quotes"),
     Entry("Contracts", "file-invoice", "sales:contract_list", "/contracts"),
     Entry("Jobs", "player-play", "dispatch:job_list", "/jobs"),

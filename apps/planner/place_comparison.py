@@ -1,0 +1,303 @@
+"""A plan beside other places: its pools, rented machines and the organisation's own, from what was imported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps import figures
+from apps.compilation.models import Program
+from apps.planner.models import Plan
+from apps.planner.place_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
+from apps.planner.places.comparison import (
+    HOURLY,
+    MONTHLY,
+    OWN,
+    POOL,
+    SPOT,
+    UNPRICED,
+    Group,
+    Place,
+    groups_of,
+    row_chosen,
+)
+from apps.planner.places.costs import Cost, Owned, rented_hourly, rented_monthly
+from apps.planner.places.measurement import Row, measurement_of
+from apps.pricing.selectors import book_of_digest
+from apps.registry.models import ModelVersion
+
+POOLS_SHOWN, OFFERS_SHOWN, PLACES_MAX = 4, 3, 24
+PER_THOUSAND = 1000
+
+
+@dataclass(frozen=True)
+class Unused:
+    """What was imported and is not compared, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A plan's task at every place. `items` a month; `unpriced`: measured, but nothing is known of its price."""
+
+    items: int
+    currency: str
+    groups: list[Group]
+    unpriced: list[Place]
+    unused: list[Unused]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What of a plan a measured place is judged by: by model, the dimensions of one item and the accuracy that was proven."""
+
+    models: Mapping[str, ModelVersion]
+    items: Mapping[str, dict[str, int]]
+    accuracies: Mapping[str, Fraction | None]
+    latency: Fraction | None
+    accuracy: Fraction | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement that is used, with the row that is taken from it."""
+
+    row: PlaceMeasurement
+    taken: Row
+    rate: Fraction
+    place: Place
+
+
+def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
+    """The plan's pools, and what was imported and has not expired at `now`. Reads only."""
+    currency, items = plan.basis["currency"], int(plan.requirements["items"])
+    task = _task(plan)
+    used, unused = _measurements(plan, task, now=now)
+    lists = list(PriceListFile.objects.filter(organisation=plan.organisation_id).order_by("source", "as_of", "id"))
+    unused += [Unused(str(one), _expired(one.expires_at)) for one in lists if one.is_expired(now=now)]
+    prices = _prices([one for one in lists if not one.is_expired(now=now)], used)
+    own = list(OwnMachine.objects.filter(organisation=plan.organisation_id).order_by("name", "id"))
+    places: list[Place] = [*_pools(plan)]
+    unpriced = []
+    for one in used:
+        found = [*_rented(one, prices), *_owned(one, own)]
+        places += found
+        if not found:
+            unpriced.append(one.place)
+    if len(places) > PLACES_MAX:
+        unused.append(Unused(f"{len(places) - PLACES_MAX} further places", f"At most {PLACES_MAX} are compared at once."))
+    groups = groups_of(_told_apart(places[:PLACES_MAX]), items=items, currency=currency)
+    return Comparison(items, currency, groups, unpriced, unused)
+
+
+def _told_apart(places: list[Place]) -> list[Place]:
+    """Places of one name with a number behind it."""
+    seen: Counter[str] = Counter()
+    found = []
+    for place in places:
+        seen[place.key] += 1
+        found.append(place if seen[place.key] == 1 else replace(place, key=f"{place.key} ({seen[place.key]})"))
+    return found
+
+
+def _expired(at: datetime) -> str:
+    return f"Expired on {at:%Y-%m-%d}, so it is not used. Import a newer file."
+
+
+def _task(plan: Plan) -> Task:
+    """By the SHA-256 of each model that the plan tried alone."""
+    rows = [row for row in plan.candidates if row["kind"] == "single"]
+    wanted = {UUID(row["models"][0]["version"]) for row in rows}
+    versions = {
+        str(one.pk): one
+        for one in ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
+    }
+    programs = Program.objects.filter(organisation=plan.organisation_id, pk__in={p for row in rows for p in row["programs"] if p})
+    dims = {str(pk): lengths for pk, lengths in programs.values_list("pk", "dims")}
+    items: dict[str, dict[str, int]] = {}
+    accuracies: dict[str, Fraction | None] = {}
+    for row in rows:
+        version = versions.get(row["models"][0]["version"])
+        if version is None:
+            continue
+        program = row["programs"][0]
+        if program in dims:
+            items.setdefault(version.sha256, dims[program])
+        if row["accuracy"] is not None and row["models"][0]["name"] == str(version):  # what ran elsewhere has all its bits
+            accuracies[version.sha256] = Fraction(row["accuracy"])
+    stated = plan.requirements
+    return Task(
+        models={one.sha256: one for one in versions.values()},
+        items=items,
+        accuracies=accuracies,
+        latency=None if stated["latency"] is None else Fraction(stated["latency"]),
+        accuracy=None if stated["accuracy"] is None else Fraction(stated["accuracy"]),
+    )
+
+
+def _pools(plan: Plan) -> Iterator[Place]:
+    """The cheapest feasible candidates; their price for an item is that of the plan, with the minimum of a contract."""
+    feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][:POOLS_SHOWN]
+    least = Fraction(book_of_digest(plan.basis["book_digest"]).contract_minimum) if feasible else Fraction(0)
+    for row in feasible:
+        yield Place(
+            key=f"{row['title']} on {row['pool']}",
+            kind=POOL,
+            title=row["pool_name"],
+            model=row["title"],
+            machine=row["pool"],
+            certainty=row["certainty"],
+            currency=plan.basis["currency"],
+            cost=Cost(each=Fraction(row["price_per_thousand"]) / PER_THOUSAND, least=least),
+            latency=None if row["latency"] is None else Fraction(row["latency"]),
+            source=f"price book {plan.basis['book']}",
+        )
+
+
+def _measurements(plan: Plan, task: Task, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
+    """The newest measurement of each machine that fits the task; the others with the reason why not."""
+    used: list[Measured] = []
+    unused: list[Unused] = []
+    seen: set[tuple[Any, ...]] = set()
+    rows = PlaceMeasurement.objects.filter(organisation=plan.organisation_id, model_sha256__in=task.models)
+    for row in rows.order_by("-measured_at", "-id"):
+        key = (row.model_sha256, row.hardware, row.runtime, tuple(row.keys))
+        if row.is_expired(now=now):
+            unused.append(Unused(str(row), _expired(row.expires_at)))
+        elif key in seen:
+            unused.append(Unused(str(row), "A newer measurement of this machine is used."))
+        else:
+            found = _judged(row, task, now=now)
+            if found is None:
+                unused.append(Unused(str(row), "It was measured with other dimensions than one item of this plan has."))
+                continue
+            seen.add(key)
+            used.append(found)
+    return used, unused
+
+
+def _judged(row: PlaceMeasurement, task: Task, *, now: datetime) -> Measured | None:
+    read = measurement_of(row.document, now=now)
+    item = task.items.get(row.model_sha256)
+    taken = row_chosen(read.rows, leading=read.batch_dimension, item=item, latency=task.latency) if item is not None else None
+    if taken is None:
+        return None
+    best, rate = taken
+    place = Place(
+        key=str(row.pk),
+        kind=UNPRICED,
+        title=row.hardware,
+        model=str(task.models[row.model_sha256]),
+        machine=row.hardware,
+        certainty="measured",
+        rate=rate,
+        latency=best.latency,
+        note=f"{row.runtime}, batch {best.batch:,}, {best.concurrency:,} at once",
+        reasons=tuple(_reasons(best, row.model_sha256, task)),
+        measured_at=row.measured_at,
+        expires_at=row.expires_at,
+    )
+    return Measured(row, best, rate, place)
+
+
+def _reasons(row: Row, sha256: str, task: Task) -> Iterator[str]:
+    """What of the task the model does not meet there."""
+    if task.latency is not None and row.latency > task.latency:
+        took, wanted = figures.duration_format(row.latency), figures.duration_format(task.latency)
+        yield f"One item takes {took} (p95); the task asks for {wanted}."
+    if task.accuracy is not None:
+        known = task.accuracies.get(sha256)
+        wanted = figures.percent_format(task.accuracy, 2)
+        if known is None:
+            yield f"It was not evaluated; the task asks for an accuracy of {wanted}."
+        elif known < task.accuracy:
+            yield f"Its accuracy is at least {figures.percent_format(known, 2)}; the task asks for {wanted}."
+
+
+Prices = dict[str, list[RentedPrice]]  # by the id of a measurement
+
+
+def _prices(lists: list[PriceListFile], used: list[Measured]) -> Prices:
+    """The rows that offer a measured machine: by its own name, or with exactly one of its accelerators."""
+    keys = {key for one in used for key in one.row.keys}
+    one_gpu = Q(accelerators=1) & (Q(accelerator_key__in=keys) | Q(gpu_key__in=keys))
+    by_id = {one.pk: one for one in lists}
+    if not keys or not by_id:
+        return {str(one.row.pk): [] for one in used}
+    if not keys or not by_id:
+        return {str(one.row.pk): [] for one in used}
+    rows = list(RentedPrice.objects.filter(Q(machine_key__in=keys) | one_gpu, price_list__in=by_id).order_by("id"))
+    for row in rows:
+        row.price_list = by_id[row.price_list_id]
+    return {str(one.row.pk): [row for row in rows if _offers(row, set(one.row.keys))] for one in used}
+
+
+def _offers(row: RentedPrice, keys: set[str]) -> bool:
+    return row.machine_key in keys or (row.accelerators == 1 and bool({row.accelerator_key, row.gpu_key} & keys))
+
+
+def _rented(one: Measured, prices: Prices) -> Iterator[Place]:
+    """In each currency the cheapest offers by the hour, the cheapest of them by the month, and the cheapest that may be lost."""
+    rows = prices[str(one.row.pk)]
+    for currency in sorted({row.price_list.currency for row in rows}):
+        here = [row for row in rows if row.price_list.currency == currency]
+        hourly = sorted((row for row in here if row.on_demand), key=lambda row: (row.on_demand or 0, row.pk))
+        spot = sorted((row for row in here if row.spot), key=lambda row: (row.spot or 0, row.pk))
+        for row in hourly[:OFFERS_SHOWN]:
+            yield _offer(one, row, HOURLY, row.on_demand)
+        for row in hourly[:1]:
+            yield _offer(one, row, MONTHLY, row.on_demand)
+        for row in spot[:1]:
+            yield _offer(one, row, SPOT, row.spot)
+
+
+WAYS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, may be taken away"}
+
+
+def _offer(one: Measured, row: RentedPrice, kind: str, price: Decimal | None) -> Place:
+    assert price is not None
+    where = " ".join(part for part in (row.region, row.zone) if part)
+    machine = f"{row.machine}{f' in {where}' if where else ''}, {row.price_list.source}"
+    cost = (rented_monthly if kind == MONTHLY else rented_hourly)(Fraction(price), one.rate)
+    return replace(
+        one.place,
+        key=f"{one.place.model} on {machine}, {WAYS[kind]}",
+        kind=kind,
+        title=row.machine,
+        machine=f"{one.row.pk} {row.pk}",
+        currency=row.price_list.currency,
+        cost=cost,
+        note=f"{WAYS[kind]}{f' in {where}' if where else ''}; {one.place.note}",
+        expires_at=min(one.row.expires_at, row.price_list.expires_at),
+        source=f"{row.price_list}, line {row.line}",
+    )
+
+
+def _owned(one: Measured, own: Iterable[OwnMachine]) -> Iterator[Place]:
+    for machine in own:
+        if machine.key in one.row.keys:
+            owned = Owned(
+                capital=Fraction(machine.capital), months=machine.months, watts=Fraction(machine.watts),
+                energy_price=Fraction(machine.energy_price), pue=Fraction(machine.pue), utilisation=Fraction(machine.utilisation),
+            )  # fmt: skip
+            yield replace(
+                one.place,
+                key=f"{one.place.model} on {machine.name}, your own",
+                kind=OWN,
+                title=machine.name,
+                machine=f"{one.row.pk} {machine.pk}",
+                currency=machine.currency,
+                cost=owned.cost(one.rate),
+                note=f"your own; {one.place.note}",
+                source="stated by your organisation",
+            )

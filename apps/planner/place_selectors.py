@@ -1,0 +1,43 @@
+"""What is imported of places; reads only."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import Organisation
+from apps.planner.place_models import ImportedFile, OwnMachine, PlaceMeasurement, PriceListFile
+
+F = TypeVar("F", bound=ImportedFile)
+
+
+def measurements_list(organisation: Organisation) -> QuerySet[PlaceMeasurement]:
+    """Measurements, without their documents, newest first."""
+    rows = PlaceMeasurement.objects.filter(organisation=organisation).defer("document")
+    return rows.order_by("-measured_at", "-id")
+
+
+def pricelists_list(organisation: Organisation) -> QuerySet[PriceListFile]:
+    """Price lists, newest first."""
+    return PriceListFile.objects.filter(organisation=organisation).order_by("-as_of", "-id")
+
+
+def machines_list(organisation: Organisation) -> QuerySet[OwnMachine]:
+    """The organisation's own machines by name."""
+    return OwnMachine.objects.filter(organisation=organisation).order_by("name", "id")
+
+
+def measurements_shown(organisation: Organisation, *, now: datetime) -> list[tuple[PlaceMeasurement, bool]]:
+    """Each with whether it has expired."""
+    return _with_expiry(measurements_list(organisation), now)
+
+
+def pricelists_shown(organisation: Organisation, *, now: datetime) -> list[tuple[PriceListFile, bool]]:
+    """Each with whether it has expired."""
+    return _with_expiry(pricelists_list(organisation), now)
+
+
+def _with_expiry(rows: QuerySet[F], now: datetime) -> list[tuple[F, bool]]:
+    return [(row, row.is_expired(now=now)) for row in rows]

@@ -1,0 +1,322 @@
+"""Importing measurements and price lists, and stating machines of one's own. One transaction each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from django.db import IntegrityError, models, transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.currencies import PLACES
+from apps.planner.place_models import (
+    NAME_LENGTH,
+    ImportedFile,
+    OwnMachine,
+    PlaceMeasurement,
+    PriceListFile,
+    RentedPrice,
+)
+from apps.planner.places.cells import Format, Price
+from apps.planner.places.faults import Fault, Unreadable
+from apps.planner.places.measurement import NAMES_MAX, gpu_names, measurement_read
+from apps.planner.places.names import name_key
+from apps.planner.places.pricelist import pricelist_read
+
+GOOD_FOR = timedelta(days=90)
+LONGEST = timedelta(days=365)
+MEASUREMENTS_MAX, LISTS_MAX, MACHINES_MAX = 200, 20, 50
+MONTHS_MAX = 600
+ROWS_AT_ONCE = 2000
+FIRST_DAY = date(2000, 1, 1)
+
+I = TypeVar("I", bound=ImportedFile)  # noqa: E741 - one kind of imported file
+
+
+@transaction.atomic
+def measurement_import(
+    *,
+    organisation: Organisation,
+    data: bytes,
+    actor: User,
+    now: datetime,
+    machines: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+) -> PlaceMeasurement:
+    """Keep what `takt measure` wrote. `machines` replaces the names that the file states; `expires_at`: by default 90 days
+    after the measurement, at most 365.
+
+    Raises Problem(422) with every fault of the file, Problem(409) for one that is here already.
+    """
+    try:
+        found = measurement_read(data, now=now)
+    except Unreadable as error:
+        raise _refused("Not a measurement", "measurement-invalid", error) from error
+    names = _names(found.machines if machines is None else machines)
+    _limit_check(organisation, PlaceMeasurement, MEASUREMENTS_MAX, "measurements")
+    row = PlaceMeasurement(
+        organisation=organisation,
+        digest=found.digest,
+        model_sha256=found.model_sha256,
+        model_name=found.model_name,
+        hardware=found.hardware,
+        runtime=f"{found.runtime}, {found.provider}",
+        machines=names,
+        keys=_keys(names, found.document),
+        measured_at=found.measured_at,
+        document=dict(found.document),
+        expires_at=_expiry(expires_at, found.measured_at),
+        created_by=actor,
+        created_at=now,
+    )
+    _kept(row, PlaceMeasurement.objects.filter(organisation=organisation, digest=found.digest), "measurement")
+    _audit("measurement.import", row, organisation, actor, now, {"digest": row.digest, "expires_at": row.expires_at.isoformat()})
+    return row
+
+
+@transaction.atomic
+def measurement_change(
+    *,
+    measurement: PlaceMeasurement,
+    actor: User,
+    now: datetime,
+    machines: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+) -> PlaceMeasurement:
+    """Give other names of the machine, or bring the expiry forward. Raises Problem(422) for a later expiry."""
+    row = PlaceMeasurement.objects.select_for_update().get(pk=measurement.pk)
+    detail: dict[str, Any] = {}
+    if machines is not None:
+        row.machines = detail["machines"] = _names(machines)
+        row.keys = _keys(row.machines, row.document)
+    if expires_at is not None:
+        row.expires_at = _earlier(row, expires_at)
+        detail["expires_at"] = row.expires_at.isoformat()
+    row.save(update_fields=["machines", "keys", "expires_at"])
+    _audit("measurement.change", row, row.organisation, actor, now, detail)
+    return row
+
+
+@transaction.atomic
+def pricelist_import(
+    *,
+    organisation: Organisation,
+    data: bytes,
+    kind: str,
+    source: str,
+    as_of: date,
+    actor: User,
+    now: datetime,
+    filename: str = "",
+    expires_at: datetime | None = None,
+) -> PriceListFile:
+    """Keep a price list as its file had it on the day `as_of`; by default it is used for 90 days from then, at most 365.
+
+    Raises Problem(422) that names every wrong row, Problem(409) for a file that is here already.
+    """
+    _list_check(kind, source, as_of, now)
+    try:
+        found = pricelist_read(data, Format(kind))
+    except Unreadable as error:
+        raise _refused("Not such a price list", "price-list-invalid", error) from error
+    _limit_check(organisation, PriceListFile, LISTS_MAX, "price lists")
+    digest = hashlib.sha256(data).hexdigest()
+    row = PriceListFile(
+        organisation=organisation,
+        digest=digest,
+        source=source.strip(),
+        filename="".join(one for one in filename if one.isprintable())[:200],
+        kind=kind,
+        currency=found.currency,
+        as_of=as_of,
+        row_count=len(found.prices),
+        left_out=found.left_out,
+        expires_at=_expiry(expires_at, datetime.combine(as_of, time(), UTC)),
+        created_by=actor,
+        created_at=now,
+    )
+    _kept(row, PriceListFile.objects.filter(organisation=organisation, digest=digest, kind=kind), "price list")
+    RentedPrice.objects.bulk_create([_priced(row, price) for price in found.prices], batch_size=ROWS_AT_ONCE)
+    detail = {"digest": digest, "rows": row.row_count, "expires_at": row.expires_at.isoformat()}
+    _audit("price_list.import", row, organisation, actor, now, detail)
+    return row
+
+
+def _list_check(kind: str, source: str, as_of: date, now: datetime) -> None:
+    """Raises Problem for what is stated of a list beside its file."""
+    if kind not in {one.value for one in Format}:
+        known = ", ".join(one.value for one in Format)
+        raise Problem(422, "No such format", f"A price list comes in one of the formats {known}.", kind="price-list-invalid")
+    if not source.strip() or len(source) > NAME_LENGTH or not source.isprintable():
+        detail = f"State where the list comes from, in at most {NAME_LENGTH} printable characters."
+        raise Problem(422, "No source", detail, kind="price-list-invalid")
+    if not FIRST_DAY <= as_of <= now.date() + timedelta(days=1):
+        detail = f"State the day of which the prices are; {as_of.isoformat()} is still to come or too long ago."
+        raise Problem(422, "No such day", detail, kind="price-list-invalid")
+
+
+def _priced(row: PriceListFile, price: Price) -> RentedPrice:
+    return RentedPrice(
+        price_list=row,
+        line=price.line,
+        machine=price.machine,
+        region=price.region,
+        zone=price.zone,
+        accelerator=price.accelerator,
+        accelerators=price.accelerators,
+        machine_key=name_key(price.machine),
+        accelerator_key=name_key(price.accelerator),
+        gpu_key=name_key(price.gpu),
+        on_demand=price.on_demand,
+        spot=price.spot,
+    )
+
+
+@transaction.atomic
+def pricelist_change(*, price_list: PriceListFile, expires_at: datetime, actor: User, now: datetime) -> PriceListFile:
+    """Bring the expiry forward. Raises Problem(422) for a later one."""
+    row = PriceListFile.objects.select_for_update().get(pk=price_list.pk)
+    row.expires_at = _earlier(row, expires_at)
+    row.save(update_fields=["expires_at"])
+    _audit("price_list.change", row, row.organisation, actor, now, {"expires_at": row.expires_at.isoformat()})
+    return row
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """What a machine of one's own is and costs, as `OwnMachine` keeps it."""
+
+    name: str
+    currency: str
+    capital: Decimal
+    months: int
+    watts: Decimal
+    energy_price: Decimal
+    pue: Decimal
+    utilisation: Decimal
+
+
+FIGURES = {  # least, most, decimal places, what is said
+    "capital": (Decimal(0), Decimal(10) ** 12, 4, "an amount of at least 0"),
+    "watts": (Decimal(0), Decimal(10) ** 6, 3, "the watts that it draws while it works"),
+    "energy_price": (Decimal(0), Decimal(10) ** 6, 9, "the price of a kilowatt-hour"),
+    "pue": (Decimal(1), Decimal(10), 3, "a number from 1 to 10, such as 1.3"),
+    "utilisation": (Decimal("0.00001"), Decimal(1), 5, "a share above 0 and at most 1, such as 0.4"),
+}
+
+
+@transaction.atomic
+def machine_add(*, organisation: Organisation, machine: MachineFacts, actor: User, now: datetime) -> OwnMachine:
+    """A machine of one's own; one of the same name is described anew. Raises Problem(422) with every figure that is wrong."""
+    errors = _machine_errors(machine)
+    if errors:
+        detail = " ".join(error["message"] for error in errors)
+        raise Problem(422, "No such machine", detail, kind="own-machine-invalid", errors=errors)
+    key = name_key(machine.name)
+    if not OwnMachine.objects.filter(organisation=organisation, key=key).exists():
+        _limit_check(organisation, OwnMachine, MACHINES_MAX, "machines of its own")
+    described = {**asdict(machine), "name": machine.name.strip(), "created_by": actor, "created_at": now}
+    row, _ = OwnMachine.objects.update_or_create(organisation=organisation, key=key, defaults=described)
+    row.refresh_from_db()
+    told = {name: str(value) for name, value in asdict(machine).items()}
+    _audit("machine.add", row, organisation, actor, now, told)
+    return row
+
+
+def _machine_errors(machine: MachineFacts) -> list[dict[str, str]]:
+    errors = [
+        {"field": field, "message": f"Give {said}, with at most {places} decimal places."}
+        for field, (least, most, places, said) in FIGURES.items()
+        if not _fits(getattr(machine, field), least, most, places)
+    ]
+    if not 1 <= machine.months <= MONTHS_MAX:
+        errors.append({"field": "months", "message": f"Give whole months from 1 to {MONTHS_MAX}."})
+    if machine.currency not in PLACES:
+        errors.append({"field": "currency", "message": "Give a currency by its code of ISO 4217 in capitals, such as EUR."})
+    if not name_key(machine.name) or len(machine.name) > NAME_LENGTH or not machine.name.isprintable():
+        errors.append({"field": "name", "message": f"Give a name of at most {NAME_LENGTH} printable characters."})
+    return errors
+
+
+def _fits(value: Decimal, least: Decimal, most: Decimal, places: int) -> bool:
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and -exponent <= places and least <= value <= most
+
+
+@transaction.atomic
+def place_remove(*, place: PlaceMeasurement | PriceListFile | OwnMachine, actor: User, now: datetime) -> None:
+    """Forget a measurement, a price list or a machine. Comparisons do not use it any more."""
+    nouns = {PlaceMeasurement: "measurement", PriceListFile: "price_list", OwnMachine: "machine"}
+    _audit(f"{nouns[type(place)]}.remove", place, place.organisation, actor, now, {})
+    place.delete()
+
+
+def _refused(title: str, kind: str, error: Unreadable) -> Problem:
+    return Problem(422, title, str(error), kind=kind, errors=[_fault(fault) for fault in error.faults])
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {"line": fault.line, "row": fault.name, "field": fault.column, "message": fault.message}
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Raises Problem for too many names, and for one without a letter or digit."""
+    found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if len(found) > NAMES_MAX or any(not name_key(one) or len(one) > NAME_LENGTH or not one.isprintable() for one in found):
+        detail = f"Give at most {NAMES_MAX} names of at most {NAME_LENGTH} printable characters, with commas between them."
+        raise Problem(422, "Not names of a machine", detail, kind="measurement-invalid")
+    return found
+
+
+def _keys(names: Sequence[str], document: Any) -> list[str]:
+    return sorted({key for name in (*names, *gpu_names(document)) if (key := name_key(name))})
+
+
+def _expiry(stated: datetime | None, since: datetime) -> datetime:
+    """Raises Problem for an instant before the file was made, or more than a year after."""
+    if stated is None:
+        return since + GOOD_FOR
+    if not since < stated <= since + LONGEST:
+        day = f"{since:%Y-%m-%d}, of which the file is"
+        detail = f"State an expiry within {LONGEST.days} days after {day}; by default it is {GOOD_FOR.days} days."
+        raise Problem(422, "Not such an expiry", detail, kind="expiry-invalid")
+    return stated
+
+
+def _earlier(row: ImportedFile, stated: datetime) -> datetime:
+    if stated > row.expires_at:
+        detail = f"It expires on {row.expires_at:%Y-%m-%d}, which can only be brought forward; import a newer file instead."
+        raise Problem(422, "Not such an expiry", detail, kind="expiry-invalid")
+    return stated
+
+
+def _limit_check(
+    organisation: Organisation, kind: type[PlaceMeasurement | PriceListFile | OwnMachine], most: int, what: str
+) -> None:
+    rows: models.QuerySet[Any] = kind._default_manager.filter(organisation=organisation)
+    if rows.count() >= most:
+        raise Problem(422, "Too many", f"An organisation keeps at most {most} {what}; remove one first.", kind="too-many-places")
+
+
+def _kept(row: I, same: models.QuerySet[I], what: str) -> None:
+    """Store a file. Raises Problem(409) for one that is here already, also when the other came at the same moment."""
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        before = same.get()
+        detail = f"This {what} was imported on {before.created_at:%Y-%m-%d}; its digest begins {before.digest[:12]}."
+        errors = [{"field": "digest", "message": detail, "id": str(before.pk)}]
+        raise Problem(409, "Imported already", detail, kind="already-imported", errors=errors) from None
+
+
+def _audit(
+    action: str, row: models.Model, organisation: Organisation, actor: User, now: datetime, detail: dict[str, Any]
+) -> None:
+    audit_record(action=action, now=now, actor=actor, organisation=organisation, subject=str(row)[:120], detail=detail)
