@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, expect
 
+from apps.planner.places.formats import SAMPLE as FILL_IN
 from bin.models import fetch
 from tests.e2e import visit as visiting
 from tests.e2e import walk
 from tests.e2e.product import Product
 from tests.models import CASES
+from tests.planner.places import SAMPLE, file_of, measured_here, written_by_hand
 
 
 @dataclass
@@ -97,6 +101,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")
     pages["plan-impossible"] = walk.plan(visit, large, items=1_000_000, accuracy="99.9")
     pages["plan-without-room"] = walk.plan(visit, large, items=10**12, accuracy="90")
+    _other_places(visit, pages)
     pages["task"] = walk.sample_task(visit)
     _buy_and_run(visit, found)
     walk.evaluated(visit, pages["task"])
@@ -121,6 +126,24 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "commitments": "/commitments",
         }
     )  # fmt: skip
+
+
+def _other_places(visit: visiting.Watched, pages: dict[str, str]) -> None:
+    """The plan beside a machine of one's own and a rented one: this machine's measurement, and one that is written by hand."""
+    here = measured_here(SAMPLE.with_name("digits-large.onnx"))
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    sha256 = json.loads(here)["model"]["sha256"]
+    there = written_by_hand(sha256, measured_at=f"{yesterday:%Y-%m-%dT%H:%M:%SZ}")
+    walk.import_measurement(visit, file_of(there))
+    pages["place-measurement"] = walk.import_measurement(visit, here)
+    day, head = f"{yesterday:%Y-%m-%d}", FILL_IN.split("\n", 1)[0]
+    euros = FILL_IN.replace(",L4,", ",NVIDIA L4,") + "workshop,0.11,EUR,hour,here,,,\n"
+    dollars = f"{head}\ndollar-l4,0.8,USD,hour,there,NVIDIA L4,1,\n"
+    pages["price-list"] = walk.import_prices(visit, euros.encode(), source="A cloud", day=day)
+    walk.import_prices(visit, dollars.encode(), source="Another cloud", day=day)
+    walk.own_machine(visit, "workshop")
+    pages["places"] = "/places"
+    pages["plan-places"] = f"{pages['plan']}/places"
 
 
 def _buy_and_run(visit: visiting.Watched, found: Places) -> None:

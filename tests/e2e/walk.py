@@ -224,6 +224,43 @@ def add_processor(visit: Watched, name: str) -> str:
     return path_of(page)
 
 
+def import_measurement(visit: Watched, data: bytes) -> str:
+    """A file of `takt measure`; ends on its page."""
+    page = visit.page
+    visit.open("/places")
+    page.get_by_label("Measurement file").set_input_files(FilePayload(name="m.json", mimeType="application/json", buffer=data))
+    page.get_by_role("button", name="Import measurement").click()
+    page.locator("a[href*='/places/measurements/']").first.click()
+    page.wait_for_url(re.compile(r"/places/measurements/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def import_prices(visit: Watched, data: bytes, *, source: str, day: str) -> str:
+    """A price list of one's own; ends on its page."""
+    page = visit.page
+    visit.open("/places")
+    page.get_by_label("Price list (.csv)").set_input_files(FilePayload(name="prices.csv", mimeType="text/csv", buffer=data))
+    page.get_by_label("Where it comes from").fill(source)
+    page.get_by_label("Prices of").fill(day)
+    page.get_by_role("button", name="Import prices").click()
+    page.get_by_role("link", name=source).click()
+    page.wait_for_url(re.compile(r"/places/price-lists/[0-9a-f-]{36}"))
+    return path_of(page)
+
+
+def own_machine(visit: Watched, name: str) -> None:
+    """A machine that somebody bought."""
+    page = visit.page
+    visit.open("/places")
+    form = page.locator("form[action$='/places/machines']")
+    for label, value in (
+        ("Name", name), ("Purchase price", "2400"), ("Power while it works", "120"), ("Energy", "0.28"),
+    ):  # fmt: skip
+        form.get_by_label(label).fill(value)
+    page.get_by_role("button", name="Keep machine").click()
+    expect(page.get_by_role("rowheader", name=name)).to_be_visible()
+
+
 def issue_invoice(visit: Watched) -> str:
     """Invoice what was used until now."""
     page = visit.page
