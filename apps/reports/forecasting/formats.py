@@ -1,0 +1,184 @@
+"""One line of each format to the requests that it states. What a line does wrong is told with its number."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+COUNT_MAX = 1e9
+TIME_COLUMNS = ("timestamp", "time", "ts")
+COUNT_COLUMNS = ("count", "requests")
+PROGRAM_COLUMNS = ("program", "model")
+# host ident user [time] "request" status bytes, and what the combined format adds
+_ACCESS = re.compile(r'^\S+ \S+ .*?\[(?P<time>[^\]]+)\] "(?P<request>[^"]*)" \d{3} (?:\d+|-)(?: .*)?$')
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read; the sentences name the line and the remedy."""
+
+
+class Event(NamedTuple):
+    """`amount` requests of a program at an instant (microseconds since 1970, UTC)."""
+
+    micros: int
+    amount: float
+    program: str
+    has_zone: bool
+
+
+class Reader(Protocol):
+    """What turns one numbered line into its events."""
+
+    has_header: bool
+    ignored: tuple[str, ...]
+
+    def events(self, number: int, line: str) -> Iterator[Event]:
+        """The events of a line."""
+
+
+def detect(first: str) -> str:
+    """The format of a file with that first line."""
+    if first.startswith("{"):
+        return "otlp"
+    return "access" if _ACCESS.match(first) else "csv"
+
+
+class CsvReader:
+    """A header with the column timestamp, and count and program if there are any; other columns are ignored."""
+
+    has_header = True
+
+    def __init__(self, first: tuple[int, str]) -> None:
+        number, header = first
+        names = [name.strip().lower() for name in _cells(number, header)]
+        repeated = [name for name in names if names.count(name) > 1]
+        if repeated:
+            raise TraceError(f"Line {number} names the column '{repeated[0]}' twice. Name each column once.")
+        self.names = names
+        self.time = self._column(TIME_COLUMNS)
+        if self.time is None:
+            raise TraceError(f"Line {number} names no column 'timestamp'. Begin the file with: timestamp,count,program")
+        self.count, self.program = self._column(COUNT_COLUMNS), self._column(PROGRAM_COLUMNS)
+        known = {self.time, self.count, self.program}
+        self.ignored = tuple(name for place, name in enumerate(names) if place not in known)
+
+    def _column(self, known: tuple[str, ...]) -> int | None:
+        return next((self.names.index(name) for name in known if name in self.names), None)
+
+    def events(self, number: int, line: str) -> Iterator[Event]:
+        """One event."""
+        cells = _cells(number, line)
+        if len(cells) != len(self.names):
+            wanted = len(self.names)
+            raise TraceError(f"Line {number} has {len(cells)} columns and the first line {wanted}. Make them equal.")
+        assert self.time is not None
+        micros, has_zone = iso_instant(number, cells[self.time])
+        count = 1.0 if self.count is None else _count(number, cells[self.count])
+        program = "" if self.program is None else cells[self.program].strip()
+        yield Event(micros, count, program, has_zone)
+
+
+def _cells(number: int, line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error:
+        raise TraceError(f"Line {number} is not CSV: its quotes do not match. Close or double them.") from None
+
+
+def iso_instant(number: int, text: str) -> tuple[int, bool]:
+    """Microseconds since 1970, and whether the text states a zone; without one it is read as UTC."""
+    try:
+        read = datetime.fromisoformat(text.strip())
+        has_zone = read.tzinfo is not None
+        return ((read if has_zone else read.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND, has_zone
+    except (ValueError, OverflowError):
+        said = f"Line {number} has the time '{text.strip()[:40]}', which is no instant."
+        raise TraceError(f"{said} Write it as 2026-03-01T10:15:00Z.") from None
+
+
+def _count(number: int, text: str) -> float:
+    try:
+        count = float(text)
+    except ValueError:
+        count = math.nan
+    if not 0 <= count <= COUNT_MAX:  # NaN fails this too
+        said = f"Line {number} has the count '{text.strip()[:40]}'."
+        raise TraceError(f"{said} Write a number from 0 to {COUNT_MAX:,.0f}.")
+    return count
+
+
+class SpanReader:
+    """OpenTelemetry spans as JSON lines: an export request, or one span, on each line."""
+
+    has_header = False
+    ignored: tuple[str, ...] = ()
+
+    def __init__(self, first: tuple[int, str]) -> None:
+        pass
+
+    def events(self, number: int, line: str) -> Iterator[Event]:
+        """One event for each span, at its start, by its name."""
+        try:
+            found = json.loads(line)
+            spans = list(_spans(found))
+        except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
+            said = f"Line {number} is not a line of OTLP JSON."
+            raise TraceError(f"{said} Export spans as JSON lines, with resourceSpans on each line.") from None
+        for span in spans:
+            name = span.get("name")
+            yield Event(_nanos(number, span) // 1000, 1.0, name if isinstance(name, str) else "", has_zone=True)
+
+
+def _spans(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "resourceSpans" not in found:
+        yield found
+        return
+    for resource in found["resourceSpans"]:
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                if not isinstance(span, dict):
+                    raise TypeError
+                yield span
+
+
+def _nanos(number: int, span: dict[str, Any]) -> int:
+    text = str(span.get("startTimeUnixNano", ""))
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text)):
+        said = f"Line {number} has a span whose startTimeUnixNano is '{text[:40]}'."
+        raise TraceError(f"{said} Write whole nanoseconds since 1970.")
+    return int(text)
+
+
+class AccessReader:
+    """Access logs in the common or the combined format; the program is the path that was asked for."""
+
+    has_header = False
+    ignored: tuple[str, ...] = ()
+
+    def __init__(self, first: tuple[int, str]) -> None:
+        pass
+
+    def events(self, number: int, line: str) -> Iterator[Event]:
+        """One event."""
+        match = _ACCESS.match(line)
+        if match is None:
+            said = f"Line {number} is not of the common or combined log format."
+            raise TraceError(f'{said} It reads: host - user [01/Mar/2026:10:15:00 +0000] "GET / HTTP/1.1" 200 512')
+        try:
+            instant = datetime.strptime(match["time"], "%d/%b/%Y:%H:%M:%S %z")
+        except ValueError:
+            said = f"Line {number} has the time '{match['time'][:40]}', which is no instant."
+            raise TraceError(f"{said} Write it as 01/Mar/2026:10:15:00 +0000.") from None
+        words = match["request"].split()
+        program = words[1].split("?")[0][:200] if len(words) > 1 else ""
+        yield Event((instant - EPOCH) // MICROSECOND, 1.0, program, has_zone=True)
+
+
+READERS: dict[str, Callable[[tuple[int, str]], Reader]] = {"csv": CsvReader, "otlp": SpanReader, "access": AccessReader}

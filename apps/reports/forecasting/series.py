@@ -1,0 +1,69 @@
+"""Demand over time: amounts in steps of equal length that follow each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+Amounts = npt.NDArray[np.float64]
+HOUR = timedelta(hours=1)
+LONGEST = 100_000  # steps: eleven years of hours
+
+
+class SeriesError(ValueError):
+    """A series that no forecast can read; the sentence names the place and the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """`values[i]` is what was used in [start + i * step, start + (i + 1) * step), in any unit; `start` is in UTC."""
+
+    start: datetime
+    step: timedelta
+    values: Amounts
+
+    def __post_init__(self) -> None:
+        if self.start.utcoffset() is None:
+            raise SeriesError("The first step has no time zone. State its start in UTC.")
+        if self.values.ndim != 1 or not self.values.size:
+            raise SeriesError("The series is empty. It needs at least one step with an amount.")
+        if self.values.size > LONGEST:
+            raise SeriesError(f"The series has {self.values.size:,} steps; the most is {LONGEST:,}. Take longer steps.")
+        wrong = np.flatnonzero(~np.isfinite(self.values) | (self.values < 0))
+        if wrong.size:
+            at, value = self.start + int(wrong[0]) * self.step, self.values[wrong[0]]
+            said = f"The amount of the step from {at:%Y-%m-%d %H:%M} is {value:g}."
+            raise SeriesError(f"{said} Give an amount of at least 0, and 0 where nothing was used.")
+
+    @property
+    def end(self) -> datetime:
+        """The end of the last step."""
+        return self.start + len(self.values) * self.step
+
+    def until(self, count: int) -> Series:
+        """The first `count` steps."""
+        return Series(self.start, self.step, self.values[:count])
+
+
+def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: datetime) -> Series:
+    """Hours of [start, end) with their amounts, 0 where none is stated; both instants are whole hours in UTC."""
+    hours = (end - start) // HOUR
+    return Series(start, HOUR, np.array([amounts.get(start + n * HOUR, 0.0) for n in range(hours)], dtype=np.float64))
+
+
+def series_of_events(micros: npt.NDArray[np.int64], counts: Amounts, *, step: timedelta) -> Series:
+    """Events (microseconds since 1970, UTC) added up by steps; the first and the last step, which are cut, are left out
+    where at least three remain."""
+    width = step // timedelta(microseconds=1)
+    places = micros // width
+    first, last = int(places.min()), int(places.max())
+    if last - first >= LONGEST:
+        raise SeriesError(f"From the first event to the last there are {last - first + 1:,} steps; the most is {LONGEST:,}.")
+    sums = np.bincount((places - first).astype(np.int64), weights=counts, minlength=last - first + 1)
+    if len(sums) >= 5:
+        sums, first = sums[1:-1], first + 1
+    start = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=first * width)
+    return Series(start, step, sums.astype(np.float64))

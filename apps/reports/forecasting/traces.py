@@ -1,0 +1,138 @@
+"""Traces of others: when requests came, read from CSV, OpenTelemetry spans or access logs, strictly, line by line.
+
+Every refusal is one sentence that names the line and another that names the remedy. A trace is in order of time but for
+`TOLERANCE`: servers write a request down when it ends, and exporters send spans in batches.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.reports.forecasting import formats
+from apps.reports.forecasting.formats import Event, TraceError
+
+TOLERANCE = timedelta(minutes=5)
+EVENTS_MAX = 5_000_000
+LINE_MAX = 65_536  # characters
+SPAN_MAX = timedelta(days=3660)
+PROGRAMS_MAX = 10_000
+SHORT = {"csv": "CSV", "otlp": "OpenTelemetry", "access": "access log"}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Requests by time: microseconds since 1970 (UTC) in ascending order, how many came at each, and of which program
+    (an index into `names`; one empty name where the trace names none)."""
+
+    format: str
+    micros: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.float64]
+    programs: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+    ignored: tuple[str, ...] = ()  # columns that mean nothing here
+
+    @property
+    def total(self) -> float:
+        """All requests."""
+        return float(self.counts.sum())
+
+
+def trace_read(lines: Iterable[bytes], *, format: str = "") -> Trace:  # noqa: A002 - the field's word
+    """The trace in `lines`; `format` is "csv", "otlp" or "access", or empty: then the first line tells.
+
+    Raises TraceError with the number of the line and what to change.
+    """
+    numbered = _lines(lines)
+    try:
+        first = next(numbered)
+    except StopIteration:
+        raise TraceError("The trace is empty. Upload a file with at least one request.") from None
+    chosen = format or formats.detect(first[1])
+    if chosen not in SHORT:
+        raise TraceError(f"There is no format '{chosen}'. Choose csv, otlp or access.")
+    reader = formats.READERS[chosen](first)
+    return _collected(chosen, reader, _rows(reader, first, numbered))
+
+
+def _rows(reader: formats.Reader, first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Event]]:
+    if not reader.has_header:
+        yield from ((first[0], event) for event in reader.events(*first))
+    for number, line in rest:
+        for event in reader.events(number, line):
+            yield number, event
+
+
+def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """Numbered from 1, without those that are blank."""
+    for number, raw in enumerate(lines, 1):
+        if len(raw) > LINE_MAX:
+            raise TraceError(f"Line {number} has {len(raw):,} bytes; the most is {LINE_MAX:,}. Split it into lines.")
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError:
+            raise TraceError(f"Line {number} is not UTF-8 text. Save the file as UTF-8.") from None
+        if text:
+            yield number, text
+
+
+def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Event]]) -> Trace:
+    micros, counts, programs = array("q"), array("d"), array("q")
+    places: dict[str, int] = {}
+    latest = first = None
+    slack = TOLERANCE // timedelta(microseconds=1)
+    zoned: bool | None = None
+    for number, event in rows:
+        zoned = event.has_zone if zoned is None else zoned
+        if zoned != event.has_zone:
+            raise TraceError(f"Line {number} {_zone(event.has_zone)} and earlier lines do not. Use one way throughout.")
+        if latest is not None and event.micros < latest - slack:
+            behind = timedelta(microseconds=latest - event.micros)
+            raise TraceError(
+                f"Line {number} is {behind} earlier than a line before it; at most {TOLERANCE} is allowed. "
+                "Sort the file by time."
+            )
+        first = event.micros if first is None else min(first, event.micros)
+        latest = event.micros if latest is None else max(latest, event.micros)
+        _within(number, first, latest, len(micros))
+        micros.append(event.micros)
+        counts.append(event.amount)
+        programs.append(_place(number, places, event.program))
+    if not micros:
+        raise TraceError("The trace has no requests. Upload a file with at least one.")
+    return _trace(chosen, reader, micros, counts, programs, tuple(places))
+
+
+def _zone(has_zone: bool) -> str:
+    return "states a time zone" if has_zone else "states no time zone"
+
+
+def _place(number: int, places: dict[str, int], name: str) -> int:
+    place = places.setdefault(name, len(places))
+    if len(places) > PROGRAMS_MAX:
+        raise TraceError(f"Line {number} names program {PROGRAMS_MAX + 1:,}; the most is {PROGRAMS_MAX:,}. Name fewer.")
+    return place
+
+
+def _within(number: int, first: int, latest: int, known: int) -> None:
+    if known >= EVENTS_MAX:
+        raise TraceError(f"Line {number} is beyond the {EVENTS_MAX:,} requests that are read. Upload a shorter period.")
+    if latest - first > SPAN_MAX // timedelta(microseconds=1):
+        years = SPAN_MAX.days // 365
+        raise TraceError(f"Line {number} is more than {years} years from another line. Check its year, or cut the file.")
+
+
+def _trace(
+    chosen: str, reader: formats.Reader, micros: array[int], counts: array[float], programs: array[int], names: tuple[str, ...]
+) -> Trace:
+    times = np.frombuffer(micros, dtype=np.int64)
+    order = np.argsort(times, kind="stable")
+    amounts, which = np.frombuffer(counts, dtype=np.float64)[order], np.frombuffer(programs, dtype=np.int64)[order]
+    if not amounts.any():
+        raise TraceError("Every count of the trace is 0. Upload a period in which requests came.")
+    return Trace(chosen, times[order], amounts, which, names, reader.ignored)
