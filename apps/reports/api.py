@@ -16,10 +16,12 @@ from apps.pricing.rating import decimal_text
 from apps.reports import selectors
 from apps.reports.capacity_plan_pages import router as capacity_plan_router
 from apps.reports.cost_pages import router as cost_router
+from apps.reports.forecast_pages import router as forecast_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
 from apps.reports.rerating_pages import router as rerating_router
 from apps.reports.revenue_pages import router as revenue_router
 from apps.reports.views import day_of
+from apps.reports.whatif_pages import router as what_if_router
 
 router = Router(tags=["capacity"])
 router.add_router("", revenue_router)
@@ -27,6 +29,8 @@ router.add_router("", cost_router)
 router.add_router("", capacity_plan_router)
 router.add_router("", rerating_router)
 router.add_router("", reconciliation_router)
+router.add_router("", forecast_router)
+router.add_router("", what_if_router)
 
 
 class HourOut(Schema):

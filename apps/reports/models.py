@@ -129,3 +129,74 @@ class CapacityPlan(models.Model):
 
     def __str__(self) -> str:
         return f"capacity plan of {self.asked_at:%Y-%m-%d %H:%M}"
+
+
+class ForecastRun(models.Model):
+    """The demand of every pool continued by a worker, once a day or when somebody asks.
+
+    `result` is null until it is finished: a list with one entry for each pool and dimension, as `forecasts.py` writes it. Use is
+    read before `until`, a whole hour.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    asked_at = models.DateTimeField()
+    until = models.DateTimeField()
+    fits_total = models.PositiveIntegerField(default=0)
+    fits_done = models.PositiveIntegerField(default=0)
+    result = models.JSONField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-asked_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.asked_at:%Y-%m-%d %H:%M}: {self.fits_done} of {self.fits_total} fits"
+
+
+class DemandTrace(models.Model):
+    """Requests of another system, as uploaded: how many by hour, and by second in their last 24 hours."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=120)
+    format = models.CharField(max_length=10)
+    requests = models.FloatField()
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    hours = models.JSONField()
+    seconds = models.BinaryField()
+    ignored = models.JSONField(default=list)
+    uploaded_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    uploaded_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-uploaded_at", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WhatIf(models.Model):
+    """A question about the fleet, and its answer: the difference between the plan of now and the one with the change.
+
+    `change` is as `changes.py` writes it. `result` is null until a worker is done: a list with one entry for each pool.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    asked_at = models.DateTimeField()
+    change = models.JSONField()
+    currency = models.CharField(max_length=3)
+    trace = models.ForeignKey(DemandTrace, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    rerating = models.ForeignKey(Rerating, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    steps_total = models.PositiveIntegerField(default=0)
+    steps_done = models.PositiveIntegerField(default=0)
+    result = models.JSONField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-asked_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.asked_at:%Y-%m-%d %H:%M}: {self.steps_done} of {self.steps_total} steps"

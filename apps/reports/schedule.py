@@ -8,6 +8,11 @@ SCHEDULE = {
         "schedule": 3600.0,
         "options": {"queue": "books", "expires": 3600},
     },
+    "forecast-daily": {
+        "task": "apps.reports.tasks.forecast_daily",
+        "schedule": 3600.0,
+        "options": {"queue": "books", "expires": 3600},
+    },
     "reports-asked": {
         "task": "apps.reports.tasks.asked_sweep",
         "schedule": 10.0,

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 from django.utils import timezone
 
-from apps.reports import asked, reconciling, rerating
+from apps.reports import asked, forecasts, reconciling, rerating, whatif
 from apps.reports.capacity_plans import services as capacity_plans
 
 
@@ -27,6 +27,24 @@ def reconcile(*, run_id: str) -> None:
 def rerate(*, pk: str) -> None:
     """A month by another price book, that somebody asked for."""
     rerating.rerating_run(pk=UUID(pk), now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.forecast_daily", queue="books", ignore_result=True)
+def forecast_daily() -> None:
+    """The day's forecast, once."""
+    forecasts.forecast_daily(now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.forecast", queue="books", ignore_result=True)
+def forecast(*, pk: str) -> None:
+    """The demand of every pool, continued."""
+    forecasts.forecast_run(pk=UUID(pk), now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.what_if", queue="books", ignore_result=True)
+def what_if(*, pk: str) -> None:
+    """A question about the fleet, answered."""
+    whatif.what_if_run(pk=UUID(pk), now=timezone.now())
 
 
 @shared_task(name="apps.reports.tasks.asked_sweep", queue="books", ignore_result=True)

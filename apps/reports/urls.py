@@ -4,10 +4,12 @@ from apps.reports import (
     book_pages,
     capacity_plan_pages,
     cost_pages,
+    forecast_pages,
     reconciliation_pages,
     rerating_pages,
     revenue_pages,
     views,
+    whatif_pages,
 )
 
 app_name = "reports"
@@ -17,6 +19,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("capacity/plan", capacity_plan_pages.plan_list, name="capacity_plan_list"),
     path("capacity/plan/<uuid:pk>", capacity_plan_pages.plan_detail, name="capacity_plan"),
     path("capacity/plan/<uuid:pk>/cancel", capacity_plan_pages.plan_cancel, name="capacity_plan_cancel"),
+    path("capacity/forecast", forecast_pages.forecast_page, name="forecast"),
+    path("capacity/forecast.csv", forecast_pages.forecast_csv, name="forecast_csv"),
+    path("capacity/traces", whatif_pages.trace_page, name="trace"),
+    path("capacity/what-if", whatif_pages.what_if_page, name="what_if"),
+    path("capacity/what-if/<uuid:pk>", whatif_pages.what_if_detail, name="what_if_detail"),
+    path("capacity/what-if/<uuid:pk>/cancel", whatif_pages.what_if_cancelled, name="what_if_cancel"),
     path("revenue", revenue_pages.revenue_page, name="revenue"),
     path("revenue/ratings", rerating_pages.rerating_new, name="rerating_new"),
     path("revenue/ratings/<uuid:pk>", rerating_pages.rerating_detail, name="rerating"),

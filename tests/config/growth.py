@@ -47,9 +47,13 @@ from apps.planner.models import EvaluationRun, Task
 from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open
 from apps.reports.capacity_plans.services import capacity_plan_ask
+from apps.reports.changes import Change
 from apps.reports.costs import costrate_set
-from apps.reports.models import ReconciliationRow, ReconciliationRun
+from apps.reports.demand_traces import trace_upload
+from apps.reports.forecasts import forecast_run
+from apps.reports.models import ForecastRun, ReconciliationRow, ReconciliationRun
 from apps.reports.rerating import rerating_ask
+from apps.reports.whatif import what_if_ask
 from apps.sales.models import Commitment, Contract, Quote
 from apps.sales.services import quote_create
 from apps.timetable.models import Refusal
@@ -181,6 +185,11 @@ class Growth:
             ReconciliationRow.objects.create(run=run, organisation=one, stages=[], compared_at=now)
         capacity_plan_ask(asked_by=cast.admin, now=now)
         rerating_ask(book=market.book, month=now, asked_by=cast.admin, now=now)
+        forecast = ForecastRun.objects.create(asked_by=cast.admin, asked_at=now, until=now)
+        forecast_run(pk=forecast.pk, now=now)
+        lines = [b"timestamp", b"2026-03-02T10:00:00Z"]
+        trace_upload(name=f"trace-{number}", size=1, lines=lines, actor=cast.admin, now=now)
+        what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=now)
         StripeEvent.objects.create(
             id=f"evt_growth_{number}", type="invoice.paid", created=now, received_at=now, payload={}, error="no"
         )

@@ -57,6 +57,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
     planned = walk.plan_capacity(visit)
     rerated = walk.costs_and_another_book(visit, "Wanda's workshop")
+    compared_fleets = walk.forecast_and_what_if(visit)
     found.console += visit.noted()
     administrator.close()
     found.public = {
@@ -75,6 +76,7 @@ def make_places(opened: Browser, product: Product) -> Places:
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
         "reconciliations": "/reconciliations",
         "reconciliation": compared, "reconciliation-rows": compared_rows, "costs": "/costs", "rerating": rerated,
+        "forecast": "/capacity/forecast", "what-if": "/capacity/what-if", "what-if-difference": compared_fleets,
     }  # fmt: skip
     return found
 

@@ -41,8 +41,8 @@ NO_PAGES = {
     "planner:task_cancel", "planner:task_compile", "planner:task_delete", "planner:task_evaluate", "planner:task_sample",
     "pricing:book_json",
     "program_download", "program_graph", "program_timeline", "registry:evaluation_add", "registry:model_detail",
-    "registry:sample_add", "reports:rerating_new", "registry:version_delete", "registry:version_file", "sales:contract_end",
-    "reports:capacity_plan_cancel",
+    "registry:sample_add", "reports:capacity_plan_cancel", "reports:forecast_csv", "reports:rerating_new", "reports:trace",
+    "reports:what_if_cancel", "registry:version_delete", "registry:version_file", "sales:contract_end",
     "sales:quote_file", "sales:quote_preview", "sales:standing", "sales:quote_share", "sales:quote_unshare",
     "sales:quote_validity", "sales:quote_withdraw",
 }  # fmt: skip

@@ -374,3 +374,20 @@ def costs_and_another_book(visit: Watched, name: str) -> str:
     page.wait_for_url(re.compile(r"/revenue/ratings/[0-9a-f-]{36}$"))
     expect(page.get_by_role("rowheader", name=name)).to_be_visible(timeout=PATIENT)  # by itself, without a reload
     return path_of(page)
+
+
+def forecast_and_what_if(visit: Watched) -> str:
+    """As administrator: forecast, upload a trace, compare twice the demand with what there is; its page."""
+    page = visit.page
+    visit.open("/capacity/forecast")
+    page.get_by_role("button", name="Forecast now").click()
+    visit.open("/capacity/what-if")
+    lines = "timestamp,count\n" + "".join(f"2026-03-02T10:{minute:02d}:00Z,{minute % 7}\n" for minute in range(60))
+    page.get_by_label("File").set_input_files({"name": "asked.csv", "mimeType": "text/csv", "buffer": lines.encode()})
+    page.get_by_role("button", name="Upload").click()
+    expect(page.get_by_role("rowheader", name="asked.csv")).to_be_visible()
+    page.get_by_label("Demand", exact=True).fill("2")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url(re.compile(r"/capacity/what-if/[0-9a-f-]{36}$"))
+    expect(page.get_by_role("heading", name="Difference")).to_be_visible(timeout=PATIENT)  # by itself, without a reload
+    return path_of(page)

@@ -6,9 +6,11 @@ from django.utils import timezone
 
 from apps.accounts.roles import Scope
 from apps.reports.capacity_plans.services import capacity_plan_ask
+from apps.reports.changes import Change
 from apps.reports.models import ReconciliationRun
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run
 from apps.reports.rerating import rerating_ask
+from apps.reports.whatif import what_if_ask
 from tests.cast import Cast
 from tests.sales.market import open_market
 from tests.tenancy import operation, page
@@ -36,6 +38,11 @@ def _capacity_plan(cast: Cast) -> dict[str, Any]:
     return {"pk": capacity_plan_ask(asked_by=cast.admin, now=timezone.now()).pk}
 
 
+def _what_if(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"pk": what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
+
+
 ROUTES = [
     page("/capacity", admin=True),
     page("/capacity/plan", "GET", "POST", admin=True),
@@ -45,6 +52,19 @@ ROUTES = [
     operation("GET /capacity/plans", scope=Scope.ADMIN),
     operation("GET /capacity/plans/{uuid:pk}", scope=Scope.ADMIN, make=_capacity_plan),
     operation("POST /capacity/plans/{uuid:pk}/cancel", scope=Scope.ADMIN, make=_capacity_plan),
+    page("/capacity/forecast", "GET", "POST", admin=True),
+    page("/capacity/forecast.csv", admin=True),
+    page("/capacity/traces", "POST", admin=True),
+    page("/capacity/what-if", "GET", "POST", admin=True),
+    page("/capacity/what-if/<uuid:pk>", admin=True, make=_what_if),
+    page("/capacity/what-if/<uuid:pk>/cancel", "POST", admin=True, make=_what_if),
+    operation("GET /capacity/forecast", scope=Scope.ADMIN),
+    operation("POST /capacity/forecast", scope=Scope.ADMIN),
+    operation("GET /capacity/traces", scope=Scope.ADMIN),
+    operation("POST /capacity/traces", scope=Scope.ADMIN),
+    operation("POST /capacity/what-if", scope=Scope.ADMIN),
+    operation("GET /capacity/what-if/{uuid:pk}", scope=Scope.ADMIN, make=_what_if),
+    operation("POST /capacity/what-if/{uuid:pk}/cancel", scope=Scope.ADMIN, make=_what_if),
     page("/revenue", admin=True),
     page("/revenue/ratings", "POST", admin=True),
     page("/revenue/ratings/<uuid:pk>", admin=True, make=_rerating),

@@ -122,7 +122,8 @@ def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) ->
 
 def _filled(sizes: npt.NDArray[np.float64], left: npt.NDArray[np.int64]) -> list[int]:
     """What one device takes; a further copy of a program that is resident takes no more memory."""
-    room, left, sizes, chosen = np.ones(2), left.copy(), sizes.copy(), []
+    room, left, sizes = np.ones(2), left.copy(), sizes.copy()
+    chosen: list[int] = []
     while True:
         fits = (left > 0) & (sizes <= room + 1e-12).all(axis=1)
         if not fits.any():

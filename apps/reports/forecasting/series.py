@@ -47,6 +47,10 @@ class Series:
         """The first `count` steps."""
         return Series(self.start, self.step, self.values[:count])
 
+    def scaled(self, factor: float) -> Series:
+        """Every amount times a factor."""
+        return Series(self.start, self.step, self.values * factor)
+
 
 def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: datetime) -> Series:
     """Hours of [start, end) with their amounts, 0 where none is stated; both instants are whole hours in UTC."""

@@ -23,3 +23,23 @@ def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
         return format_html('<span class="text-secondary">{}</span>', "not known")
     said, title = figures.money_format(exact, currency), figures.money_exact_format(exact, currency)
     return format_html('<span class="money" title="{}">{}</span>', title, said)
+
+
+@register.filter
+def share(value: float | None) -> str:
+    """{{ side.mean|share }}: 0.314 -> 31.4 %; none where there is nothing to take a share of."""
+    return "none" if value is None else figures.percent_format(value, 1)
+
+
+@register.filter
+def wait(seconds: float | str | None) -> str:
+    """{{ side.waits.p95|wait }}: seconds as a length of time; none where nothing was served."""
+    if not isinstance(seconds, float | int):  # a missing dictionary reads as an empty text in a template
+        return "none"
+    return figures.duration_format(Fraction(seconds).limit_denominator(1_000_000))
+
+
+@register.filter
+def heat(value: float | None) -> int:
+    """0 for nothing, then six equal steps up to all of it."""
+    return 0 if not value else min(6, -int(-value * 6 // 1))

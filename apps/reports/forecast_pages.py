@@ -1,0 +1,194 @@
+"""Forecasts: the administrator's page, its CSV, and the API."""
+
+from __future__ import annotations
+
+import csv
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods
+from ninja import Router, Schema
+
+from apps.accounts.access import platform_admin_check, platform_admin_required, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.idempotency import idempotent
+from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
+from apps.reports.forecasts import HORIZON_DAYS, forecast_ask, forecast_latest, forecast_waiting
+from apps.reports.models import ForecastRun
+
+router = Router(tags=["capacity"])
+HOUR = timedelta(hours=1)
+LINES = ("low", "middle", "high")
+
+
+class ScoreOut(Schema):
+    """A method in the backtest: error as a share of what came (WAPE), beside that of repeating the hour before (MASE), and the
+    share of hours inside its 80 % band, null where too few errors were known."""
+
+    method: str
+    wape: float
+    mase: float
+    coverage: float | None
+    steps: int
+
+
+class BacktestOut(Schema):
+    """Forecasts from so many moments in the past, each so many hours ahead."""
+
+    origins: int
+    leads: int
+    scores: list[ScoreOut]
+
+
+class HeadroomOut(Schema):
+    """The first hour in which the line exceeds the capacity; null: not within the forecast."""
+
+    low: datetime | None
+    middle: datetime | None
+    high: datetime | None
+
+
+class EntryOut(Schema):
+    """One pool and dimension; `needed` hours of history where there are too few (`known`), else the lines from `start` on, by
+    the hour: the 10 %, 50 % and 90 % quantile, in `unit`; `capacity` is what there is in an hour."""
+
+    pool: str
+    dimension: str
+    unit: str
+    capacity: float
+    known: int
+    needed: int | None = None
+    method: str | None = None
+    start: datetime | None = None
+    low: list[float] = []
+    middle: list[float] = []
+    high: list[float] = []
+    past_start: datetime | None = None
+    past: list[float] = []
+    backtest: BacktestOut | None = None
+    headroom: HeadroomOut | None = None
+
+
+class ForecastOut(Schema):
+    """`entries` is null until `finished_at` is set; `fits_done` of `fits_total` tells how far it is."""
+
+    id: UUID
+    asked_at: datetime
+    until: datetime
+    fits_total: int
+    fits_done: int
+    finished_at: datetime | None
+    entries: list[EntryOut] | None
+
+    @staticmethod
+    def resolve_entries(run: ForecastRun) -> list[dict[str, Any]] | None:
+        entries: list[dict[str, Any]] | None = run.result
+        return entries
+
+
+@router.get(
+    "/capacity/forecast", auth=requires(Scope.ADMIN), response=ForecastOut, operation_id="forecast_get",
+    summary="The newest forecast of every pool",
+)  # fmt: skip
+def forecast_get(request: HttpRequest) -> ForecastRun:
+    """The newest that is finished, else the one that is under way."""
+    found = forecast_latest() or forecast_waiting(now=timezone.now())
+    if found is None:
+        raise Problem(404, "No forecast yet", "Ask for one with POST.", kind="not-found")
+    return found
+
+
+@router.post(
+    "/capacity/forecast", auth=requires(Scope.ADMIN), response={202: ForecastOut}, operation_id="forecast_create",
+    summary="Forecast every pool from the last whole hour on",
+)  # fmt: skip
+@idempotent
+def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
+    """Answers at once; a worker fits. While one is under way, that one is answered."""
+    return 202, forecast_ask(asked_by=principal_get(request).user, now=timezone.now())
+
+
+@require_http_methods(["GET", "POST"])
+def forecast_page(request: HttpRequest) -> HttpResponse:
+    """The pool and dimension that `?pool=` and `?dimension=` name; POST asks for a new forecast."""
+    principal, now = platform_admin_check(request), timezone.now()
+    if request.method == "POST":
+        forecast_ask(asked_by=principal.user, now=now)
+        return redirect("reports:forecast")
+    run = forecast_latest()
+    entries = (run.result or []) if run else []
+    entry = _chosen(entries, request)
+    return render(
+        request,
+        "reports/forecast.html",
+        {
+            "run": run, "waiting": forecast_waiting(now=now), "entries": [_row(one) for one in entries], "entry": entry,
+            "days": _days(entry) if entry and "low" in entry else [], "horizon": HORIZON_DAYS,
+            "chart": _chart(entry) if entry and "low" in entry else None,
+        },
+    )  # fmt: skip
+
+
+@require_GET
+@platform_admin_required
+def forecast_csv(request: HttpRequest) -> HttpResponse:
+    """Every hour of every pool and dimension of the newest forecast."""
+    run = forecast_latest()
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="forecast.csv"'
+    writer = csv.writer(response)
+    writer.writerow(["pool", "dimension", "unit", "hour", "low", "middle", "high", "capacity"])
+    for one in (run.result or []) if run else []:
+        for number, values in enumerate(zip(*(one.get(line, []) for line in LINES), strict=True)):
+            hour = datetime.fromisoformat(one["start"]) + number * HOUR
+            writer.writerow([one["pool"], one["dimension"], one["unit"], hour.isoformat(), *values, one["capacity"]])
+    return response
+
+
+def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, Any] | None:
+    """What the address names, else the first that is known, else the first."""
+    pool, dimension = request.GET.get("pool"), request.GET.get("dimension")
+    named = [one for one in entries if pool in (None, one["pool"]) and dimension in (None, one["dimension"])]
+    known = [one for one in named or entries if "low" in one]
+    return next(iter(known or named or entries), None)
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    """An entry for the table of pools, with its instants read."""
+    ends = {name: end and datetime.fromisoformat(end) for name, end in one.get("headroom", {}).items()}
+    peak = max(one["middle"]) / one["capacity"] if one.get("middle") and one["capacity"] else None
+    return {**one, "ends": ends, "peak": peak}
+
+
+def _days(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """The busiest hour of each day to come, as shares of the capacity where there is one, else as amounts."""
+    start = datetime.fromisoformat(entry["start"])
+    days: dict[Any, dict[str, Any]] = {}
+    for number, values in enumerate(zip(*(entry[line] for line in LINES), strict=True)):
+        day = (start + number * HOUR).date()
+        found = days.setdefault(day, {"day": day, **dict.fromkeys(LINES, 0.0)})
+        for line, value in zip(LINES, values, strict=True):
+            found[line] = max(found[line], value)
+    return [_shares(day, entry["capacity"]) for day in days.values()]
+
+
+def _shares(day: dict[str, Any], capacity: float) -> dict[str, Any]:
+    shares = {f"{line}_share": day[line] / capacity if capacity else None for line in LINES}
+    return {**day, **shares, "is_over": day["middle"] > capacity, "may_be_over": day["high"] > capacity}
+
+
+def _chart(entry: dict[str, Any]) -> dict[str, Any]:
+    """Used so far, then the three lines, and what there is."""
+    past, ahead = len(entry["past"]), len(entry["low"])
+    first = datetime.fromisoformat(entry["past_start"])
+    empty: list[float | None] = [None]
+    lines = [{"name": "used", "values": entry["past"] + empty * ahead}]
+    lines += [{"name": line, "values": empty * past + entry[line]} for line in LINES]
+    lines.append({"name": "capacity", "values": [entry["capacity"]] * (past + ahead)})
+    times = [(first + number * HOUR).isoformat() for number in range(past + ahead)]
+    return {"unit": entry["unit"], "days": True, "times": times, "series": lines}

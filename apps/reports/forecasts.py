@@ -1,0 +1,139 @@
+"""Forecasts of every pool: asked for, fitted by a worker, read by the page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.db import transaction
+
+from apps.accounts.broker import task_send_on_commit
+from apps.accounts.models import User
+from apps.accounts.services import audit_record
+from apps.accounts.turns import turn
+from apps.reports.demand import UNITS, Demand, demands, hour_of
+from apps.reports.forecasting import (
+    Forecast,
+    NotEnough,
+    Series,
+    forecast,
+    headroom_end,
+    least_steps,
+    plan_of,
+)
+from apps.reports.models import ForecastRun
+
+HORIZON_DAYS = 28
+HORIZON = HORIZON_DAYS * 24
+PAST_SHOWN = 28 * 24
+DAILY = timedelta(days=1)
+TASK = "apps.reports.tasks.forecast"
+PLACES = 6  # significant digits of an amount that is stored: no forecast knows more
+
+
+def forecast_ask(*, asked_by: User | None, now: datetime) -> ForecastRun:
+    """Write down that forecasts are wanted from the last whole hour on; a worker fits them. One that is under way already is
+    returned instead."""
+    with transaction.atomic():
+        waiting = ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).first()
+        if waiting is not None:
+            return waiting
+        run = ForecastRun.objects.create(asked_by=asked_by, asked_at=now, until=hour_of(now))
+        if asked_by is not None:
+            audit_record(action="forecast.ask", subject=f"forecast {run.pk}", actor=asked_by, now=now)
+        task_send_on_commit(TASK, queue="books", pk=str(run.pk))
+    return run
+
+
+def forecast_daily(*, now: datetime) -> None:
+    """One forecast a day without being asked."""
+    if not ForecastRun.objects.filter(asked_at__gt=now - DAILY).exists():
+        forecast_ask(asked_by=None, now=now)
+
+
+def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
+    """Fit every pool and dimension and store the result; progress is stored as it goes. Safe to repeat, one process at a time."""
+    run = ForecastRun.objects.get(pk=pk)
+    with turn(f"forecast {pk}") as is_ours:
+        if run.finished_at is None and is_ours:
+            _fit(run, now)
+    run.refresh_from_db()
+    return run
+
+
+def _fit(run: ForecastRun, now: datetime) -> None:
+    asked = demands(until=run.until)
+    unfinished = ForecastRun.objects.filter(pk=run.pk, finished_at=None)
+    unfinished.update(fits_total=len(asked), fits_done=0)
+    result = []
+    for done, one in enumerate(asked, 1):
+        result.append(entry_of(one))
+        unfinished.update(fits_done=done)
+    unfinished.update(result=result, finished_at=now)
+
+
+def entry_of(demand: Demand) -> dict[str, Any]:
+    """What the page shows of one pool and dimension. Where there is too little history, `needed` and `known` hours alone."""
+    found: dict[str, Any] = {
+        "pool": demand.pool.slug, "dimension": demand.dimension, "unit": UNITS[demand.dimension],
+        "capacity": rounded(demand.capacity), "known": 0 if demand.used is None else len(demand.used.values),
+    }  # fmt: skip
+    series = demand.used
+    try:
+        if series is None or not series.values.any():
+            raise NotEnough(needed_hours(), 0)
+        plan_of(series)
+    except NotEnough as short:
+        return {**found, "needed": short.needed}
+    made = forecast(series, horizon=HORIZON)
+    return {**found, **told(made, demand.capacity)}
+
+
+def needed_hours() -> int:
+    """Hours of history that a forecast needs."""
+    return least_steps(Series(datetime(1970, 1, 1, tzinfo=UTC), timedelta(hours=1), np.ones(1)))
+
+
+def told(made: Forecast, capacity: float) -> dict[str, Any]:
+    """A forecast as it is stored: three lines by the hour, the past, the backtest, and when headroom ends."""
+    ends = headroom_end(made, capacity)
+    past = made.series.values[-PAST_SHOWN:]
+    return {
+        "start": made.start.isoformat(),
+        "past_start": (made.start - len(past) * made.series.step).isoformat(),
+        "past": [rounded(value) for value in past],
+        "low": [rounded(value) for value in made.low],
+        "middle": [rounded(value) for value in made.middle],
+        "high": [rounded(value) for value in made.high],
+        "method": made.method,
+        "backtest": {
+            "origins": len(made.plan.origins), "leads": made.plan.leads,
+            "scores": [
+                {
+                    "method": score.method, "wape": rounded(score.wape), "mase": rounded(score.mase),
+                    "coverage": None if score.coverage is None else rounded(score.coverage), "steps": score.steps,
+                }
+                for score in made.scores
+            ],
+        },
+        "headroom": {
+            name: None if end is None else end.isoformat() for name, end in zip(ends._fields, ends, strict=True)
+        },
+    }  # fmt: skip
+
+
+def rounded(value: float | np.floating[Any]) -> float:
+    """To six significant digits."""
+    return float(f"{float(value):.{PLACES}g}")
+
+
+def forecast_latest() -> ForecastRun | None:
+    """The newest that is finished."""
+    return ForecastRun.objects.exclude(finished_at=None).order_by("-asked_at").first()
+
+
+def forecast_waiting(*, now: datetime) -> ForecastRun | None:
+    """The one that is under way."""
+    return ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).order_by("-asked_at").first()

@@ -1,0 +1,125 @@
+"""A pool with some demand: how full it is, when it ends, how long requests wait. Pure: no database."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from apps.planner.datacenter import (
+    SECOND,
+    DeviceType,
+    Placed,
+    Program,
+    Requests,
+    Scenario,
+    simulate,
+)
+from apps.reports.forecasting import NotEnough, Series, forecast, headroom_end
+
+HORIZON = 28 * 24
+WEEK = 168
+DAY_SECONDS = 86_400
+REQUESTS_MOST = 200_000  # of a simulated day; where there are more, the day ends earlier
+SEED = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """Devices, their speed beside today's, device seconds used by the hour, times a factor, and the device seconds of one
+    request; `seconds`: requests by the second of a day, where a trace says when they come."""
+
+    devices: int
+    power: float
+    used: Series | None
+    request_seconds: float
+    factor: float = 1.0
+    seconds: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a difference: shares of the devices' time by hour of the week (UTC, Monday first; None where nothing is
+    known), headroom ends as instants, waits in seconds, None where nobody asked for anything or nothing serves."""
+
+    devices: int
+    mean: float | None
+    peak: float | None
+    by_hour: list[float | None]
+    headroom: dict[str, str | None] | None
+    waits: dict[str, float] | None
+    unserved: int
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
+
+
+def look(outlook: Outlook) -> Side:
+    """What becomes of it."""
+    scaled = None if outlook.used is None else outlook.used.scaled(outlook.factor / outlook.power)
+    capacity = outlook.devices * 3600.0
+    mean = peak = None
+    by_hour: list[float | None] = [None] * WEEK
+    if scaled is not None and capacity:
+        shares = scaled.values[-4 * WEEK :] / capacity
+        mean, peak = float(shares.mean()), float(shares.max())
+        by_hour = _by_hour(scaled, shares)
+    waits, unserved = _waits(outlook, scaled)
+    return Side(outlook.devices, mean, peak, by_hour, _headroom(scaled, capacity), waits, unserved)
+
+
+def _by_hour(series: Series, shares: np.ndarray[Any, Any]) -> list[float | None]:
+    first = series.end - len(shares) * series.step
+    place = (first.weekday() * 24 + first.hour + np.arange(len(shares))) % WEEK
+    sums, counts = np.bincount(place, weights=shares, minlength=WEEK), np.bincount(place, minlength=WEEK)
+    return [round(float(total / count), 6) if count else None for total, count in zip(sums, counts, strict=True)]
+
+
+def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] | None:
+    """None where there is too little history for a forecast."""
+    if series is None or not series.values.any():
+        return None
+    try:
+        ends = headroom_end(forecast(series, horizon=HORIZON), capacity)
+    except NotEnough:
+        return None
+    return {name: None if end is None else end.isoformat() for name, end in zip(ends._fields, ends, strict=True)}
+
+
+def _waits(outlook: Outlook, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
+    """Waits of a simulated day on one program that is resident on every device, and how many requests were not served."""
+    requests, until = _requests(outlook, scaled)
+    if requests is None or not outlook.request_seconds:
+        return None, 0
+    if not outlook.devices:
+        return None, len(requests.at)
+    cycles = max(1, round(outlook.request_seconds / outlook.power * SECOND))
+    device = DeviceType("device", outlook.devices, SECOND, 1, SECOND, 0, 0)
+    scenario = Scenario((device,), (Program("all", cycles, cycles, 0),), requests, until=until)
+    report = simulate(scenario, [Placed(0, (0,))] * outlook.devices)
+    ranks = {"p50": report.wait_p50, "p95": report.wait_p95, "p99": report.wait_p99}
+    waits = {name: wait / SECOND for name, wait in ranks.items()} if report.served else None
+    return waits, report.waiting
+
+
+def _requests(outlook: Outlook, scaled: Series | None) -> tuple[Requests | None, int]:
+    """Those of the trace's last day, else those that the last day's device time stands for, hour by hour."""
+    dice = np.random.default_rng(SEED)
+    if outlook.seconds is not None:
+        rates, width = outlook.seconds * outlook.factor, SECOND
+    elif scaled is not None and outlook.request_seconds:
+        own = outlook.used.values[-24:] if outlook.used is not None else np.zeros(0)
+        rates, width = own * outlook.factor / outlook.request_seconds, 3600 * SECOND
+    else:
+        return None, 0
+    counts = dice.poisson(np.minimum(rates, 2.0 * REQUESTS_MOST))
+    kept = int(np.searchsorted(np.cumsum(counts), REQUESTS_MOST, side="right"))
+    counts = counts[: max(1, kept)]
+    total = min(int(counts.sum()), REQUESTS_MOST)
+    if not total:
+        return None, 0
+    at = np.sort(np.repeat(np.arange(len(counts)) * width, counts)[:total] + dice.integers(0, width, total))
+    none = np.zeros(total, dtype=np.int64)
+    return Requests(at.astype(np.int64), none, none + 1), len(counts) * width

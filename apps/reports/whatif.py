@@ -1,0 +1,118 @@
+"""What if: the plan of now beside the one with a change, pool by pool, by a worker that can be stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.broker import task_send_on_commit
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.accounts.turns import turn
+from apps.fleet.selectors import pools
+from apps.ledger.selectors import month_of
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import decimal_text
+from apps.pricing.selectors import book_in_force
+from apps.reports.changes import Change, change_check
+from apps.reports.costs import segments
+from apps.reports.demand import DEVICE_TIME, Demand, demands, hour_of
+from apps.reports.demand_traces import hours_of, seconds_of
+from apps.reports.models import DemandTrace, WhatIf
+from apps.reports.outlook import Outlook, Side, look
+from apps.reports.rerating import rerating_ask
+
+TASK = "apps.reports.tasks.what_if"
+RERATE = "apps.reports.tasks.rerate"
+
+
+def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
+    """Write the question down; a worker answers it. A price book is asked about last month's usage. Raises Problem."""
+    rows = list(pools())
+    change_check(
+        change, pools={pool.slug for pool in rows}, sites={pool.site.slug for pool in rows}, has_trace=trace is not None
+    )
+    with transaction.atomic():
+        rerating = None
+        if change.book is not None:
+            book = PriceBook.objects.filter(version=change.book).first() if 0 < change.book < 2**31 else None
+            if book is None:
+                detail = "Name the version of a published price book."
+                raise Problem(422, "No such price book", detail, kind="price-book-unknown")
+            start, _ = month_of(now)
+            month = start - timedelta(days=1)
+            rerating = rerating_ask(book=book, month=month, asked_by=asked_by, now=now)
+            task_send_on_commit(RERATE, queue="books", pk=str(rerating.pk))
+        asked = WhatIf.objects.create(
+            asked_by=asked_by, asked_at=now, change=change.to_json(), currency=book_in_force(at=now).currency, trace=trace,
+            rerating=rerating, steps_total=len(rows),
+        )  # fmt: skip
+        audit_record(action="what-if.ask", subject=f"what-if {asked.pk}", actor=asked_by, now=now)
+        task_send_on_commit(TASK, queue="books", pk=str(asked.pk))
+    return asked
+
+
+def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
+    """Stop it after the pool that the worker is at. One that is finished stays as it is. Raises WhatIf.DoesNotExist."""
+    with transaction.atomic():
+        open_rows = WhatIf.objects.filter(pk=pk, finished_at=None, cancelled_at=None)
+        if open_rows.update(cancelled_at=now):
+            audit_record(action="what-if.cancel", subject=f"what-if {pk}", actor=actor, now=now)
+    return WhatIf.objects.get(pk=pk)
+
+
+def what_if_run(*, pk: UUID, now: datetime) -> WhatIf:
+    """Answer it; progress is stored after each pool. Safe to repeat, one process at a time."""
+    asked = WhatIf.objects.select_related("trace").get(pk=pk)
+    with turn(f"what-if {pk}") as is_ours:
+        if asked.finished_at is None and asked.cancelled_at is None and is_ours:
+            _answer(asked, now)
+    asked.refresh_from_db()
+    return asked
+
+
+def _answer(asked: WhatIf, now: datetime) -> None:
+    change = Change(**asked.change)
+    wanted = [one for one in demands(until=hour_of(asked.asked_at)) if one.dimension == DEVICE_TIME]
+    end = asked.asked_at + timedelta(days=1)
+    parts = segments(start=asked.asked_at, end=end, currency=asked.currency)
+    per_hour = parts[0].per_hour if parts else {}
+    unfinished = WhatIf.objects.filter(pk=asked.pk, finished_at=None, cancelled_at=None)
+    result = []
+    for done, one in enumerate(wanted, 1):
+        before, after = outlooks(one, change, asked.trace)
+        rate = per_hour.get(one.pool.processor_class)
+        result.append({
+            "pool": one.pool.slug,
+            "now": side_json(look(before), rate), "then": side_json(look(after), rate),
+        })  # fmt: skip
+        if not unfinished.update(steps_done=done, steps_total=len(wanted)):
+            return  # somebody cancelled it
+    unfinished.update(result=result, finished_at=now)
+
+
+def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Outlook, Outlook]:
+    """The pool as it is, and as it would be."""
+    devices = len(one.pool.devices.all())
+    mean = 0.0
+    if one.used is not None and one.leases:
+        mean = float(one.used.values.sum()) / one.leases
+    before = Outlook(devices=devices, power=1.0, used=one.used, request_seconds=mean)
+    left = 0 if one.pool.site.slug in change.failed_sites else max(0, devices + change.devices.get(one.pool.slug, 0))
+    after = replace(before, devices=left, power=change.power_percent / 100, factor=change.demand_factor)
+    if trace is not None and change.trace_pool == one.pool.slug:
+        after = replace(
+            after, used=hours_of(trace).scaled(change.request_seconds), request_seconds=change.request_seconds,
+            seconds=seconds_of(trace),
+        )  # fmt: skip
+    return before, after
+
+
+def side_json(side: Side, rate: Any) -> dict[str, Any]:
+    """One side of the difference as it is stored; the cost of its devices in an hour as a text, null where it is not known."""
+    return {**side.to_json(), "cost_per_hour": None if rate is None else decimal_text(rate * side.devices)}
