@@ -18,7 +18,8 @@ from apps.accounts.auth import requires
 from apps.accounts.idempotency import idempotent
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
-from apps.reports.forecasts import HORIZON_DAYS, forecast_ask, forecast_latest, forecast_waiting
+from apps.reports.demand import DEVICE_TIME, SECONDS
+from apps.reports.forecasts import HORIZON_DAYS, forecast_ask, forecast_latest, forecast_waiting, rounded
 from apps.reports.models import ForecastRun
 
 router = Router(tags=["capacity"])
@@ -183,12 +184,14 @@ def _shares(day: dict[str, Any], capacity: float) -> dict[str, Any]:
 
 
 def _chart(entry: dict[str, Any]) -> dict[str, Any]:
-    """Used so far, then the three lines, and what there is."""
+    """Used so far, then the three lines, and what there is; device time as devices that are busy all the time."""
     past, ahead = len(entry["past"]), len(entry["low"])
+    part, unit = (SECONDS, "devices") if entry["dimension"] == DEVICE_TIME else (1, entry["unit"])
     first = datetime.fromisoformat(entry["past_start"])
     empty: list[float | None] = [None]
-    lines = [{"name": "used", "values": entry["past"] + empty * ahead}]
-    lines += [{"name": line, "values": empty * past + entry[line]} for line in LINES]
-    lines.append({"name": "capacity", "values": [entry["capacity"]] * (past + ahead)})
+    shown = {name: [rounded(value / part) for value in entry[name]] for name in ("past", *LINES)}
+    lines = [{"name": "used", "values": shown["past"] + empty * ahead}]
+    lines += [{"name": line, "values": empty * past + shown[line]} for line in LINES]
+    lines.append({"name": "capacity", "values": [entry["capacity"] / part] * (past + ahead)})
     times = [(first + number * HOUR).isoformat() for number in range(past + ahead)]
-    return {"unit": entry["unit"], "days": True, "times": times, "series": lines}
+    return {"unit": unit, "days": True, "times": times, "series": lines}

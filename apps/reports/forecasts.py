@@ -78,7 +78,7 @@ def entry_of(demand: Demand) -> dict[str, Any]:
     """What the page shows of one pool and dimension. Where there is too little history, `needed` and `known` hours alone."""
     found: dict[str, Any] = {
         "pool": demand.pool.slug, "dimension": demand.dimension, "unit": UNITS[demand.dimension],
-        "capacity": rounded(demand.capacity), "known": 0 if demand.used is None else len(demand.used.values),
+        "capacity": rounded(demand.capacity), "known": len(demand.used.values) if demand.used is not None and demand.used.values.any() else 0,
     }  # fmt: skip
     series = demand.used
     try:

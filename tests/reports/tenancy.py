@@ -7,6 +7,7 @@ from django.utils import timezone
 from apps.accounts.roles import Scope
 from apps.reports.capacity_plans.services import capacity_plan_ask
 from apps.reports.changes import Change
+from apps.reports.forecasts import forecast_ask
 from apps.reports.models import ReconciliationRun
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run
 from apps.reports.rerating import rerating_ask
@@ -43,6 +44,11 @@ def _what_if(cast: Cast) -> dict[str, Any]:
     return {"pk": what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
 
 
+def _forecast(cast: Cast) -> dict[str, Any]:
+    forecast_ask(asked_by=cast.admin, now=timezone.now())
+    return {}
+
+
 ROUTES = [
     page("/capacity", admin=True),
     page("/capacity/plan", "GET", "POST", admin=True),
@@ -58,7 +64,7 @@ ROUTES = [
     page("/capacity/what-if", "GET", "POST", admin=True),
     page("/capacity/what-if/<uuid:pk>", admin=True, make=_what_if),
     page("/capacity/what-if/<uuid:pk>/cancel", "POST", admin=True, make=_what_if),
-    operation("GET /capacity/forecast", scope=Scope.ADMIN),
+    operation("GET /capacity/forecast", scope=Scope.ADMIN, make=_forecast),
     operation("POST /capacity/forecast", scope=Scope.ADMIN),
     operation("GET /capacity/traces", scope=Scope.ADMIN),
     operation("POST /capacity/traces", scope=Scope.ADMIN),

@@ -83,7 +83,7 @@ def test_a_forecast_names_the_day_on_which_headroom_ends_and_how_good_it_was(
     page = browser.get("/capacity/forecast").content.decode()
     assert f"{hour_of(now) + first * HOUR:%Y-%m-%d}" in page
     assert "seasonal naive" in page
-    assert "0 hours of use are known; a forecast needs 120" in browser.get("/capacity/forecast?pool=lpu2-b").content.decode()
+    assert "0 hours with use are known; a forecast needs 120" in browser.get("/capacity/forecast?pool=lpu2-b").content.decode()
     assert browser.get("/capacity/forecast.csv").content.decode().count("\nlpu-a,device time,s,") == 28 * 24
     assert AuditEntry.objects.filter(action="forecast.ask").count() == 1
 
