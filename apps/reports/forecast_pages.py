@@ -189,7 +189,9 @@ def _chart(entry: dict[str, Any]) -> dict[str, Any]:
     part, unit = (SECONDS, "devices") if entry["dimension"] == DEVICE_TIME else (1, entry["unit"])
     first = datetime.fromisoformat(entry["past_start"])
     empty: list[float | None] = [None]
-    shown = {name: [rounded(value / part) for value in entry[name]] for name in ("past", *LINES)}
+    shown: dict[str, list[float | None]] = {
+        name: [rounded(value / part) for value in entry[name]] for name in ("past", *LINES)
+    }
     lines = [{"name": "used", "values": shown["past"] + empty * ahead}]
     lines += [{"name": line, "values": empty * past + shown[line]} for line in LINES]
     lines.append({"name": "capacity", "values": [entry["capacity"] / part] * (past + ahead)})

@@ -76,9 +76,10 @@ def _fit(run: ForecastRun, now: datetime) -> None:
 
 def entry_of(demand: Demand) -> dict[str, Any]:
     """What the page shows of one pool and dimension. Where there is too little history, `needed` and `known` hours alone."""
+    known = 0 if demand.used is None or not demand.used.values.any() else len(demand.used.values)
     found: dict[str, Any] = {
         "pool": demand.pool.slug, "dimension": demand.dimension, "unit": UNITS[demand.dimension],
-        "capacity": rounded(demand.capacity), "known": len(demand.used.values) if demand.used is not None and demand.used.values.any() else 0,
+        "capacity": rounded(demand.capacity), "known": known,
     }  # fmt: skip
     series = demand.used
     try:
