@@ -116,6 +116,7 @@ class TaskForm(forms.Form):
             assert isinstance(field, forms.ChoiceField)
             field.choices = choices
         self.fields["file"].widget.attrs["accept"] = ".npz"
+        self.has_models = bool(versions)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}

@@ -55,7 +55,7 @@ def task_create(request: HttpRequest) -> HttpResponse:
             refusal = problem
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     context = {
-        "form": form, "refusal": refusal, "refusal_list": faults, "has_models": bool(form.fields["versions"].choices),
+        "form": form, "refusal": refusal, "refusal_list": faults, "has_models": form.has_models,
         "refusal_text": "" if faults or refusal is None else refusal.detail,
     }  # fmt: skip
     refused = refusal is not None or bool(form.is_bound and form.errors)
