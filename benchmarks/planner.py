@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from math import ceil, comb
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,7 @@ def _small(instances: int, dice: np.random.Generator) -> int:
     for number in range(instances):
         variants, wanted = _instance(dice)
         solution = solve(variants, wanted)
-        best = min(_tried(variants, wanted), key=lambda one: (one.price, one.latency, one.title), default=None)
+        best = min(tried(variants, wanted), key=lambda one: (one.price, one.latency, one.title), default=None)
         ours = None if solution.chosen is None else solution.candidates[solution.chosen]
         chosen, cascades = chosen + (ours is not None), cascades + (ours is not None and ours.kind == "cascade")
         told = ours and Found(
@@ -196,10 +197,10 @@ def _evaluated(dice: np.random.Generator, here: int, there: int, skill: float) -
     return Evaluated(part(here), part(there), "probabilities")
 
 
-def _tried(variants: list[Variant], wanted: Requirements) -> Iterator[Found]:
+def tried(variants: list[Variant], wanted: Requirements) -> Iterator[Found]:
     """Every feasible way: each variant, and each pair of a pool with the lowest threshold that should do."""
     pairs = [(a, b) for a in variants for b in variants if _follows(a, b)]
-    statements = len({one.model for one in variants}) + len({(a.model, b.model) for a, b in pairs})
+    statements = len({id(one.evaluated) for one in variants}) + len({(id(a.evaluated), id(b.evaluated)) for a, b in pairs})
     error = Fraction(1, 20) / statements
     for one in variants:
         assert one.evaluated is not None
@@ -250,6 +251,7 @@ def _counted(first: Any, second: Any, threshold: Decimal) -> tuple[int, int]:
     return sum(b if goes else a for a, b, goes in zip(first.right, second.right, on, strict=True)), sum(on)
 
 
+@cache
 def _bound(successes: int, trials: int, error: Fraction) -> Fraction:
     """The largest p in steps of 1/10^6 with P(at least so many successes | p) <= error, by whole numbers alone."""
     low, high = 0, GRID  # `low` holds where there was a success, `high` does not
