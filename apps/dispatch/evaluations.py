@@ -33,7 +33,7 @@ log = structlog.get_logger("dispatch")
 
 GROUPS_AT_ONCE = 20
 RUNS_AT_ONCE = 50
-PASSING = {"capacity-taken", "not-measured"}  # refusals that time alone ends, as those do
+PASSING = {"capacity-taken", "not-measured", "pool-changed"}  # refusals that time alone ends, as those do
 AWAY = 503  # of which a part of the platform is the cause
 
 

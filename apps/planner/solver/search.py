@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 from apps import figures
 from apps.planner.solver.answers import ERROR, Judged, judge_cascade, judge_single
@@ -26,6 +27,7 @@ from apps.pricing.rating import exact_sum
 
 RELAXABLE = ("accuracy", "latency", "duration", "completion", "budget")
 NOWHERE = Placed(None)
+Measures = dict[str, Any]  # requirement -> Fraction | Decimal | None, what a candidate comes to
 
 
 @dataclass(frozen=True)
@@ -101,49 +103,65 @@ def _rank(candidate: Candidate) -> tuple[bool, bool, Decimal, Fraction, str]:
 
 def candidate_of(plain: Plain, requirements: Requirements, capacity: Capacity) -> Candidate:
     """A single or a cascade, priced, placed and held against every requirement."""
-    judged, items = plain.judged, requirements.items
-    uses = [Use(plain.parts[0].key, items, items)]
+    parts, judged = plain.parts, plain.judged
+    uses = _uses(plain, requirements.items)
+    missing = [reason for part in parts for reason in part.missing]
+    price, unpriced = _price(parts, uses) if not missing else (None, [])
+    demand = _demand(parts, uses)
+    placed = NOWHERE if demand is None or missing or unpriced else capacity(demand)
+    least = max(part.least for part in parts)
+    measures: Measures = {
+        "accuracy": judged.accuracy if judged else None,
+        "latency": _latency(parts),
+        "duration": demand.duration if demand else None,
+        "completion": placed.completion,
+        "budget": None if price is None else max(price, least),  # what a quote says is what a budget must hold
+    }
+    hard = [*missing, *unpriced, *([placed.reason] if placed.reason else [])]
+    reasons, gaps = _against(measures, requirements, hard)
+    return Candidate(
+        kind="cascade" if len(parts) == 2 else "single", title=" then ".join(part.model for part in parts), pool=parts[0].pool,
+        uses=tuple(uses), latency=measures["latency"], duration=measures["duration"], completion=placed.completion,
+        certainty=_certainty(parts), price=price, least=least, reasons=reasons, gaps=gaps, **_proven(plain),
+    )  # fmt: skip
+
+
+def _uses(plain: Plain, items: int) -> list[Use]:
+    """Every item under the first part; of a cascade those that may go on under the second."""
+    uses, judged = [Use(plain.parts[0].key, items, items)], plain.judged
     if len(plain.parts) == 2 and judged is not None:
         most = max(1, ceil(items * judged.share))
         uses.append(Use(plain.parts[1].key, most, ceil(Fraction(items * judged.escalated, judged.total))))
-    missing = [reason for part in plain.parts for reason in part.missing]
-    price, unpriced = _price(plain.parts, uses) if not missing else (None, [])
-    latencies = [part.latency for part in plain.parts]
-    latency = sum((value for value in latencies if value is not None), Fraction(0)) if None not in latencies else None
-    demand = _demand(plain.parts, uses)
-    placed = NOWHERE if demand is None or missing or unpriced else capacity(demand)
-    least = max(part.least for part in plain.parts)
-    asked = None if price is None else max(price, least)  # what a quote says is what a budget must hold
-    measures = {
-        "accuracy": judged.accuracy if judged else None, "latency": latency, "duration": demand.duration if demand else None,
-        "completion": placed.completion, "budget": asked,
-    }  # fmt: skip
-    hard = [*missing, *unpriced, *([placed.reason] if placed.reason else [])]
+    return uses
+
+
+def _latency(parts: Sequence[Variant]) -> Fraction | None:
+    """An item may pass every part; None where the time of one is not known."""
+    known = [part.latency for part in parts if part.latency is not None]
+    return sum(known, Fraction(0)) if len(known) == len(parts) else None
+
+
+def _against(
+    measures: Measures, requirements: Requirements, hard: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[tuple[str, Fraction], ...]]:
+    """The reasons against a candidate, and the gaps by which relaxing requirements would make it feasible; no gaps where
+    something is missing that relaxing does not bring."""
     # What is missing explains every unknown figure; saying so again for each would only be noise.
     unmet = [row for row in _unmet(measures, requirements) if row[1] is not None or not hard]
-    reasons = [*hard, *(text for _, _, text in unmet)]
-    soft = not hard and all(value is not None for _, value, _ in unmet)
-    titles = [part.model for part in plain.parts]
-    return Candidate(
-        kind="cascade" if len(titles) == 2 else "single",
-        title=" then ".join(titles),
-        pool=plain.parts[0].pool,
-        uses=tuple(uses),
-        accuracy=judged.accuracy if judged else None,
-        correct=judged.correct if judged else None,
-        total=judged.total if judged else None,
-        latency=latency,
-        duration=demand.duration if demand else None,
-        completion=placed.completion,
-        certainty=_certainty(plain.parts),
-        price=price,
-        least=least,
-        reasons=tuple(reasons),
-        gaps=tuple((name, value) for name, value, _ in unmet if value is not None) if soft else (),
-        threshold=judged.threshold if judged else None,
-        share=judged.share if judged and len(titles) == 2 else None,
-        output=plain.parts[0].evaluated.output if len(titles) == 2 and plain.parts[0].evaluated else "",
-    )
+    reasons = (*hard, *(text for _, _, text in unmet))
+    gaps = tuple((name, value) for name, value, _ in unmet if value is not None)
+    return reasons, gaps if not hard and len(gaps) == len(unmet) else ()
+
+
+def _proven(plain: Plain) -> dict[str, Any]:
+    """What was judged, as a candidate says it."""
+    judged, first = plain.judged, plain.parts[0].evaluated
+    if judged is None:
+        return {"accuracy": None, "correct": None, "total": None}
+    said: dict[str, Any] = {"accuracy": judged.accuracy, "correct": judged.correct, "total": judged.total}
+    if len(plain.parts) == 1:
+        return said
+    return {**said, "threshold": judged.threshold, "share": judged.share, "output": first.output if first else ""}
 
 
 def _certainty(parts: Sequence[Variant]) -> str:
@@ -173,7 +191,7 @@ def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
 
 
 def _unmet(
-    measures: dict[str, Fraction | Decimal | None], requirements: Requirements
+    measures: Measures, requirements: Requirements
 ) -> Iterator[tuple[str, Fraction | None, str]]:
     """(requirement, the value it would need to have, sentence) for each requirement that is not met."""
     for name in RELAXABLE:
