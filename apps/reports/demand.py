@@ -14,7 +14,7 @@ from django.db.models.functions import TruncHour
 from apps.dispatch.models import DeviceHour
 from apps.fleet.descriptions import peak
 from apps.fleet.models import Pool
-from apps.fleet.selectors import pools
+from apps.fleet.selectors import pools, processor_find
 from apps.ledger.models import UsageSum
 from apps.reports.forecasting import HOUR, Series, series_of_hours
 from apps.sales.models import Contract
@@ -66,10 +66,14 @@ def demands(*, until: datetime) -> list[Demand]:
 
 def operations_in_hour(pool: Pool) -> float:
     """What one device can do at most, in its fastest arithmetic; 0 where no rate is stated."""
-    if pool.target is None or pool.target not in targets.names():
+    if pool.processor is None:
         return 0.0
-    target = targets.load(pool.target)
-    return float(max((peak(target, kind) or 0 for kind in target.matrix.tiles), default=0) * SECONDS)
+    target = processor_find(name=pool.processor.name, digest=pool.processor.digest)
+    if target is None and pool.processor.name not in targets.names():
+        return 0.0
+    target = target or targets.load(pool.processor.name)
+    fastest = max((peak(target, kind) or 0 for kind in target.matrix.tiles), default=0)
+    return float(fastest * SECONDS) * pool.power_percent / 100
 
 
 def _begun(ids: Sequence[UUID]) -> dict[UUID, datetime]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force
 from apps.reports.changes import Change, change_check
-from apps.reports.costs import segments
+from apps.reports.costs import rounded, segments
 from apps.reports.demand import DEVICE_TIME, Demand, demands, hour_of
 from apps.reports.demand_traces import hours_of, seconds_of
 from apps.reports.models import DemandTrace, WhatIf
@@ -81,12 +82,11 @@ def _answer(asked: WhatIf, now: datetime) -> None:
     wanted = [one for one in demands(until=hour_of(asked.asked_at)) if one.dimension == DEVICE_TIME]
     end = asked.asked_at + timedelta(days=1)
     parts = segments(start=asked.asked_at, end=end, currency=asked.currency)
-    per_hour = parts[0].per_hour if parts else {}
     unfinished = WhatIf.objects.filter(pk=asked.pk, finished_at=None, cancelled_at=None)
     result = []
     for done, one in enumerate(wanted, 1):
         before, after = outlooks(one, change, asked.trace)
-        rate = per_hour.get(one.pool.processor_class)
+        rate = parts[0].rate(one.pool.processor_class, one.pool.pk) if parts else None
         result.append({
             "pool": one.pool.slug,
             "now": side_json(look(before), rate), "then": side_json(look(after), rate),
@@ -113,6 +113,7 @@ def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Ou
     return before, after
 
 
-def side_json(side: Side, rate: Any) -> dict[str, Any]:
+def side_json(side: Side, rate: Fraction | None) -> dict[str, Any]:
     """One side of the difference as it is stored; the cost of its devices in an hour as a text, null where it is not known."""
-    return {**side.to_json(), "cost_per_hour": None if rate is None else decimal_text(rate * side.devices)}
+    cost = rounded(None if rate is None else rate * side.devices)
+    return {**side.to_json(), "cost_per_hour": None if cost is None else decimal_text(cost)}

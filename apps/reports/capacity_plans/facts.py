@@ -13,7 +13,8 @@ from typing import Any
 
 from django.db.models import Count, Q
 
-from apps.fleet.models import Pool
+from apps.fleet.models import DeviceState, Pool
+from apps.fleet.selectors import processor_find
 from apps.reports.costs import segments
 from apps.sales.models import Contract, ContractLine, ContractState
 from apps.timetable.instants import seconds_between
@@ -78,10 +79,10 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
     pools = (
         Pool.objects.filter(is_active=True)
         .select_related("processor")
-        .annotate(owned=Count("devices", filter=Q(devices__is_active=True)))
+        .annotate(owned=Count("devices", filter=Q(devices__state=DeviceState.ACTIVE)))
         .order_by("slug")
     )
-    rates = segments(start=now, end=now + timedelta(microseconds=1), currency=currency)[0].per_hour
+    costs = segments(start=now, end=now + timedelta(microseconds=1), currency=currency)[0]
     found = []
     for pool in pools:
         processor = pool.processor
@@ -92,11 +93,11 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
         if target is None:
             left_out.append(f"{pool.slug}: the description of its processor {processor} is no longer offered.")
             continue
-        rate = rates.get(pool.processor_class)
         found.append(
             PoolFacts(
-                pool.slug, pool.owned, target.clock_hz, _per_second(target, "link_in"), _per_second(target, "link_out"),
-                target.memory_bytes, target.energy["cycle"], None if rate is None else Fraction(rate),
+                pool.slug, pool.owned, pool.clock_at(target.clock_hz),
+                _per_second(target, "link_in"), _per_second(target, "link_out"),
+                target.memory_bytes, target.energy["cycle"], costs.rate(pool.processor_class, pool.pk),
                 tuple(_loads(lines.get(pool.pk, ()), target, left_out, now)),
             )
         )  # fmt: skip
@@ -106,7 +107,7 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
 def _target(name: str, digest: str) -> Any | None:
     """The description of a processor as it is offered now; None where it is another one."""
     try:
-        return targets.find(name, digest)
+        return processor_find(name=name, digest=digest) or targets.find(name, digest)
     except ModelError:
         return None
 
