@@ -93,7 +93,7 @@ def alternatives_compile(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    plan = org_object_get(request, Plan.objects.select_related("model_version__model", "organisation"), pk=pk)
+    plan = org_object_get(request, Plan.objects.select_related("model_version__model", "organisation", "task"), pk=pk)
     currency = plan.basis["currency"]
     context = {
         "plan": plan,

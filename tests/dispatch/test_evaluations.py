@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 import compiler
@@ -226,3 +227,14 @@ def test_what_was_not_taken_up_can_be_cancelled(present: Scene, waiting: Task) -
     assert evaluating.evaluations_cancel(task=waiting, now=present.now) == 1
     assert evaluations.evaluations_take_up(now=present.now) == 0
     assert waiting.runs.get().state == "cancelled"
+
+
+def test_the_page_of_a_plan_says_on_what_it_was_measured(present: Scene, waiting: Task, client: Client) -> None:
+    plan = plan_create(subject=waiting, requirements=Requirements(10), actor=present.cast.engineer, now=present.now)
+    client.force_login(present.cast.engineer)
+    page = client.get(f"/plans/{plan.pk}").content.decode()
+    assert f"accuracy on {waiting.data_set.name}" in page
+    assert f"/tasks/{waiting.pk}/plan" in page
+    evaluating.task_delete(task=waiting, actor=present.cast.engineer, now=present.now)
+    page = client.get(f"/plans/{plan.pk}").content.decode()
+    assert f"/tasks/{waiting.pk}" not in page
