@@ -6,6 +6,7 @@ full meanwhile, a request stays queued and is tried again at the next turn.
 
 from __future__ import annotations
 
+import random
 from datetime import datetime
 from uuid import UUID
 
@@ -16,15 +17,16 @@ from django.db import transaction
 
 from apps.accounts.files import file_transaction
 from apps.accounts.problems import Problem
+from apps.compilation.models import Program
 from apps.dispatch.contracts import inputs_of
-from apps.dispatch.models import Job, JobState
+from apps.dispatch.models import FINAL, Job, JobState
 from apps.dispatch.services import job_create
-from apps.planner.candidates import metric_of, metric_title, output_of
-from apps.planner.metrics import MetricError, Verdict, judge
+from apps.planner.candidates import evaluations_of, metric_of, metric_title, output_of
+from apps.planner.metrics import NO_ANSWER, MetricError, Verdict, judge
 from apps.planner.models import EvaluationRun, EvaluationState
 from apps.registry.feeds import InputError, arrays_unpack, items_check
 from apps.registry.feeds.check import Array
-from apps.registry.labelled import Labelled
+from apps.registry.labelled import Labelled, split
 from apps.registry.selectors import data_set_read
 from apps.registry.services import Answered, evaluation_store
 from apps.sales.services import QuoteLine, quote_accept, quote_create
@@ -40,7 +42,10 @@ AWAY = 503  # of which a part of the platform is the cause
 def evaluations_take_up(*, now: datetime) -> int:
     """Makes jobs of queued requests, a batch on a pool at a time; returns how many requests run now."""
     queued = EvaluationRun.objects.filter(state=EvaluationState.QUEUED).order_by("created_at")
-    groups = list(dict.fromkeys(queued.values_list("batch", "pool_id")))[:GROUPS_AT_ONCE]
+    fresh = list(dict.fromkeys(queued.filter(note="").values_list("batch", "pool_id")))
+    waiting = list(dict.fromkeys(queued.exclude(note="").values_list("batch", "pool_id")))
+    random.shuffle(waiting)  # so that none that waits stands before another one for ever
+    groups = [*fresh[:GROUPS_AT_ONCE], *waiting[:GROUPS_AT_ONCE]]
     taken = 0
     for batch, pool_id in groups:
         try:
@@ -69,20 +74,24 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
         if first.task.data_set.deleted_at is not None:
             raise Problem(409, "The data set is gone", "The data set was deleted.", kind="data-set-gone")
         data = data_set_read(first.task.data_set)
-        inputs = {run.pk: given for run in runs if (given := _inputs(run, data, now=now)) is not None}
-        runs = [run for run in runs if run.pk in inputs]
+        runs = [run for run in runs if _inputs(run, data, now=now) is not None]  # made again below: one at a time in memory
         if not runs:
             return 0
         quote = quote_create(
             organisation=first.organisation, lines=[QuoteLine(run.program, data.items) for run in runs], klass=first.klass,
             pool=first.pool, actor=first.created_by, now=now,
         )  # fmt: skip
+        if quote.worst > first.most:
+            detail = "Evaluating costs more by now than was shown when it was asked for. Nothing was run; ask for it again."
+            raise Problem(409, "The price has changed", detail, kind="price-changed")
         contract = quote_accept(
             quote_id=quote.pk, organisation=first.organisation, actor=first.created_by, now=now, token_id=first.token_id
         )
         for run in runs:
+            inputs = _inputs(run, data, now=now)
+            assert inputs is not None, "it was not a moment ago"
             job = job_create(
-                contract=contract, arrays=inputs[run.pk], actor=run.created_by, now=now, wanted=run.program_id,
+                contract=contract, arrays=inputs, actor=run.created_by, now=now, wanted=run.program_id,
                 token_id=run.token_id,
             )  # fmt: skip
             run.state, run.note, run.contract_id, run.job_id = EvaluationState.RUNNING, "", contract.pk, job.pk
@@ -113,9 +122,11 @@ def _refuse(batch: UUID, pool_id: UUID, reason: str, *, now: datetime) -> None:
 
 def evaluations_settle(*, now: datetime) -> int:
     """Judges the outputs of evaluations whose jobs have ended; returns how many ended."""
-    running = EvaluationRun.objects.filter(state=EvaluationState.RUNNING).order_by("created_at")
+    running = EvaluationRun.objects.filter(state=EvaluationState.RUNNING)
+    over = Job.objects.filter(state__in=FINAL, pk__in=list(running.values_list("job_id", flat=True)))
+    due = running.filter(job_id__in=list(over.values_list("pk", flat=True)))
     ended = 0
-    for pk in list(running.values_list("pk", flat=True)[:RUNS_AT_ONCE]):
+    for pk in list(due.order_by("?").values_list("pk", flat=True)[:RUNS_AT_ONCE]):
         try:
             ended += _settle(pk, now=now)
         except Exception:  # one that cannot be judged must not hold up the others
@@ -133,8 +144,11 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
         return False
     if job is None or job.state != JobState.DONE:
         is_cancelled = job is not None and job.state == JobState.CANCELLED
-        reason = job.problem if job and job.problem else "Its job was cancelled."
+        reason = job.problem if job and job.problem else "Its job was cancelled." if is_cancelled else "Its job did not finish."
         _finish(run, EvaluationState.CANCELLED if is_cancelled else EvaluationState.FAILED, reason, now=now)
+        return True
+    if run.task.data_set.deleted_at is not None:
+        _finish(run, EvaluationState.FAILED, "The data set was deleted before the answers were judged.", now=now)
         return True
     try:
         verdict = _verdict(run, job)
@@ -169,20 +183,24 @@ def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
 
 
 def _float32_answers(run: EvaluationRun) -> Array | None:
-    """What the version's float32 program answered on every item, on the same pool or else on any. Raises MetricError when
-    nobody has asked it."""
-    same = EvaluationRun.objects.filter(
-        task=run.task, program__model_version=run.program.model_version_id, program__precision="float32"
-    ).select_related("program")
-    answered = same.filter(state=EvaluationState.DONE, job_id__isnull=False)
-    for one in sorted(answered, key=lambda row: row.pool_id != run.pool_id):
-        job = Job.objects.filter(pk=str(one.job_id)).exclude(outputs_key="").first()
-        if job is not None:
-            name = output_of(run.task, one.program)
-            with default_storage.open(job.outputs_key) as file:
-                scores = arrays_unpack(file.read())[name]
-            return np.array(judge(metric_of(run.task), scores, name, None).predicted)
-    if same.filter(state__in=[EvaluationState.QUEUED, EvaluationState.RUNNING]).exists():
+    """What the version's float32 program answered on every item, on the same kind of pool if it was asked there; None while
+    it is still to answer. Raises MetricError when nobody has asked it."""
+    version, data = run.program.model_version_id, run.task.data_set
+    known = [one for one in evaluations_of(run.task).values() if one.model_version_id == version]
+    digests = {one.program_digest for one in known}
+    float32 = set(
+        Program.objects.filter(model_version=version, precision="float32", digest__in=digests).values_list("digest", flat=True)
+    )
+    for one in sorted(known, key=lambda row: (row.is_host != run.pool.is_host, row.program_digest)):
+        if one.program_digest in float32:
+            parts = split(data.items, seed=data.seed, choose=data.choose)
+            answers = np.full(data.items, NO_ANSWER)
+            answers[parts.choose], answers[parts.promise] = one.items["choose"]["predicted"], one.items["evaluate"]["predicted"]
+            return answers
+    asked = EvaluationRun.objects.filter(
+        task__data_set=data, program__model_version=version, program__precision="float32", finished_at=None
+    )
+    if asked.exists():
         return None
     raise MetricError("Agreement needs the answers of the float32 model: compile it, and evaluate again.")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
@@ -14,7 +15,7 @@ from apps.compilation.models import CompileJob, CompileState, Precision, Program
 from apps.compilation.selectors import programs_of_versions
 from apps.fleet.selectors import pools
 from apps.planner.gathering import Choice, Place, place_of, precisions_of
-from apps.planner.metrics import Metric
+from apps.planner.metrics import Metric, MetricError, classes_check, scores_of
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.labelled import split_digest
 from apps.registry.models import DataSet, Evaluation, ModelVersion
@@ -31,6 +32,7 @@ class Row:
     precision: str
     evaluation: Evaluation | None
     run: EvaluationRun | None
+    problem: str = ""  # why its answers could not be judged
 
     @property
     def program(self) -> Program | None:
@@ -44,7 +46,7 @@ class Row:
     @property
     def can_be_evaluated(self) -> bool:
         """Compiled, and neither evaluated nor asked for."""
-        return self.program is not None and self.evaluation is None and not self.is_open
+        return self.program is not None and self.evaluation is None and not self.is_open and not self.problem
 
 
 def tasks_of(organisation: Organisation) -> QuerySet[Task]:
@@ -109,10 +111,11 @@ def output_of(task: Task, program: Program) -> str:
     return first
 
 
-def evaluations_of(task: Task) -> dict[tuple[str, bool], Evaluation]:
-    """(digest of the program, whether on a host) -> what the platform measured with the task's data and metric."""
+def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bool], Evaluation]:
+    """(digest of the program, whether on a host) -> what the platform measured with the task's data and metric; the answers
+    are large, and read only where they are wanted."""
     data = task.data_set
-    rows = Evaluation.objects.filter(
+    rows = Evaluation.objects.defer(*([] if with_items else ["items"])).filter(
         family__organisation_id=task.organisation_id,
         family__dataset_digest=split_digest(data.digest, data.seed, data.choose),
         family__metric=metric_title(task),
@@ -139,13 +142,13 @@ def rows_of(task: Task) -> list[Row]:
     """Every candidate of the task: each version in each precision that it has on each active pool."""
     versions = versions_of(task)
     programs = [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
-    known = evaluations_of(task)
+    known = evaluations_of(task, with_items=False)
     runs: dict[tuple[UUID, UUID], EvaluationRun] = {}
     for run in EvaluationRun.objects.filter(task=task).order_by("created_at", "id"):
         runs[(run.program_id, run.pool_id)] = run
     offered = list(pools())
     return [
-        _row(place_of(version, pool, programs, precision), precision, known, runs)
+        _row(task, place_of(version, pool, programs, precision), precision, known, runs)
         for version in versions
         for pool in offered
         for precision in precisions_of(version, pool, programs)
@@ -153,6 +156,7 @@ def rows_of(task: Task) -> list[Row]:
 
 
 def _row(
+    task: Task,
     place: Place,
     precision: str,
     known: dict[tuple[str, bool], Evaluation],
@@ -161,7 +165,26 @@ def _row(
     program = place.program
     if program is None:
         return Row(place, precision, None, None)
-    return Row(place, precision, known.get((program.digest, place.pool.is_host)), runs.get((program.pk, place.pool.pk)))
+    evaluation, run = known.get((program.digest, place.pool.is_host)), runs.get((program.pk, place.pool.pk))
+    return Row(place, precision, evaluation, run, unjudgeable(task, program))
+
+
+def unjudgeable(task: Task, program: Program) -> str:
+    """Why the program's answers cannot be judged, known from its outputs before it runs; empty where they can."""
+    name, metric = output_of(task, program), metric_of(task)
+    shapes = {one["name"]: [1, *one["shape"]] for one in program.outputs}
+    dtypes = {one["name"]: one["dtype"] for one in program.outputs}
+    if name not in shapes:
+        return f"It has no output '{name}'; it has {', '.join(sorted(shapes))}."
+    if metric.name == "exact":
+        return ""
+    try:
+        scores = scores_of(np.zeros(shapes[name], dtypes[name]), name)
+        if metric.name == "accuracy":
+            classes_check(task.data_set.classes, scores.shape[1], name)
+    except MetricError as error:
+        return str(error)
+    return ""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,11 @@ def task_create(
         organisation=organisation, name=name.strip()[:120] or data_set.name, data_set=data_set, metric=metric.name,
         k=metric.k if metric.name == "accuracy" else 1, output=output, versions=list(versions), created_by=actor, created_at=now,
     )  # fmt: skip
-    if not candidates.versions_of(task):
+    found = candidates.versions_of(task)
+    if metric.name == "agreement" and len(found) > 1:
+        detail = "Agreement compares a model's programs with its own float32 program. Choose one model."
+        raise Problem(422, "Several models", detail, kind="metric-unknown")
+    if not found:
         wanted = ", ".join(f"'{one['name']}' {one['shape']}" for one in data_set.inputs)
         detail = f"No model takes the items of {data_set.name} ({wanted}). Upload a model with these inputs, or other data."
         raise Problem(422, "No model fits the data", detail, kind="data-set-unfitting")
@@ -115,6 +119,7 @@ def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJ
 
     int8 is calibrated on items that choose, never on those that promise. Raises Problem(429) when too much is queued.
     """
+    _data_check(task)
     missing = [one for one in candidates.missing_of(task) if one.failed is None]
     examples = _examples(task) if any(one.precision != Precision.FLOAT32 for one in missing) else {}
     return [
@@ -124,6 +129,14 @@ def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJ
         )
         for one in missing
     ]  # fmt: skip
+
+
+def _data_check(task: Task) -> None:
+    """The data set is still there. Raises Problem(409)."""
+    task.data_set.refresh_from_db()
+    if task.data_set.deleted_at is not None:
+        detail = f"The file of {task.data_set.name} was deleted; upload it again and make a new task."
+        raise Problem(409, "The data set is gone", detail, kind="data-set-gone")
 
 
 def _examples(task: Task) -> dict[str, np.ndarray]:
@@ -160,9 +173,8 @@ def evaluations_priced(task: Task, *, rows: Sequence[Row], now: datetime) -> Ask
     book = document_of(book_in_force(at=now))
     instant = tariff_instant(book=book, price_class=book.price_class(KLASS), window=window_of(None, None, now=now))
     found: dict[Pool, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row.can_be_evaluated:
-            found[row.place.pool].append(row)
+    for row in _once(task, rows):
+        found[row.place.pool].append(row)
     prices, priced = {}, []
     for pool, some in found.items():
         amounts = []
@@ -178,6 +190,24 @@ def evaluations_priced(task: Task, *, rows: Sequence[Row], now: datetime) -> Ask
     return Asked(priced, prices, book.currency.code)
 
 
+def _once(task: Task, rows: Sequence[Row]) -> list[Row]:
+    """The rows that can be evaluated, each program once: not where it runs already, for this task or another one with the
+    same data and metric."""
+    asked = EvaluationRun.objects.filter(
+        task__data_set=task.data_set_id, task__metric=task.metric, task__k=task.k, task__output=task.output,
+        finished_at=None,
+    )  # fmt: skip
+    taken = {(run.program.digest, run.pool.is_host) for run in asked.select_related("program", "pool")}
+    chosen = []
+    for row in rows:
+        if row.program is not None and row.can_be_evaluated:
+            key = (row.program.digest, row.place.pool.is_host)
+            if key not in taken:
+                taken.add(key)
+                chosen.append(row)
+    return chosen
+
+
 @transaction.atomic
 def evaluations_request(
     *, task: Task, actor: User, now: datetime, token_id: UUID | None = None
@@ -186,10 +216,10 @@ def evaluations_request(
 
     Raises Problem(409) where nothing is missing, or the data set was deleted.
     """
-    Task.objects.select_for_update().get(pk=task.pk)  # two clicks ask once
-    if task.data_set.deleted_at is not None:
-        detail = f"The file of {task.data_set.name} was deleted; upload it again and make a new task."
-        raise Problem(409, "The data set is gone", detail, kind="data-set-gone")
+    DataSet.objects.select_for_update().get(pk=task.data_set_id)  # two clicks, and two tasks, ask once
+    _data_check(task)
+    if not Task.objects.filter(pk=task.pk, deleted_at=None).exists():
+        raise Problem(404, "Not found", "This task was deleted.", kind="not-found")
     asked = evaluations_priced(task, rows=candidates.rows_of(task), now=now)
     if not asked.rows:
         detail = "Every program that is compiled and priced has been evaluated, or is being evaluated."
@@ -198,6 +228,7 @@ def evaluations_request(
     runs = EvaluationRun.objects.bulk_create(
         EvaluationRun(
             organisation_id=task.organisation_id, task=task, program=row.program, pool=row.place.pool, klass=KLASS, batch=batch,
+            most=asked.prices[row.place.pool],
             created_by=actor, token_id=token_id, created_at=now,
         )
         for row in asked.rows

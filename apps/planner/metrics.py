@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-NO_ANSWER = -1
+NO_ANSWER, NO_LABEL = -1, -2
 K_MAX = 100
 
 
@@ -76,12 +76,13 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
     best = _best(scores)
     confidence, has_confidence = _confidence(scores)
     if metric.name == "agreement":
-        wanted = best.tolist() if labels is None else [int(one) for one in labels]
+        wanted = [int(one) for one in (best if labels is None else labels)]
+        wanted = [NO_LABEL if one == NO_ANSWER else one for one in wanted]  # no answer agrees with nothing
         return Verdict(wanted, best.tolist(), confidence, has_confidence)
     known = np.asarray(labels)
     if known.ndim != 1:
         raise MetricError("The data set has several labels an item; choose exact match, or send one label for each item.")
-    _classes_check(int(known.max()) + 1, scores.shape[1], name)
+    classes_check(int(known.max()) + 1, scores.shape[1], name)
     return Verdict(known.tolist(), _top(scores, best, known, metric.k).tolist(), confidence, has_confidence)
 
 
@@ -113,8 +114,9 @@ def _exact(output: Array, name: str, labels: Array) -> Verdict:
     wanted = labels.reshape(len(labels), *[size for size in labels.shape[1:] if size != 1])
     if answers.ndim == wanted.ndim + 1:
         if wanted.size:
-            _classes_check(int(wanted.max()) + 1, answers.shape[-1], name)
-        answers = answers.argmax(axis=-1)
+            classes_check(int(wanted.max()) + 1, answers.shape[-1], name)
+        unknown = np.asarray(np.isnan(answers.astype(np.float64)).any(axis=-1))
+        answers = np.where(unknown, NO_ANSWER, answers.argmax(axis=-1))
     if answers.shape != wanted.shape:
         raise MetricError(
             f"Output '{name}' answers {list(answers.shape[1:])} positions an item, and the labels have {list(wanted.shape[1:])}."
@@ -123,7 +125,8 @@ def _exact(output: Array, name: str, labels: Array) -> Verdict:
     return Verdict([1] * len(wanted), right.astype(int).tolist(), ["0"] * len(wanted), has_confidence=False)
 
 
-def _classes_check(labels: int, classes: int, name: str) -> None:
+def classes_check(labels: int, classes: int, name: str) -> None:
+    """Raises MetricError where labels from 0 to `labels` - 1 name more classes than the output has."""
     if labels > classes:
         raise MetricError(
             f"The labels go up to {labels - 1}, and output '{name}' has {classes} classes: 0 to {classes - 1}. Number the "

@@ -71,6 +71,7 @@ class EvaluationRun(models.Model):
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="+")
     klass = models.CharField(max_length=20)
     batch = models.UUIDField()
+    most = models.DecimalField(max_digits=72, decimal_places=40)  # what was shown for the batch on this pool, before it was asked
     state = models.CharField(max_length=10, choices=EvaluationState, default=EvaluationState.QUEUED)
     note = models.CharField(max_length=400, blank=True)
     problem = models.TextField(blank=True)

@@ -118,8 +118,11 @@ def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
-    jobs = evaluating.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, f"{len(jobs)} compiles were started.")
+    try:
+        jobs = evaluating.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
+        messages.success(request, f"Compiles started: {len(jobs)}.")
+    except Problem as refused:
+        messages.error(request, refused.detail)
     return redirect("planner:task_detail", pk=pk)
 
 
@@ -128,7 +131,7 @@ def task_evaluate(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
     try:
         runs = evaluating.evaluations_request(task=task, actor=principal_get(request).user, now=timezone.now())
-        messages.success(request, f"{len(runs)} evaluations were queued.")
+        messages.success(request, f"Evaluations queued: {len(runs)}.")
     except Problem as refused:
         messages.error(request, refused.detail)
     return redirect("planner:task_detail", pk=pk)
@@ -137,7 +140,7 @@ def task_evaluate(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     cancelled = evaluating.evaluations_cancel(task=_task(request, pk, engineering=True), now=timezone.now())
-    messages.success(request, f"{cancelled} evaluations were cancelled. What runs already is cancelled on its job's page.")
+    messages.success(request, f"Evaluations cancelled: {cancelled}. What runs already is cancelled on its job's page.")
     return redirect("planner:task_detail", pk=pk)
 
 

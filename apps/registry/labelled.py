@@ -17,7 +17,7 @@ from apps.registry.feeds.check import Array
 
 LABELS = "labels"
 ITEMS_MAX = 40_000
-LARGEST_LABEL = 2**31 - 1
+LARGEST_LABEL = 2**31 - 2
 ZIP_MAGIC = b"PK"
 
 
@@ -102,7 +102,8 @@ def _count_problems(arrays: Mapping[str, Array]) -> list[str]:
         return [f"Every array needs the same number of items along its first axis, but {listed}."]
     items = next(iter(counts.values()))
     if items < 2:
-        return [f"The data set has {items} items; it needs at least 2, one to choose on and one to promise by."]
+        counted = "1 item" if items == 1 else f"{items} items"
+        return [f"The data set has {counted}; it needs at least 2, one to choose on and one to promise by."]
     if items > ITEMS_MAX:
         return [f"The data set has {items:,} items; at most {ITEMS_MAX:,} are taken. Send a random sample of it."]
     return []
@@ -135,6 +136,8 @@ def _labels(given: Array | None) -> tuple[Array | None, list[str]]:
         labels = labels[:, 0]
     if labels.ndim > 2:
         return None, [f"'{LABELS}' has shape {list(labels.shape)}; send one label for each item, or one for each position."]
-    if labels.size and labels.min() == labels.max():
+    if not labels.size:
+        return None, [f"'{LABELS}' has shape {list(labels.shape)} and so holds no label; send one label for each item."]
+    if labels.min() == labels.max():
         return None, [f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."]
     return np.ascontiguousarray(labels, dtype=np.int64), []

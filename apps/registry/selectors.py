@@ -131,8 +131,8 @@ def family_of(version: ModelVersion) -> ModelFamily | None:
 
 
 def family_evaluations(family_id: UUID) -> list[Evaluation]:
-    """Evaluations of the family's present versions, most accurate last."""
-    rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True)
+    """What owners state of the family's present versions, most accurate last."""
+    rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True, program_digest="")
     return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))
 
 

@@ -130,7 +130,7 @@ class Growth:
         program = self.market.program(cast.organisation, cast.engineer)
         EvaluationRun.objects.create(
             organisation=cast.organisation, task=task, program=program, pool=self.market.lpu, klass="standard", batch=uuid4(),
-            state="done", finished_at=now, created_by=cast.engineer, created_at=now,
+            most=1, state="done", finished_at=now, created_by=cast.engineer, created_at=now,
         )  # fmt: skip
 
     def _money(self, number: int, project: Project) -> None:

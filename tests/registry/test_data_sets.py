@@ -36,7 +36,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"labels": LABELS}, "holds no inputs"),
     ({"x": X, "labels": LABELS[:3]}, "'x' has 4, 'labels' has 3"),
     ({"x": X[:0], "labels": LABELS[:0]}, "has 0 items; it needs at least 2"),
-    ({"x": X[:1]}, "has 1 items; it needs at least 2"),
+    ({"x": X[:1]}, "has 1 item; it needs at least 2"),
     ({"x": np.zeros((40_001, 1), "float32")}, "at most 40,000 are taken"),
     ({"x": np.float32(3)}, "single number"),
     ({"x": nan_at(2), "labels": LABELS}, "not a finite number (item 2)"),
@@ -47,6 +47,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": X, "labels": np.array(["0", "1", "2", "1"])}, "send class numbers"),
     ({"x": X, "labels": np.array([1, 1, 1, 1])}, "Every item has the label 1"),
     ({"x": X, "labels": np.zeros((4, 2, 2), int)}, "send one label for each item"),
+    ({"x": X, "labels": np.zeros((4, 0), int)}, "holds no label"),
+    ({"x": X, "labels": np.array([0, 1, 2**31 - 1, 1])}, "at item 2 is 2147483647"),
 ]
 
 

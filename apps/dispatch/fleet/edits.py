@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from apps.accounts.problems import Problem
@@ -73,9 +74,18 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
-        pool["cost"] = [one for one in pool["cost"] if one["from"] != facts.get("from")] + [facts]
+        begins = _instant(facts.get("from"))
+        pool["cost"] = [one for one in pool["cost"] if begins is None or _instant(one["from"]) != begins] + [facts]
 
     return edit
+
+
+def _instant(text: Any) -> datetime | None:
+    """The instant that a text states, however it writes the zone; None where it states none, which is refused later."""
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
 
 
 def devices_add(slug: str, count: int, state: str = "active") -> Edit:

@@ -41,6 +41,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('klass', models.CharField(max_length=20)),
                 ('batch', models.UUIDField()),
+                ('most', models.DecimalField(decimal_places=40, max_digits=72)),
                 ('state', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('done', 'Done'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='queued', max_length=10)),
                 ('note', models.CharField(blank=True, max_length=400)),
                 ('problem', models.TextField(blank=True)),
