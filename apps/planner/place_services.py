@@ -124,7 +124,7 @@ def pricelist_import(
     try:
         found = pricelist_read(data, Format(kind))
     except Unreadable as error:
-        raise _refused("Not such a price list", "price-list-invalid", error) from error
+        raise _refused("Invalid price list", "price-list-invalid", error) from error
     _limit_check(organisation, PriceListFile, LISTS_MAX, "price lists")
     digest = hashlib.sha256(data).hexdigest()
     row = PriceListFile(
@@ -285,14 +285,14 @@ def _expiry(stated: datetime | None, since: datetime) -> datetime:
     if not since < stated <= since + LONGEST:
         day = f"{since:%Y-%m-%d}, of which the file is"
         detail = f"State an expiry within {LONGEST.days} days after {day}; by default it is {GOOD_FOR.days} days."
-        raise Problem(422, "Not such an expiry", detail, kind="expiry-invalid")
+        raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
 
 
 def _earlier(row: ImportedFile, stated: datetime) -> datetime:
     if stated > row.expires_at:
         detail = f"It expires on {row.expires_at:%Y-%m-%d}, which can only be brought forward; import a newer file instead."
-        raise Problem(422, "Not such an expiry", detail, kind="expiry-invalid")
+        raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
 
 

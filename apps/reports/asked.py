@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db.models import QuerySet
 
 from apps.reports.capacity_plans.services import capacity_plan_run
 from apps.reports.forecasts import forecast_run
@@ -11,6 +17,8 @@ from apps.reports.reconciling import reconciliation_run
 from apps.reports.rerating import rerating_run
 from apps.reports.whatif import what_if_run
 
+log = structlog.get_logger("reports")
+
 LOST_AFTER = timedelta(seconds=10)
 GIVEN_UP_AFTER = timedelta(days=7)
 
@@ -18,15 +26,20 @@ GIVEN_UP_AFTER = timedelta(days=7)
 def asked_sweep(*, now: datetime) -> int:
     """Carry out what was asked for a while ago and is not finished; what another process is at is left to it."""
     since, until = now - GIVEN_UP_AFTER, now - LOST_AFTER
+    asked = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
     runs = ReconciliationRun.objects.filter(finished_at=None, started_at__gt=since, started_at__lte=until)
-    asked = Rerating.objects.filter(finished_at=None, asked_at__gt=since, asked_at__lte=until)
-    finished = [reconciliation_run(run_id=pk, now=now).finished_at for pk in runs.values_list("pk", flat=True)]
-    finished += [rerating_run(pk=pk, now=now).finished_at for pk in asked.values_list("pk", flat=True)]
-    plans = CapacityPlan.objects.filter(finished_at=None, asked_at__gt=since, asked_at__lte=until)
-    finished += [capacity_plan_run(pk=pk, now=now).finished_at for pk in plans.values_list("pk", flat=True)]
-    open_rows = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
-    fits = ForecastRun.objects.filter(**open_rows).values_list("pk", flat=True)
-    finished += [forecast_run(pk=pk, now=now).finished_at for pk in fits]
-    questions = WhatIf.objects.filter(cancelled_at=None, **open_rows).values_list("pk", flat=True)
-    finished += [what_if_run(pk=pk, now=now).finished_at for pk in questions]
-    return sum(one is not None for one in finished)
+    work: list[tuple[QuerySet[Any], Callable[[UUID], Any]]] = [
+        (runs, lambda pk: reconciliation_run(run_id=pk, now=now)),
+        (Rerating.objects.filter(**asked), lambda pk: rerating_run(pk=pk, now=now)),
+        (CapacityPlan.objects.filter(**asked), lambda pk: capacity_plan_run(pk=pk, now=now)),
+        (ForecastRun.objects.filter(**asked), lambda pk: forecast_run(pk=pk, now=now)),
+        (WhatIf.objects.filter(cancelled_at=None, **asked), lambda pk: what_if_run(pk=pk, now=now)),
+    ]
+    finished = 0
+    for rows, run in work:
+        for pk in list(rows.values_list("pk", flat=True)):
+            try:
+                finished += run(pk).finished_at is not None
+            except Exception:  # one that cannot be carried out must not hold up the others
+                log.exception("asked work fails", what=rows.model.__name__, pk=str(pk))
+    return finished

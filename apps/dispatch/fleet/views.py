@@ -35,7 +35,7 @@ def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
     except Problem as refusal:
         messages.error(request, refusal.detail)
         return False
-    messages.success(request, change.summary if change else "That is so already; nothing changed.")
+    messages.success(request, change.summary if change else "No changes to apply.")
     return True
 
 
