@@ -22,6 +22,7 @@ from apps.dispatch.contracts import inputs_of
 from apps.dispatch.models import FINAL, Job, JobState
 from apps.dispatch.services import job_create
 from apps.planner.candidates import evaluations_of, metric_of, metric_title, output_of
+from apps.planner.evaluating import data_set_check
 from apps.planner.metrics import NO_ANSWER, MetricError, Verdict, judge
 from apps.planner.models import EvaluationRun, EvaluationState
 from apps.registry.feeds import InputError, arrays_unpack, items_check
@@ -71,8 +72,7 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
         if not runs:
             return 0
         first = runs[0]
-        if first.task.data_set.deleted_at is not None:
-            raise Problem(409, "The data set is gone", "The data set was deleted.", kind="data-set-gone")
+        data_set_check(first.task)
         data = data_set_read(first.task.data_set)
         runs = [run for run in runs if _inputs(run, data, now=now) is not None]  # made again below: one at a time in memory
         if not runs:

@@ -119,7 +119,7 @@ def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJ
 
     int8 is calibrated on items that choose, never on those that promise. Raises Problem(429) when too much is queued.
     """
-    _data_check(task)
+    data_set_check(task)
     missing = [one for one in candidates.missing_of(task) if one.failed is None]
     examples = _examples(task) if any(one.precision != Precision.FLOAT32 for one in missing) else {}
     return [
@@ -131,7 +131,7 @@ def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJ
     ]  # fmt: skip
 
 
-def _data_check(task: Task) -> None:
+def data_set_check(task: Task) -> None:
     """The data set is still there. Raises Problem(409)."""
     task.data_set.refresh_from_db()
     if task.data_set.deleted_at is not None:
@@ -217,7 +217,7 @@ def evaluations_request(
     Raises Problem(409) where nothing is missing, or the data set was deleted.
     """
     DataSet.objects.select_for_update().get(pk=task.data_set_id)  # two clicks, and two tasks, ask once
-    _data_check(task)
+    data_set_check(task)
     if not Task.objects.filter(pk=task.pk, deleted_at=None).exists():
         raise Problem(404, "Not found", "This task was deleted.", kind="not-found")
     asked = evaluations_priced(task, rows=candidates.rows_of(task), now=now)

@@ -221,7 +221,8 @@ def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, 
     dataset_delete(data_set=waiting.data_set, actor=present.cast.engineer, now=present.now)
     assert evaluations.evaluations_take_up(now=present.now) == 0
     run = waiting.runs.get()
-    assert (run.state, run.problem) == ("failed", "The data set was deleted.")
+    said = "The file of digits was deleted; upload it again and make a new task."
+    assert (run.state, run.problem) == ("failed", said)
     assert not Contract.objects.exists()
 
 
