@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from compiler import targets
+from compiler import reporting, targets
 from compiler.driver import quiet
 from compiler.errors import DoesNotFit, ModelError
 
@@ -28,7 +28,7 @@ def compare(
 
     ``chosen``: names, paths of processor files, or descriptions: a processor that no pool has is compared like any other.
     ``feeds``: what float16 and int8 are calibrated with (seeded ones without). A row that ``fits`` has cycles, time,
-    operations, storage, IO, energy and the proven bounds; one that does not has ``reason``, and for lack of memory what
+    operations, storage, IO, loading, energy and the proven bounds; one that does not has ``reason``, and for lack of memory what
     was asked, what there is, and the levers.
     """
     from compiler.precision import calibrate
@@ -61,7 +61,7 @@ def _row(graph: Graph, machine: Target, precision: str, calibration: Calibration
 
     program: Program = compiler.compile(graph, machine, precision, calibration)
     r = program.resources
-    bounds = program.bounds
+    bounds, load = program.bounds, reporting.load_of(r.storage, machine)
     return {
         "fits": True,
         "program": program.digest,
@@ -76,6 +76,8 @@ def _row(graph: Graph, machine: Target, precision: str, calibration: Calibration
         "bytes_in": r.io.bytes_in,
         "bytes_out": r.io.bytes_out,
         "external_in": r.io.external_in,
+        "load_bytes": load.bytes_in,
+        "load_cycles": load.cycles_in,
         "energy_fj": r.energy_fj,
         "exact": r.exact,
         "latency_ratio": bounds["latency"]["ratio"],

@@ -16,6 +16,7 @@ from typing import Any
 
 from compiler.errors import ModelError
 from compiler.program import Program
+from compiler.reporting import load_of
 
 Value = int | Decimal | None
 
@@ -29,6 +30,8 @@ TITLES = {
     "bytes_out": ("IO out", "bytes"),
     "external_in": ("IO from external memory", "bytes"),
     "energy_fj": ("energy", "fJ"),
+    "load_bytes": ("loading", "bytes"),
+    "load_cycles": ("loading time", "cycles"),
 }
 PRICE = "price."
 COLUMNS = ("cycles", "operations", "storage", "energy_fj")  # of one operation
@@ -137,11 +140,12 @@ def _figures(old: Program, new: Program) -> list[Figure]:
 
 
 def _counts(program: Program) -> dict[str, int]:
-    r = program.resources
+    r, load = program.resources, load_of(program.resources.storage, program.target)
     return {
         "cycles": r.cycles, "interval": r.interval, "operations": r.operations, "memory": r.storage.total,
         "external": r.storage.external, "bytes_in": r.io.bytes_in, "bytes_out": r.io.bytes_out,
         "external_in": r.io.external_in, "energy_fj": r.energy_fj,
+        "load_bytes": load.bytes_in, "load_cycles": load.cycles_in,
     }  # fmt: skip
 
 

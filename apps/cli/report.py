@@ -102,6 +102,8 @@ def text(document: dict[str, Any], *, steps: bool = False) -> str:
         f"  interval    {resources['interval']:,} cycles",
         f"  memory      {resources['storage']['total']:,} bytes",
         f"  IO          {resources['io']['bytes_in']:,} bytes in, {resources['io']['bytes_out']:,} bytes out",
+        f"  loading     {resources['load']['bytes_in']:,} bytes, {resources['load']['cycles_in']:,} cycles = "
+        f"{_microseconds(resources['load']['cycles_in'], document['clock_hz'])} us before the first item",
         *listing.accuracy(document["accuracy"]),
     ]
     if document["prices"] is None:

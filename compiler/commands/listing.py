@@ -10,6 +10,7 @@ from compiler.isa.element import NUMPY
 from compiler.isa.resources import Counters
 from compiler.precision.error import ENDLESS
 from compiler.program import Program
+from compiler.reporting.whole import microseconds
 from compiler.targets import Target
 
 
@@ -33,6 +34,7 @@ def report(data: dict[str, Any]) -> list[str]:
     lines += accuracy(data["accuracy"])
     storage = data["resources"]["storage"]
     lines.append("  storage  " + ", ".join(f"{name} {size}" for name, size in storage.items()))
+    lines.append("  " + loading(data["resources"]["load"], data["headline"]["clock_hz"]))
     lines.append(f"  {'operation':48} {'kind':12} {'operations':>14} {'cycles':>9} {'energy fJ':>16}  limited by")
     for row in data["per_operation"]:
         name = row["name"] if len(row["name"]) <= 48 else "..." + row["name"][-45:]  # the column's width
@@ -42,6 +44,13 @@ def report(data: dict[str, Any]) -> list[str]:
     total = data["totals"]
     lines.append(f"  {'total':48} {'':12} {total['operations']:>14} {total['cycles']:>9} {total['energy_fj']:>16}")
     return lines
+
+
+def loading(load: dict[str, int], clock_hz: int) -> str:
+    """What crosses the link before the first cycle, and how long that takes."""
+    kinds = ", ".join(f"{kind} {load[kind]}" for kind in ("instructions", "constants", "state", "external"))
+    time = microseconds(load["cycles_in"], clock_hz)
+    return f"loading  {load['bytes_in']} bytes in {load['cycles_in']} cycles ({time} us): {kinds}"
 
 
 def accuracy(found: dict[str, Any]) -> list[str]:

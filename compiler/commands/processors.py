@@ -129,7 +129,7 @@ def run_compare(options: argparse.Namespace) -> int:
 def comparison(rows: list[dict[str, Any]]) -> list[str]:
     """Rows of a comparison as a table."""
     heading = ("cycles", 12), ("microseconds", 13), ("x bound", 8), ("interval", 12), ("x bound", 8), ("on chip", 12)
-    columns = (*heading, ("external", 12), ("energy uJ", 12))
+    columns = (*heading, ("external", 12), ("energy uJ", 12), ("loading", 12))
     lines = [f"{'target':12} {'precision':9} " + " ".join(f"{name:>{width}}" for name, width in columns)]
     for r in rows:
         head = f"{r['target']:12} {r['precision']:9}"
@@ -138,7 +138,8 @@ def comparison(rows: list[dict[str, Any]]) -> list[str]:
             continue
         lines.append(
             f"{head} {r['cycles']:>12} {r['nanoseconds'] / 1000:>13.3f} {r['latency_ratio'] or '-':>8} {r['interval']:>12} "
-            f"{r['interval_ratio'] or '-':>8} {r['storage']:>12} {r['external']:>12} {r['energy_fj'] / 1e9:>12.3f}"
+            f"{r['interval_ratio'] or '-':>8} {r['storage']:>12} {r['external']:>12} {r['energy_fj'] / 1e9:>12.3f} "
+            f"{r['load_cycles']:>12}"
         )
     return lines
 

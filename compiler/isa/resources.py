@@ -39,8 +39,27 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What crosses the host link before a program's first cycle, once each time that it is put on a processor.
+
+    Bytes by kind: ``instructions``, the images of ``constants`` and ``state``, and of ``external`` memory; ``bytes_in`` is their
+    sum and ``cycles_in`` how long the link takes for it. Nothing leaves: ``bytes_out`` and ``cycles_out`` are 0.
+    """
+
+    instructions: int
+    constants: int
+    state: int
+    external: int
+    bytes_in: int
+    cycles_in: int
+    bytes_out: int = 0
+    cycles_out: int = 0
+
+
+@dataclass(frozen=True)
 class Resources:
-    """Counts of one inference; the simulator's counters have the same form and must be equal when ``exact``.
+    """Counts of one inference, and of loading its program; the simulator's counters have the same form and must be equal when
+    ``exact``. ``load`` is None where it was stored before loading was counted.
 
     ``cycles``: from cycle 0 to the last byte written (latency). ``interval``: cycles between the starts of inferences
     that run back to back. ``executed_operations``: arithmetic slots used, padding of tiles and lanes included.
@@ -56,18 +75,21 @@ class Resources:
     energy_fj: int
     exact: bool = True
     reason: str = ""
+    load: Load | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Resources:
         """The inverse of ``to_json``; ``TypeError`` or ``KeyError`` on another shape."""
         plain = dict(data)
+        load = plain.pop("load", None)
         return Resources(
             storage=Storage(**plain.pop("storage")),
             io=Io(**plain.pop("io")),
             memory=Memory(**plain.pop("memory")),
+            load=None if load is None else Load(**load),
             **plain,
         )
 

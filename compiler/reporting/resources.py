@@ -1,11 +1,12 @@
-"""Resources of one inference: sums over the instructions and the memory map (G4)."""
+"""Resources of one inference, and of loading its program: sums over the instructions and the memory map (G4)."""
 
 from __future__ import annotations
 
 from compiler.isa.binary import Binary
 from compiler.isa.counting import Counts, dearest_counts
 from compiler.isa.paths import longest
-from compiler.isa.resources import Io, Memory, Resources, Storage
+from compiler.isa.resources import Io, Load, Memory, Resources, Storage
+from compiler.isa.timing import ceil_div
 from compiler.isa.timings import Timings
 from compiler.targets import Target
 
@@ -32,4 +33,16 @@ def resources_of(binary: Binary, target: Target) -> Resources:
         energy_fj=total.energy_fj(dict(target.energy), cycles),
         exact=binary.exact,
         reason=binary.reason,
+        load=load_of(storage, target),
     )
+
+
+def load_of(storage: Storage, target: Target) -> Load:
+    """Loading a program of that storage: its instructions, constants, first state and image of external memory, one behind the
+    other over all instances of the link, after its latency once."""
+    link = target.link_in
+    total = storage.instructions + storage.weights + storage.state + storage.external
+    return Load(
+        instructions=storage.instructions, constants=storage.weights, state=storage.state, external=storage.external,
+        bytes_in=total, cycles_in=link.latency + ceil_div(total, link.instances * link.bytes_per_cycle),
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.isa.binary import Binary
 from compiler.isa.instruction import Flag, Instruction
 from compiler.isa.program import Program
-from compiler.isa.resources import Counters, Io, Memory, Storage
+from compiler.isa.resources import Counters, Io, Load, Memory, Storage
 from compiler.isa.timing import CHAIN, lanes
 from compiler.simulator.forms import Array
 from compiler.simulator.memory import Memory as Sram
@@ -129,4 +129,13 @@ class Tally:
             energy_fj=total_energy,
             exact=binary.exact,
             reason=binary.reason,
+            load=loaded(binary, memory, self.target),
         )
+
+
+def loaded(binary: Binary, memory: Sram, target: Target) -> Load:
+    """What was put on the processor before the first cycle, and until when its link was busy with it."""
+    put = {"instructions": binary.instruction_bytes, **memory.loaded, "external": len(binary.external)}
+    link, total = target.link_in, sum(put.values())
+    busy = -(-total // (link.bytes_per_cycle * link.instances))
+    return Load(**put, bytes_in=total, cycles_in=link.latency + busy)

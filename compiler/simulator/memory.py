@@ -85,21 +85,26 @@ class Memory:
 
     ``grain``: bytes that one element of ``shadow`` stands for; elements of a program that are all as large come and go whole.
     ``blank``: whether memory that nobody wrote holds a pattern of its own, which takes as long as writing all of it.
+    ``loaded``: bytes put there before the first cycle, by kind, in whole lines.
     """
 
     def __init__(self, binary: Binary, line_bytes: int, grain: int = 1, *, blank: bool = True) -> None:
         regions = binary.memory
         self.line_bytes, self.grain = line_bytes, grain
         self.data: np.ndarray[Any, Any] = np.empty(regions.total, np.uint8)
-        self.data[: regions.constants] = np.frombuffer(binary.constants, np.uint8)
+        constants = np.frombuffer(binary.constants, np.uint8)
+        self.data[: regions.constants] = constants
         if blank:
             self.data[regions.constants :] = _UNWRITTEN
         self.shadow: np.ndarray[Any, Any] = np.zeros(regions.total // grain, np.uint8)
         self.shadow[: regions.constants // grain] = 255
+        filled: set[int] = set()
         for state in binary.states:
             place = slice(state.base, state.base + len(state.initial))
+            filled.update(range(place.start // line_bytes, -(-place.stop // line_bytes)))
             self.data[place] = np.frombuffer(state.initial, np.uint8)
             self.shadow[place.start // grain : place.stop // grain] = 255
+        self.loaded = {"constants": constants.nbytes, "state": len(filled) * line_bytes}
         self.constant_lines = regions.constants // line_bytes
         lines = regions.total // line_bytes
         persistent = (regions.constants + regions.state) // line_bytes
