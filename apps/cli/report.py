@@ -102,8 +102,7 @@ def text(document: dict[str, Any], *, steps: bool = False) -> str:
         f"  interval    {resources['interval']:,} cycles",
         f"  memory      {resources['storage']['total']:,} bytes",
         f"  IO          {resources['io']['bytes_in']:,} bytes in, {resources['io']['bytes_out']:,} bytes out",
-        f"  loading     {resources['load']['bytes_in']:,} bytes, {resources['load']['cycles_in']:,} cycles = "
-        f"{_microseconds(resources['load']['cycles_in'], document['clock_hz'])} us before the first item",
+        _loading(resources["load"], document["clock_hz"]),
         *listing.accuracy(document["accuracy"]),
     ]
     if document["prices"] is None:
@@ -117,6 +116,11 @@ def text(document: dict[str, Any], *, steps: bool = False) -> str:
         lines.append(f"    {row['title']:<12} {price:>14}  {plain(amount):>26}  {row['reason']}")
         lines += [_step(step_shown(step, currency)) for step in row["steps"] if steps]
     return "\n".join(lines) + "\n"
+
+
+def _loading(load: dict[str, int], clock_hz: int) -> str:
+    time = _microseconds(load["cycles_in"], clock_hz)
+    return f"  loading     {load['bytes_in']:,} bytes, {load['cycles_in']:,} cycles = {time} us before the first item"
 
 
 def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:

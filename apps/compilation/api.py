@@ -99,6 +99,10 @@ class ProgramOut(Schema):
     def resolve_version_id(row: Program) -> UUID:
         return row.model_version_id
 
+    @staticmethod
+    def resolve_resources(row: Program) -> dict[str, Any]:
+        return selectors.program_resources(row)
+
 
 @router.get("/targets", response=list[TargetOut], summary="Processor versions that can be compiled for")
 def target_list(request: HttpRequest) -> list[dict[str, str]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import asdict, fields
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +19,8 @@ from apps.compilation.models import CompileJob, OwnProcessor, Program
 from apps.fleet.selectors import pools, processor_find, processors_offered
 from apps.registry.models import ModelVersion
 from compiler import targets
+from compiler.isa.resources import Storage
+from compiler.reporting import load_of
 from compiler.targets import Target
 
 # A room above says what a thousand executions cost: {"amount", "currency", "book", "klass"}, or None without a price.
@@ -24,6 +28,7 @@ PRICERS: list[Callable[[Program, datetime], dict[str, Any] | None]] = []
 
 BINARY, REPORT, TRACE, ASSEMBLY = "program.bin", "report.json.gz", "trace.json.gz", "program.asm.gz"
 RANGES = "ranges.json.gz"
+STORED = {field.name for field in fields(Storage)}
 
 
 def target_names(organisation: Organisation) -> list[str]:
@@ -60,15 +65,46 @@ def targets_with_pools() -> set[str]:
     return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
 
 
+def program_resources(program: Program) -> dict[str, Any]:
+    """The counts of one inference and of loading the program, as `Resources` in JSON.
+
+    What was compiled before loading was counted states its storage; the load follows from that and from the link of the
+    processor that it was compiled for. Without a description of that processor there is none.
+    """
+    return _with_load(program, program.resources)
+
+
+def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
+    if "load" in resources or not set(resources.get("storage", ())) >= STORED:
+        return resources
+    target = target_of(program)
+    if target is None:
+        return resources
+    return {**resources, "load": asdict(load_of(Storage(**resources["storage"]), target))}
+
+
+def program_load(program: Program) -> dict[str, int] | None:
+    """Bytes and cycles of putting the program on its processor (docs/counting.md); None where they are not known."""
+    found: dict[str, int] | None = program_resources(program).get("load")
+    return found
+
+
+def load_seconds(program: Program) -> Fraction:
+    """Device time of loading the program at its processor's own clock; 0 where it is not known."""
+    load = program_load(program)
+    return Fraction(0) if load is None else Fraction(load["cycles_in"], program.clock_hz)
+
+
 def program_bytes(program: Program) -> bytes:
     """The binary, as it runs."""
     return _stored(program.binary_key)
 
 
 def program_report(program: Program) -> dict[str, Any]:
-    """The compiler's report on the program."""
+    """The compiler's report on the program, with its load where it was stored before that was counted."""
     report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
-    return report
+    resources = report.get("resources")
+    return report if resources is None else {**report, "resources": _with_load(program, resources)}
 
 
 def program_trace(program: Program) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from apps.billing.models import Invoice
 from apps.billing.services import credit_note_issue, invoice_issue, invoices_issue_month
 from apps.cli.main import main as takt
 from apps.compilation.models import OwnProcessor, Program
-from apps.compilation.selectors import program_bytes
+from apps.compilation.selectors import program_bytes, program_load, program_report
 from apps.config.celery import app
 from apps.dispatch import services as dispatch
 from apps.dispatch.execution import lease_execute
@@ -89,8 +89,11 @@ def test_programs_compute_what_they_computed_then(customer: Organisation) -> Non
     assert programs.count() >= len(FACTS["outputs"]) >= 6
     assert {program.exact for program in programs} == {True, False}
     for program in programs:
-        then = FACTS["outputs"][program.digest]
-        assert _computed(program) == then, program
+        then, computed = FACTS["outputs"][program.digest], _computed(program)
+        assert "load" not in program.resources, "it was stored before loading was counted"
+        assert computed["counters"].pop("load") == program_load(program), "and follows from what was stored"
+        assert program_report(program)["resources"]["load"] == program_load(program)
+        assert computed == then, program
         if program.exact:
             assert then["counters"]["cycles"] == program.latency_cycles
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from apps import figures
 from apps.compilation.models import Program
-from apps.compilation.selectors import price_preview, target_of
+from apps.compilation.selectors import price_preview, program_load, target_of
 from apps.config.pages.report.rows import decibels_text, limit_text
 from apps.fleet.descriptions import PRECISIONS, peak
 from apps.pricing.previews import EXECUTIONS as OF
@@ -71,6 +71,8 @@ def _measured(programs: Sequence[Program]) -> Iterator[Row]:
         ("Operations", lambda one: one.operations, figures.short_format, ""),
         ("Memory", lambda one: one.resources["storage"]["total"], figures.bytes_format, LESS_IS_BETTER),
         ("Over the link", _link, figures.bytes_format, LESS_IS_BETTER),
+        ("Loading", load_bytes, figures.bytes_format, LESS_IS_BETTER),
+        ("Loading time", load_time, figures.duration_format, LESS_IS_BETTER),
         ("From external memory", lambda one: one.resources["io"]["external_in"], figures.bytes_format, LESS_IS_BETTER),
         ("Energy", lambda one: one.resources["energy_fj"], figures.energy_format, LESS_IS_BETTER),
     ]
@@ -101,6 +103,18 @@ def _cell(value: Any, base: Any, text: str, better: str) -> Cell:
 
 def _link(program: Program) -> int:
     return int(program.resources["io"]["bytes_in"]) + int(program.resources["io"]["bytes_out"])
+
+
+def load_bytes(program: Program) -> int | None:
+    """Bytes over the link before the first item."""
+    load = program_load(program)
+    return None if load is None else load["bytes_in"]
+
+
+def load_time(program: Program) -> Fraction | None:
+    """Seconds until they are there."""
+    load = program_load(program)
+    return None if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def above_bound(program: Program, name: str) -> Fraction | None:

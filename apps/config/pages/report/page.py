@@ -12,7 +12,7 @@ from typing import Any
 from apps import figures
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
-from apps.compilation.selectors import program_report
+from apps.compilation.selectors import program_load, program_report
 from apps.config.pages.report import compare, graph, memory, rows, timeline
 from apps.fleet.models import Pool
 from apps.pricing.rating import Counts, Rating, RatingError, Terms, rate
@@ -89,7 +89,18 @@ def _headline(program: Program) -> dict[str, Any]:
         "link": program.resources["io"]["bytes_in"] + program.resources["io"]["bytes_out"],
         "external": program.resources["io"]["external_in"] + program.resources["io"]["external_out"],
         "storage": program.resources["storage"]["total"],
+        "load": load_of(program),
     }
+
+
+def load_of(program: Program) -> dict[str, Any] | None:
+    """What crosses the link before the first item, by kind, and how long that takes; None where it is not known."""
+    load = program_load(program)
+    if load is None:
+        return None
+    kinds = [(kind, load[kind]) for kind in ("instructions", "constants", "state", "external") if load[kind]]
+    seconds = Fraction(load["cycles_in"], program.clock_hz)
+    return {"bytes": load["bytes_in"], "cycles": load["cycles_in"], "seconds": seconds, "kinds": kinds}
 
 
 def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, Any]:
