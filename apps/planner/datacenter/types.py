@@ -31,13 +31,14 @@ class DeviceType:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program: cycles from one execution to the next, cycles of one alone, and the bytes that it occupies and
-    that cross the link before its first cycle on a device."""
+    """A compiled program: cycles from one execution to the next, cycles of one alone, the bytes that it occupies, and those
+    that cross the link before its first cycle on a device (`resources.load`; None: all that it occupies)."""
 
     name: str
     interval: int
     latency: int
     memory_bytes: int
+    load_bytes: int | None = None
 
     def work(self, count: int, device: DeviceType) -> Work:
         """`count` executions that follow each other, as the timetable places them: microseconds on that device."""
@@ -47,7 +48,8 @@ class Program:
 
     def load(self, device: DeviceType) -> int:
         """Microseconds until its bytes are on the device, rounded up."""
-        return -(-self.memory_bytes * SECOND // device.link_bytes)
+        crossing = self.memory_bytes if self.load_bytes is None else self.load_bytes
+        return -(-crossing * SECOND // device.link_bytes)
 
 
 @dataclass(frozen=True, eq=False)

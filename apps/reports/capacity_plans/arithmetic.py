@@ -195,7 +195,7 @@ def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
     """Devices that could be spare, and the cost of getting there: every part of every program is loaded once, over the link,
     and its device does nothing else meanwhile. Pay-back is the time after which the spare devices have made up for that."""
     devices = pool.owned - full["needed"]
-    moved = sum(load.binary * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)
+    moved = sum(load.moved * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)
     seconds = Fraction(moved, pool.link_in)
     return {
         "kind": "spare",

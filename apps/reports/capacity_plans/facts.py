@@ -13,6 +13,8 @@ from typing import Any
 
 from django.db.models import Count, Q
 
+from apps.compilation.models import Program
+from apps.compilation.selectors import program_load
 from apps.fleet.models import DeviceState, Pool
 from apps.fleet.selectors import processor_find
 from apps.reports.costs import segments
@@ -25,7 +27,7 @@ from compiler import ModelError, targets
 class Load:
     """A program and how often the contracts in force ask for it: `rate` executions a second, evenly over each contract's time.
 
-    Cycles, bytes and femtojoules of one execution; `resident` is what the program keeps on the device, `binary` what crosses
+    Cycles, bytes and femtojoules of one execution; `resident` is what the program keeps on the device, `moved` what crosses
     the link to load it.
     """
 
@@ -38,8 +40,14 @@ class Load:
     bytes_in: int
     bytes_out: int
     resident: int
-    binary: int
+    moved: int
     energy: int
+
+
+def _load_bytes(program: Program) -> int:
+    """What crosses the link to load it; the binary's size where that is not known."""
+    load = program_load(program)
+    return program.binary_bytes if load is None else load["bytes_in"]
 
 
 @dataclass(frozen=True)
@@ -151,5 +159,5 @@ def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now:
         yield Load(
             digest, name, len({line.contract_id for line in some}), rate, program.interval_cycles, program.latency_cycles,
             int(resources["io"]["bytes_in"]), int(resources["io"]["bytes_out"]), int(resources["storage"]["total"]),
-            program.binary_bytes, max(0, int(resources["energy_fj"]) - target.energy["cycle"] * program.latency_cycles),
+            _load_bytes(program), max(0, int(resources["energy_fj"]) - target.energy["cycle"] * program.latency_cycles),
         )  # fmt: skip
