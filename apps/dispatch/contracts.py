@@ -10,14 +10,14 @@ from typing import NamedTuple
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch.devicetime import Pace
-from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
 from apps.planner.models import Plan
 from apps.pricing.limits import Limits
 from apps.pricing.rating import Counts
 from apps.registry.feeds import TensorType
+from apps.sales.facts import facts_of_line
 from apps.sales.models import Contract, FormName
-from apps.sales.selectors import contract_allowed, quota_programs
+from apps.sales.selectors import contract_allowed, quota_programs, terms_line
 
 NANOSECONDS = 1_000_000_000
 
@@ -49,15 +49,25 @@ def inputs_of(program: Program) -> list[TensorType]:
     return [TensorType(one["name"], one["dtype"], tuple(one["shape"])) for one in program.inputs]
 
 
-def pace_of(pool: Pool, program: Program) -> Pace:
-    """How fast the pool runs the program: proven cycles at the pool's clock, on a host the newest measured 95th percentile."""
+def pace_of(contract: Contract, program: Program) -> Pace:
+    """How fast the contract's pool runs the program: proven cycles at the pool's clock, and the load that its windows were sold
+    with; on a host the newest measured 95th percentile."""
+    pool = contract.pool
     if not pool.is_host:
-        return Pace(program.latency_cycles, program.interval_cycles, pool.clock_at(program.clock_hz))
+        clock = pool.clock_at(program.clock_hz)
+        return Pace(program.latency_cycles, program.interval_cycles, clock, _load_cycles(contract, program))
     measured = host_measurement_latest(pool=pool, program_digest=program.digest)
     if measured is None:
         detail = f"{program} has not been measured on {pool.slug} yet; that takes a few seconds. Try again in a minute."
         raise Problem(409, "Not measured yet", detail, kind="not-measured")
     return Pace(measured.p95_ns, measured.p95_ns, NANOSECONDS)
+
+
+def _load_cycles(contract: Contract, program: Program) -> int:
+    """As the frozen line says; 0 for a quota, which names no program and so reserved no loading."""
+    if contract.form == FormName.QUOTA:
+        return 0
+    return facts_of_line(terms_line(contract, program.digest)).load_cycles
 
 
 def description_check(contract: Contract, program: Program) -> None:

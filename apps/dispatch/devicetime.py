@@ -1,7 +1,8 @@
 """Device time: window start + cycles / clock, in exact fractions; and cutting a job into leases along it. Pure.
 
 Execution k of a run that begins at cycle c issues at c + k * interval and ends `latency` later. Executions of one
-program follow each other in one pipeline, also across leases; another program waits until the pipeline has drained.
+program follow each other in one pipeline, also across leases; another program waits until the pipeline has drained, and is
+loaded then: a device holds one program at a time.
 A host pool has no such clock: there a cycle is a nanosecond and the interval a measured percentile.
 """
 
@@ -19,16 +20,18 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a program runs: cycles of one execution, cycles between two, cycles per second."""
+    """How fast a program runs: cycles of one execution, cycles between two, cycles per second; and the cycles until it is on
+    the device, as far as its contract reserved them."""
 
     latency: int
     interval: int
     clock_hz: int
+    load: int = 0
 
     @property
     def setup(self) -> Fraction:
-        """Seconds by which a window must be longer than its executions' intervals; at least 0."""
-        return Fraction(max(0, self.latency - self.interval), self.clock_hz)
+        """Seconds by which a window must be longer than its executions' intervals: the load, and what the first takes longer."""
+        return Fraction(self.load + max(0, self.latency - self.interval), self.clock_hz)
 
     @property
     def each(self) -> Fraction:
@@ -89,6 +92,17 @@ def cycles_between(start: datetime, end: datetime, clock_hz: int) -> int:
 def cursor_at(start: datetime, now: datetime, clock_hz: int) -> int:
     """The first cycle of a window from `start` that does not lie before `now`."""
     return max(0, -(-((now - start) // MICROSECOND) * clock_hz // MICROSECONDS))
+
+
+def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known: bool) -> int:
+    """The first cycle from which a program may issue in a window whose leases so far end by `cursor`, at cycle `now` of it.
+
+    `is_loaded`: it is the program that was there last. `is_known`: nothing was there, and it is the only one of its contract,
+    so its load begins with the window; any other load begins when the work is known and the device is free.
+    """
+    if is_loaded:
+        return max(cursor, now)
+    return max(load, now) if is_known else max(cursor, now) + load
 
 
 def cut_leases(

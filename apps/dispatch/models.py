@@ -87,8 +87,8 @@ class StageState(models.TextChoices):
 class JobStage(models.Model):
     """One program over some of a job's items. A cascade has two: the second takes what the first was unsure about.
 
-    The pace is frozen here: cycles of one execution, cycles between two, cycles per second. On a host pool a cycle is
-    a nanosecond and the pace a measured percentile.
+    The pace is frozen here: cycles of one execution, cycles between two, cycles per second, and cycles of loading the program
+    in each window. On a host pool a cycle is a nanosecond and the pace a measured percentile.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -101,6 +101,7 @@ class JobStage(models.Model):
     latency_cycles = models.BigIntegerField()
     interval_cycles = models.BigIntegerField()
     clock_hz = models.BigIntegerField()
+    load_cycles = models.BigIntegerField(default=0, db_default=0)
     state = models.CharField(max_length=10, choices=StageState, default=StageState.RUNNING)
     waiting_reason = models.CharField(max_length=400, blank=True)
 
@@ -116,7 +117,7 @@ class JobStage(models.Model):
     @property
     def pace(self) -> Pace:
         """The frozen pace."""
-        return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz)
+        return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz, self.load_cycles)
 
 
 class LeaseState(models.TextChoices):

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.compilation.models import Precision, Program
-from apps.compilation.selectors import programs_of_versions
+from apps.compilation.selectors import load_seconds, programs_of_versions
 from apps.fleet.models import Pool, PoolKind
 from apps.fleet.selectors import host_measurement_latest, pools
 from apps.planner.solver import Answers, Evaluated, Variant
@@ -204,6 +204,7 @@ def _variant(
         price=price,
         latency=Fraction(program.latency_cycles, program.clock_hz) * pool.slowdown,
         interval=Fraction(program.interval_cycles, program.clock_hz) * pool.slowdown,
+        load=load_seconds(program) * pool.slowdown,
         certainty="exact" if program.exact else "bound",
     )
 

@@ -13,6 +13,8 @@ from apps.sales.asks import Ask
 from apps.sales.facts import ProgramFacts
 from apps.sales.models import FormName
 from apps.sales.volumes import PER_EXECUTION, Form
+from apps.timetable.admission.streams import Stream
+from apps.timetable.admission.streams import duration_of as streams_duration
 
 HOST_PRECISION = "float32"
 
@@ -20,11 +22,12 @@ HOST_PRECISION = "float32"
 def duration_of(
     asks: Sequence[Ask], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
-    """Seconds of device time for the worst case, and the part of them that comes once (the first result's latency).
+    """Seconds of device time for the worst case, and the part of them that comes once in each window: loading every program,
+    and the first result's latency.
 
     On a host pool it is the measured 95th percentile of one execution, times the executions. A quota takes what its
     operations take at most: none is billed for less than the book's fewest operations per cycle. A granular interval
-    takes all of its time. Raises Problem where that is not known.
+    takes all of its time. What a quota will run is not known, so it reserves no loading. Raises Problem where that is not known.
     """
     only = asks[0]
     if form.name == FormName.QUOTA:
@@ -32,8 +35,7 @@ def duration_of(
     if form.name == FormName.INTERVAL and only.schedule is not None:
         return _duration_of_interval(only.facts, only.schedule, pool), Fraction(0)
     if not pool.is_host:
-        setup = max(ask.facts.first_seconds for ask in asks)
-        total = sum((ask.executions * ask.facts.seconds for ask in asks), setup)
+        total, setup = streams_duration([stream_of(ask) for ask in asks])
         return total * pool.slowdown, setup * pool.slowdown
     measured_total = Fraction(0)
     for ask in asks:
@@ -48,6 +50,12 @@ def duration_of(
             )
         measured_total += ask.executions * measured.p95_seconds
     return measured_total, Fraction(0)
+
+
+def stream_of(ask: Ask) -> Stream:
+    """An ask's executions as they run one after another at the processor's own clock."""
+    facts = ask.facts
+    return Stream(ask.executions, facts.seconds, facts.first_seconds, facts.load_seconds)
 
 
 def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument) -> Fraction:
@@ -72,7 +80,7 @@ def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -
             422, "Not on a host", f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
             kind="form",
         )  # fmt: skip
-    first, each = facts.first_seconds * pool.slowdown, facts.seconds * pool.slowdown
+    first, each = (facts.load_seconds + facts.first_seconds) * pool.slowdown, facts.seconds * pool.slowdown
     needed = first + schedule.each * each
     if needed > schedule.every:
         fitting = int((schedule.every - first) / each)

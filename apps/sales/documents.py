@@ -28,6 +28,7 @@ from apps.sales.asks import Ask, asks_merge
 from apps.sales.capacity import duration_of, pool_check
 from apps.sales.facts import ProgramFacts
 from apps.sales.late import late_json, late_said
+from apps.sales.loading import loading_assumptions, loading_json
 from apps.sales.minimum import minimum_json, minimum_rating, with_minimum
 from apps.sales.models import FormName
 from apps.sales.volumes import PER_EXECUTION, Form, form_check, schedule_of
@@ -221,6 +222,7 @@ def quote_document(
         "payable": decimal_text(rounded.payable),
         "carried": decimal_text(rounded.carried),
         "device_seconds": str(priced.duration),
+        **loading_json([line.ask for line in priced.lines], priced.pool),
         "reservation": None
         if slots is None
         else [{"device": one.device.name, "start": stamp(one.start), "end": stamp(one.end)} for one in slots],
@@ -245,6 +247,7 @@ def assumptions_of(priced: Priced) -> list[str]:
         "Operations and cycles are those of the compiled program; running it does not change them.",
         "Tax is not part of the net amount.",
     ]
+    said += loading_assumptions([line.ask for line in priced.lines], priced.pool)
     for line in priced.lines:
         facts = line.ask.facts
         said += [sentence for sentence in [_form_said(priced, line.ask)] if sentence]

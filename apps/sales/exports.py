@@ -14,6 +14,7 @@ from django.http import HttpResponse
 from apps.figures import Currency, count_format, duration_format, instant_format, money_exact_format, money_format
 from apps.pricing.rating.shown import step_shown
 from apps.sales.facts import ProgramFacts, facts_of_line
+from apps.sales.loading import loading_said
 from apps.sales.minimum import TITLE, minimum_quoted
 from apps.sales.models import Quote
 from apps.sales.paper import Paper
@@ -116,6 +117,7 @@ def quote_pdf(quote: Quote) -> bytes:
         ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
         ("Window", f"{instant(document['window']['start'])} to {instant(document['window']['end'])}"),
         ("Reserved time", duration_format(document["device_seconds"])),
+        *([("Loading", loading_said(document["loading"]))] if "loading" in document else []),
         ("Price book", f"version {document['book']['version']}"),
     ])  # fmt: skip
     _lines(paper, document, currency)

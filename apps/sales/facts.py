@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.compilation.models import Program
+from apps.compilation.selectors import program_load
 from apps.pricing.rating import Counts
 
 
@@ -34,6 +35,7 @@ class ProgramFacts:
     clock_hz: int
     exact: bool
     reason: str
+    load: dict[str, int] | None = None  # bytes and cycles of loading; None in what was quoted before they were counted
     calibration: str = ""  # SHA-256 of the examples from which a narrow precision took its ranges
 
     @property
@@ -56,9 +58,20 @@ class ProgramFacts:
         """What the first execution of a stream takes beyond that."""
         return Fraction(max(self.latency_cycles - self.cycles, 0), self.clock_hz)
 
+    @property
+    def load_seconds(self) -> Fraction:
+        """Device time of loading the program, once in each window that was sold with it; 0 where the facts say nothing of it:
+        such a window was sold without."""
+        return Fraction(self.load_cycles, self.clock_hz)
+
+    @property
+    def load_cycles(self) -> int:
+        """The same in cycles of the processor."""
+        return 0 if self.load is None else self.load["cycles_in"]
+
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `from_json` gives back an equal object."""
-        return asdict(self)
+        """Plain JSON; `from_json` gives back an equal object, and what is stored without a load stays without."""
+        return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> ProgramFacts:
@@ -87,6 +100,7 @@ def facts_of(program: Program) -> ProgramFacts:
         clock_hz=int(program.clock_hz),
         exact=program.exact,
         reason=program.reason,
+        load=program_load(program),
         calibration=program.calibration_digest,
     )
 

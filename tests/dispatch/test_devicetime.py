@@ -22,10 +22,11 @@ from apps.dispatch.devicetime import (
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 paces = st.builds(
-    lambda interval, more, clock: Pace(interval + more, interval, clock),
+    lambda interval, more, clock, load: Pace(interval + more, interval, clock, load),
     st.integers(1, 50),
     st.integers(0, 100),
     st.sampled_from([900_000_000, 1_000_000_000, 7]),
+    st.integers(0, 300),
 )
 rooms = st.lists(st.tuples(st.integers(0, 600), st.integers(0, 200)), max_size=4).map(
     lambda sizes: [Room(f"w{index}", f"d{index % 2}", START, *size) for index, size in enumerate(sizes)]
@@ -54,10 +55,10 @@ def test_every_item_is_leased_once_and_inside_its_window(count: int, pace: Pace,
 @given(paces, st.integers(1, 1000))
 def test_a_window_of_the_stated_duration_holds_exactly_that_many(pace: Pace, count: int) -> None:
     micros = -int(-pace.duration(count) * 1_000_000 // 1)
-    room = Room("w", "d", START, cycles_between(START, START + timedelta(microseconds=micros), pace.clock_hz))
-    assert room.holds(pace) >= count
-    cycles_needed = pace.span(count)
-    assert Room("w", "d", START, cycles_needed - 1).holds(pace) == count - 1
+    cycles = cycles_between(START, START + timedelta(microseconds=micros), pace.clock_hz)
+    assert Room("w", "d", START, cycles, pace.load).holds(pace) >= count
+    cycles_needed = pace.load + pace.span(count)
+    assert Room("w", "d", START, cycles_needed - 1, pace.load).holds(pace) == count - 1
 
 
 @given(st.integers(0, 10**12), st.sampled_from([900_000_000, 1_000_000_000, 7]))

@@ -33,6 +33,7 @@ from apps.timetable.selectors import windows_of
 from apps.timetable.services import CapacityTaken, reservation_take
 from tests.cast import Cast, assemble
 from tests.sales.market import CLOCK, NOW, Market, open_market
+from tests.sales.test_loading import loaded
 
 AsToken = Callable[..., Client]
 HOUR = 3600 * CLOCK  # cycles
@@ -90,14 +91,17 @@ class Feasible(TestCase):
         st.integers(1, 8),
         st.sampled_from(["standard", "priority", "batch"]),
         st.none() | st.integers(2, 120),
+        st.integers(0, 3),
     )
     def test_what_a_plan_calls_feasible_is_sold_and_nothing_else(
-        self, devices: int, taken: list[tuple[int, int]], items: int, hours: int, klass: str, until: int | None
+        self, devices: int, taken: list[tuple[int, int]], items: int, hours: int, klass: str, until: int | None,
+        load: int,
     ) -> None:
         market, cast = open_market(devices=devices), assemble()
         for start, length in taken:
             busy(cast, market.lpu, NOW + timedelta(hours=start), timedelta(hours=length))
         program = market.program(cast.organisation, cast.engineer, interval=hours * HOUR // 4, latency=hours * HOUR // 4 + 77)
+        loaded(program, load * HOUR)
         latest = None if until is None else NOW + timedelta(hours=until)
         row = row_of(planned(cast, program, items, klass=klass, until=latest), market.lpu)
         try:

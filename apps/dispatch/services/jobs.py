@@ -135,7 +135,7 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
         organisation_id=contract.organisation_id,
         pool=contract.pool,
         klass=contract.klass,
-        duration=contracts.pace_of(contract.pool, program).duration(items),
+        duration=contracts.pace_of(contract, program).duration(items),
         reason=refused.detail,
         now=now,
     )

@@ -19,7 +19,17 @@ from apps.accounts.files import file_save, file_transaction
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
 from apps.dispatch import cascade, contracts
-from apps.dispatch.devicetime import Cut, Pace, Room, cursor_after, cursor_at, cut_leases, cycles_between, instant_at
+from apps.dispatch.devicetime import (
+    Cut,
+    Pace,
+    Room,
+    cursor_after,
+    cursor_at,
+    cursor_loaded,
+    cut_leases,
+    cycles_between,
+    instant_at,
+)
 from apps.dispatch.models import HOLDING, LIVE, Job, JobStage, JobState, Lease, LeaseState, StageState
 from apps.dispatch.services.leases import lease_offer
 from apps.fleet.models import Pool
@@ -41,7 +51,7 @@ log = structlog.get_logger("dispatch")
 
 def stage_create(*, job: Job, position: int, program: Program, count: int, selection_key: str = "") -> JobStage:
     """A stage at the pace at which the contract's pool runs the program."""
-    pace = contracts.pace_of(job.contract.pool, program)
+    pace = contracts.pace_of(job.contract, program)
     return JobStage.objects.create(
         job=job,
         position=position,
@@ -51,6 +61,7 @@ def stage_create(*, job: Job, position: int, program: Program, count: int, selec
         latency_cycles=pace.latency,
         interval_cycles=pace.interval,
         clock_hz=pace.clock_hz,
+        load_cycles=pace.load,
         state=StageState.WAITING,
     )
 
@@ -69,7 +80,7 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
     if left:
         added = _windows_more(contract, stage.pace, left, now=now)
         windows |= {str(window.pk): window for window in added}
-        rooms = [_room(window, stage.pace, cursor=0, now=now) for window in added]
+        rooms = [_room(window, stage, [], is_known=True, now=now) for window in added]
         more, still = cut_leases(left, stage.pace, rooms, block=block, first_item=stage.count - left)
         assert not still, "a window of the stated duration holds what it was taken for"
         cuts += more
@@ -88,24 +99,28 @@ def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
     """What the contract's own windows have left for this stage from `now` on, in the order of time."""
     windows = [window for window in windows_of(contract.pk) if window.end > now]
     taken = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
-    rooms = []
-    for window in windows:
-        mine = [
-            (lease.first_cycle, lease.count, lease.stage.pace, lease.stage.program_id == stage.program_id)
-            for lease in taken
-            if lease.window_id == window.pk
-        ]
-        rooms.append(_room(window, stage.pace, cursor=cursor_after(mine), now=now))
-    return rooms
+    is_only = len(contract.terms["lines"]) == 1
+    return [
+        _room(window, stage, [lease for lease in taken if lease.window_id == window.pk], is_known=is_only, now=now)
+        for window in windows
+    ]
 
 
-def _room(window: Window, pace: Pace, *, cursor: int, now: datetime) -> Room:
+def _room(window: Window, stage: JobStage, taken: list[Lease], *, is_known: bool, now: datetime) -> Room:
+    """`is_known`: nothing but the stage's program can have been loaded when the window began."""
+    pace, program = stage.pace, stage.program_id
+    mine = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in taken]
+    last = max(taken, key=lambda one: one.first_cycle, default=None)
+    cursor = cursor_loaded(
+        cursor_after(mine), cursor_at(window.start, now, pace.clock_hz), pace.load,
+        is_loaded=last is not None and last.stage.program_id == program, is_known=is_known and last is None,
+    )  # fmt: skip
     return Room(
         window=str(window.pk),
         device=str(window.device_id),
         start=window.start,
         cycles=cycles_between(window.start, window.end, pace.clock_hz),
-        cursor=max(cursor, cursor_at(window.start, now, pace.clock_hz)),
+        cursor=cursor,
     )
 
 

@@ -24,6 +24,7 @@ from apps.planner.solver.types import (
     idle,
 )
 from apps.pricing.rating import exact_sum
+from apps.timetable.admission.streams import Stream, duration_of
 
 RELAXABLE = ("accuracy", "latency", "duration", "completion", "budget")
 NOWHERE = Placed(None)
@@ -179,15 +180,17 @@ def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | Non
 
 
 def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
-    """All executions one after another: an interval each, and once the rest of the longest latency. None where a part's
+    """All executions one after another: an interval each, and once the loads and the rest of the longest latency, as a
+    quote reserves them. None where a part's
     time is not known."""
-    total = setup = Fraction(0)
+    streams = []
     for part, use in zip(parts, uses, strict=False):
         if part.interval is None or part.latency is None:
             return None
-        total += use.executions * part.interval
-        setup = max(setup, part.latency - part.interval)
-    return Demand(parts[0].pool, total + setup, setup, parts[0].interval if len(parts) == 1 else None)
+        first = max(part.latency - part.interval, Fraction(0))
+        streams.append(Stream(use.executions, part.interval, first, part.load))
+    duration, setup = duration_of(streams)
+    return Demand(parts[0].pool, duration, setup, parts[0].interval if len(parts) == 1 else None)
 
 
 def _unmet(

@@ -60,7 +60,7 @@ class Variant:
 
     `price(n)` is the exact amount for n executions; it raises `ValueError` with a sentence where nothing is priced.
     `least`: what a contract costs at least, however little runs. `latency` and `interval` in seconds; `certainty` says how
-    they are known: "exact", "bound" or "measured".
+    they are known: "exact", "bound" or "measured". `load`: seconds until the program is on a device, once in each window.
     """
 
     key: str
@@ -70,6 +70,7 @@ class Variant:
     evaluated: Evaluated | None = None
     latency: Fraction | None = None
     interval: Fraction | None = None
+    load: Fraction = Fraction(0)
     certainty: str = "exact"
     missing: tuple[str, ...] = ()
     least: Decimal = Decimal(0)

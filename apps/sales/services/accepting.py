@@ -37,8 +37,8 @@ from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, 
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
-    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "minimum", "late",
-    "net", "expected", "plan",
+    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "loading", "minimum",
+    "late", "net", "expected", "plan",
 )  # fmt: skip
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ from apps.pricing.rating.shown import figure as figure_text
 from apps.sales.commitments import TITLES
 from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
+from apps.sales.loading import loading_said
 
 register = template.Library()
 
@@ -40,6 +41,12 @@ def as_shown(step: Step | dict[str, str], currency: Currency) -> StepShown:
 def instant(text: str) -> datetime:
     """An instant of a document."""
     return datetime.fromisoformat(text)
+
+
+@register.filter
+def loading(entry: dict[str, Any]) -> str:
+    """What a document says of loading, in words."""
+    return loading_said(entry)
 
 
 @register.filter
