@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Recompiled:
     interval: int
     latency: int
     exact: bool
+    load: dict[str, int] | None = None
 
 
 def model_of(path: Path, data: bytes) -> ModelFile:
@@ -80,6 +81,7 @@ def facts_of(program: compiler.Program) -> Recompiled:
         interval=resources.interval,
         latency=resources.cycles,
         exact=resources.exact,
+        load=None if resources.load is None else asdict(resources.load),
     )
 
 

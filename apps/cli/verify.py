@@ -208,6 +208,8 @@ def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> Non
     same(f"{place}, operations of one execution", program["operations"], again.operations)
     same(f"{place}, cycles between two executions", program["cycles"], again.interval)
     same(f"{place}, latency in cycles", program["latency_cycles"], again.latency)
+    if program.get("load") is not None:  # what was quoted before loading was counted says nothing of it
+        same(f"{place}, loading", program["load"], again.load)
     if again.digest != program["digest"]:
         raise Difference(
             f"{place}, digest of the program of compiler {again.compiler_version}",
