@@ -55,6 +55,9 @@ class Window(models.Model):
     organisation_path: ClassVar[str] = "reservation__organisation"
 
     class Meta:
+        indexes = [
+            models.Index(fields=["device", "period"], condition=models.Q(state=WindowState.ACTIVE), name="window_by_time"),
+        ]
         constraints = [
             ExclusionConstraint(
                 name="window_never_sold_twice",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-
 from apps.fleet.models import Device, Pool
 from apps.fleet.selectors import devices_of, pools
-from apps.timetable.admission import Interval, Limits, Placement, Rated, Refusal, Work, free_between, place
+from apps.timetable.admission import Interval, Limits, Placement, Rated, Refusal, Work, place
 from apps.timetable.instants import instant_of, micros_of, micros_of_seconds
 from apps.timetable.models import Window, WindowState
+from apps.timetable.reading import gaps_of_devices
 
 ALTERNATIVE_HORIZON = timedelta(days=7)
 WINDOWS_MAX = 64
@@ -92,27 +90,10 @@ class Room:
         return found
 
 
-def busy_by_device(devices: Iterable[Device], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Sold time of each device that touches [start, end), in microseconds."""
-    if start >= end:
-        return {}
-    rows = Window.objects.filter(
-        device__in=[device.pk for device in devices],
-        state=WindowState.ACTIVE,
-        period__overlap=DateTimeTZRange(start, end, "[)"),
-    ).values_list("device_id", "period")
-    busy: dict[UUID, list[Interval]] = defaultdict(list)
-    for device_id, period in rows:
-        busy[device_id].append(Interval(micros_of(period.lower), micros_of(period.upper)))
-    return busy
-
-
 def free_by_device(devices: Sequence[Device], start: datetime, end: datetime) -> dict[str, list[Interval]]:
     """Free time of each device in [start, end), by the device's id as text."""
-    busy = busy_by_device(devices, start, end)
-    return {
-        str(device.pk): free_between(busy.get(device.pk, []), micros_of(start), micros_of(end)) for device in devices
-    }
+    gaps = gaps_of_devices([device.pk for device in devices], start, end)
+    return {str(device.pk): gaps.get(str(device.pk), []) for device in devices}
 
 
 def slots_free(devices: Sequence[Device], start: datetime, end: datetime) -> list[Slot]:

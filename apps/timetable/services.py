@@ -1,4 +1,4 @@
-"""What changes the timetable. Whoever takes capacity locks the pool's devices in the order of their ids first."""
+"""What changes the timetable. Whoever takes time of devices locks them first, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -7,66 +7,25 @@ from datetime import datetime
 from fractions import Fraction
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from apps.accounts.problems import Problem
-from apps.fleet.models import Device, DeviceState, Pool
-from apps.timetable import admission
-from apps.timetable.admission import Placement
+from apps.fleet.models import Pool
+from apps.timetable.admission import Piece
 from apps.timetable.instants import instant_of, micros_of_seconds
+from apps.timetable.locking import LOCK_TIMEOUT, devices_lock, some_lock
 from apps.timetable.models import Refusal, Reservation, ReservationState, Window, WindowState
-from apps.timetable.selectors import Allowed, Alternative, Demand, alternatives_find, demand_place
+from apps.timetable.refusals import CapacityBusy, CapacityTaken, PoolChanged
+from apps.timetable.selectors import Allowed, Demand
+from apps.timetable.taking import capacity_take
 
-LOCK_TIMEOUT = "30s"
+__all__ = [
+    "LOCK_TIMEOUT", "CapacityBusy", "CapacityTaken", "PoolChanged", "devices_lock", "refusal_record", "reservation_release",
+    "reservation_replace", "reservation_take", "reservation_take_each",
+]  # fmt: skip
 
-
-class CapacityTaken(Problem):
-    """The demand does not fit any more; `alternatives` says where it would."""
-
-    def __init__(self, *, pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> None:
-        self.alternatives = list(alternatives)
-        super().__init__(
-            409,
-            "Capacity is taken",
-            _refusal_sentence(pool, refusal, self.alternatives),
-            kind="capacity-taken",
-            errors=[
-                {"pool": one.pool, "start": one.start.isoformat(), "end": one.end.isoformat()}
-                for one in self.alternatives
-            ],
-        )
-
-
-class PoolChanged(Problem):
-    """The pool runs at another pace, or another processor, than the demand was made for."""
-
-    def __init__(self, pool: Pool) -> None:
-        detail = f"Pool {pool.slug} has another processor or power setting by now; ask for a new quote. Nothing was taken."
-        super().__init__(409, "The pool has changed", detail, kind="pool-changed")
-
-
-class CapacityBusy(Problem):
-    """Others hold the devices' locks for too long."""
-
-    def __init__(self, pool: Pool) -> None:
-        detail = f"Many orders for pool {pool.slug} are being placed at this moment; try again in a minute."
-        super().__init__(503, "Busy", detail, kind="capacity-busy")
-
-
-def devices_lock(pool: Pool, *others: Pool) -> list[Device]:
-    """The active devices of one or several pools, locked in the order of their ids until the transaction ends."""
-    if not connection.in_atomic_block:
-        raise transaction.TransactionManagementError("devices_lock needs a transaction that holds the locks")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
-    active = Device.objects.filter(pool__in=[pool, *others], state=DeviceState.ACTIVE)
-    rows = active.select_for_update(no_key=True).order_by("id")
-    try:
-        with transaction.atomic():
-            return list(rows)
-    except OperationalError as error:
-        raise CapacityBusy(pool) from error
+RELEASE_TRIES = 5
 
 
 @transaction.atomic
@@ -92,12 +51,36 @@ def reservation_take(
     `quantum`, the work may be split over several windows, none of which cuts a quantum. Raises CapacityTaken.
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
-    placement = _place_locked(pool, demand, now=now)
-    reservation = Reservation.objects.create(
-        contract_id=contract_id, organisation_id=organisation_id, pool=pool, klass=klass, created_at=now
-    )
-    _windows_add(reservation, placement)
-    return reservation
+    return reservation_take_each(
+        contract_id=contract_id, organisation_id=organisation_id, pool=pool, demands=[demand], windows=(windows_max,),
+        klass=klass, now=now,
+    )  # fmt: skip
+
+
+def reservation_take_each(
+    *,
+    contract_id: UUID,
+    organisation_id: UUID,
+    pool: Pool,
+    demands: Sequence[Demand],
+    windows: Sequence[int],
+    klass: str,
+    now: datetime,
+) -> Reservation:
+    """The same for several demands together, inside the caller's transaction: all of them are taken or none.
+
+    Each is placed in as many windows as the first of `windows` in which it fits, whatever its own `windows_max` says.
+    Raises CapacityTaken.
+    """
+
+    def store(pieces: Sequence[Piece]) -> Reservation:
+        reservation = Reservation.objects.create(
+            contract_id=contract_id, organisation_id=organisation_id, pool=pool, klass=klass, created_at=now
+        )
+        _windows_add(reservation, pieces)
+        return reservation
+
+    return capacity_take(pool=pool, demands=demands, windows=windows, now=now, store=store)
 
 
 @transaction.atomic
@@ -119,35 +102,49 @@ def reservation_replace(
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
-    placement = _place_locked(known.pool, demand, now=now)
-    reservation = Reservation.objects.select_for_update().get(pk=reservation_id)
-    if reservation.state != ReservationState.ACTIVE:
-        raise Problem(
-            409,
-            "Reservation given back",
-            "This contract's capacity was given back; ask for a new quote.",
-            kind="reservation-released",
-        )
-    return _windows_add(reservation, placement)
+
+    def store(pieces: Sequence[Piece]) -> list[Window]:
+        reservation = Reservation.objects.select_for_update().get(pk=reservation_id)
+        if reservation.state != ReservationState.ACTIVE:
+            raise Problem(
+                409,
+                "Reservation given back",
+                "This contract's capacity was given back; ask for a new quote.",
+                kind="reservation-released",
+            )
+        return _windows_add(reservation, pieces)
+
+    return capacity_take(pool=known.pool, demands=[demand], windows=(windows_max,), now=now, store=store)
 
 
 @transaction.atomic
 def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
     """Releases what is still to come: later windows, and what is left of one that is running, which ends now. What was
-    reserved stays readable, as windows that are released. Safe to repeat."""
-    known = Reservation.objects.select_related("pool").get(pk=reservation_id)
-    devices_lock(known.pool)
-    reservation = Reservation.objects.select_for_update().get(pk=reservation_id)
+    reserved stays readable, as windows that are released. Safe to repeat. Locks the devices of these windows."""
+    pool = Reservation.objects.select_related("pool").get(pk=reservation_id).pool
+    ahead = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)
+    for _ in range(RELEASE_TRIES):
+        mark = transaction.savepoint()
+        locked = some_lock(pool, set(ahead.values_list("device_id", flat=True)), active=False)
+        reservation = Reservation.objects.select_for_update().get(pk=reservation_id)
+        windows = list(ahead.select_for_update())
+        if all(window.device_id in locked for window in windows):
+            transaction.savepoint_commit(mark)
+            return _release(reservation, windows, now)
+        transaction.savepoint_rollback(mark)  # the fleet changed and moved them: with the locks given up, once more
+    raise CapacityBusy(pool)
+
+
+def _release(reservation: Reservation, windows: Sequence[Window], now: datetime) -> Reservation:
     if reservation.state == ReservationState.RELEASED:
         return reservation
     reservation.state = ReservationState.RELEASED
     reservation.save(update_fields=["state"])
-    active = Window.objects.select_for_update().filter(reservation=reservation, state=WindowState.ACTIVE)
-    for window in active:
+    for window in windows:
         if window.start >= now:
             window.state = WindowState.RELEASED
             window.save(update_fields=["state"])
-        elif window.end > now:
+        else:
             rest = DateTimeTZRange(now, window.end, "[)")
             window.period = DateTimeTZRange(window.start, now, "[)")
             window.save(update_fields=["period"])
@@ -171,42 +168,12 @@ def refusal_record(
     )
 
 
-def _place_locked(pool: Pool, demand: Demand, *, now: datetime) -> Placement:
-    """The placement under the devices' locks, so that nobody can take it before we do."""
-    if demand.duration <= 0:
-        raise ValueError("a reservation takes more than no time")
-    devices = devices_lock(pool)
-    runs_on = Pool.objects.values_list("processor_id", "power_percent").get(pk=pool.pk)  # whoever changes it has the locks
-    if runs_on != (pool.processor_id, pool.power_percent):
-        raise PoolChanged(pool)
-    found = demand_place(devices, demand, now=now)
-    if isinstance(found, admission.Refusal):
-        raise CapacityTaken(pool=pool, refusal=found, alternatives=alternatives_find(pool=pool, demand=demand, now=now))
-    return found
-
-
-def _windows_add(reservation: Reservation, placement: Placement) -> list[Window]:
+def _windows_add(reservation: Reservation, pieces: Sequence[Piece]) -> list[Window]:
     return Window.objects.bulk_create(
         Window(
             reservation=reservation,
             device_id=UUID(piece.device),
             period=DateTimeTZRange(instant_of(piece.start), instant_of(piece.end), "[)"),
         )
-        for piece in placement.windows
+        for piece in pieces
     )
-
-
-def _refusal_sentence(pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> str:
-    """What is missing, in seconds, and where it would fit."""
-    needed, largest = _seconds(refusal.needed), _seconds(refusal.largest)
-    said = f"Pool {pool.slug} has no free window of {needed} left in the time asked for; the longest is {largest}."
-    if not alternatives:
-        return f"{said} Ask for less, or for a later time."
-    one = min(alternatives, key=lambda each: each.start)
-    return f"{said} The same work fits on {one.pool} from {one.start:%Y-%m-%d %H:%M:%S} UTC."
-
-
-def _seconds(micros: int) -> str:
-    if micros < 1000:
-        return f"{micros} us"
-    return f"{micros / 1000:,.3f} ms" if micros < 1_000_000 else f"{micros / 1_000_000:,.3f} s"

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from apps.fleet.models import Pool
-from apps.timetable import services
+from apps.timetable import locking, services
 from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.fleet.pools import pool_make
@@ -95,7 +95,7 @@ def test_processes_that_buy_at_once_share_the_hour_without_overlap(transactional
 @pytest.mark.django_db
 def test_a_busy_pool_is_said_to_be_busy(monkeypatch: pytest.MonkeyPatch, transactional_db: None, cast: Cast) -> None:
     pool = pool_make("lpu-a", devices=1, now=NOW)
-    monkeypatch.setattr(services, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(locking, "LOCK_TIMEOUT", "50ms")
     with transaction.atomic():
         services.devices_lock(pool)
         with ThreadPoolExecutor(1) as other, pytest.raises(services.CapacityBusy, match="try again"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
@@ -33,14 +33,14 @@ from apps.sales.services.amending import contract_replace
 from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
 from apps.timetable.models import Reservation
-from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, reservation_replace, reservation_take
+from apps.timetable.selectors import Demand
+from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, reservation_take_each
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
     "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "loading", "minimum",
     "late", "net", "expected", "plan",
 )  # fmt: skip
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -192,26 +192,11 @@ def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: d
 
     Raises CapacityTaken.
     """
-    first, *others = priced.demands
-    take = partial(
-        reservation_take, **first, contract_id=contract_id, organisation_id=organisation_id,
+    demands = [Demand(**{key: value for key, value in one.items() if key != "pool"}) for one in priced.demands]
+    return reservation_take_each(
+        contract_id=contract_id, organisation_id=organisation_id, pool=priced.pool, demands=demands, windows=priced.windows,
         klass=priced.price_class.name, now=now,
     )  # fmt: skip
-    reservation = _in_few_windows(priced.windows, take)
-    for demand in others:
-        rest = {key: value for key, value in demand.items() if key != "pool"}
-        _in_few_windows(priced.windows, partial(reservation_replace, **rest, reservation_id=reservation.id, now=now))
-    return reservation
-
-
-def _in_few_windows(windows: Sequence[int], take: Callable[..., T]) -> T:
-    *tries, last = windows
-    for most in tries:
-        try:
-            return take(windows_max=most)
-        except CapacityTaken:
-            continue
-    return take(windows_max=last)
 
 
 def _hold(given: Acceptance, priced: Priced, contract_id: UUID) -> None:

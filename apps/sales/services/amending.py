@@ -17,7 +17,8 @@ from apps.timetable.services import devices_lock
 def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contract:
     """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
 
-    The devices of both pools are locked together, by id, before the ledger is touched. Raises Problem(409): the contract
+    The devices of both pools, and those of the contract's windows, are locked together, by id: what is freed may be what is
+    taken next, and both come before the ledger. Raises Problem(409): the contract
     is over, jobs of it are not finished, or use or time since the quote was made changed the difference that it states.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
@@ -31,7 +32,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contr
         )
     takeover = takeover_stored(quote.document)
     _figures_check(quote, contract, takeover, now)
-    devices_lock(contract.pool, quote.pool)
+    devices_lock(contract.pool, quote.pool, windows_of=contract.reservation_id)
     return contract_finish(contract, now, takeover=takeover)
 
 

@@ -7,8 +7,8 @@
 
 from fractions import Fraction
 
-from apps.timetable.admission.intervals import Interval, clip, free_between, intersect, merge, total
-from apps.timetable.admission.placement import Limits, Piece, Placement, Rated, Refusal, Work, place
+from apps.timetable.admission.intervals import Interval, clip, free_between, intersect, merge, total, within
+from apps.timetable.admission.placement import Limits, Piece, Placement, Rated, Refusal, Work, place, place_each
 
 __all__ = [
     "Fraction",
@@ -24,5 +24,7 @@ __all__ = [
     "intersect",
     "merge",
     "place",
+    "place_each",
     "total",
+    "within",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -71,3 +72,9 @@ def free_between(busy: Iterable[Interval], start: int, end: int) -> list[Interva
 def total(intervals: Sequence[Interval]) -> int:
     """The points in all of them, counted once."""
     return sum(one.length for one in merge(intervals))
+
+
+def within(intervals: Sequence[Interval], start: int, end: int) -> Sequence[Interval]:
+    """Those of disjoint, ascending intervals that touch [start, end), whole, found without a look at the others."""
+    first = bisect_right(intervals, start, key=lambda one: one.end)
+    return intervals[first : bisect_right(intervals, end - 1, lo=first, key=lambda one: one.start)]

@@ -7,6 +7,7 @@ than one interval). Splitting therefore pays the setup again in every window, an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ from heapq import nlargest
 from math import lcm
 from typing import NamedTuple
 
-from apps.timetable.admission.intervals import Interval, clip, intersect, merge
+from apps.timetable.admission.intervals import Interval, clip, free_between, intersect, within
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,16 @@ class Limits:
     not_after: int
     allowed: tuple[Rated, ...] | None = None
     windows_max: int = 1
+
+    def spans(self) -> list[list[Interval]]:
+        """Where windows may lie, disjoint and ascending: for each tariff rank in turn what is at most as dear."""
+        if self.allowed is None:
+            return [clip([Interval(self.not_before, self.not_after)], self.not_before, self.not_after)]
+        ranks = sorted({one.rank for one in self.allowed})
+        return [
+            clip((Interval(one.start, one.end) for one in self.allowed if one.rank <= rank), self.not_before, self.not_after)
+            for rank in ranks
+        ]
 
 
 @dataclass(frozen=True)
@@ -112,8 +123,8 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
     """
     ranks = sorted({one.rank for one in limits.allowed}) if limits.allowed is not None else [0]
     slots: list[_Open] = []
-    for rank in ranks:
-        slots = _slots(free, limits, rank)
+    for rank, spans in zip(ranks, limits.spans(), strict=True):
+        slots = _slots(free, spans)
         end = _earliest_end(work, slots, limits)
         if end is not None:
             return Placement(_cut(work, slots, end, limits.windows_max), rank)
@@ -126,16 +137,40 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
     )
 
 
-def _slots(free: Mapping[str, Sequence[Interval]], limits: Limits, rank: int) -> list[_Open]:
-    """Free time inside the limits, at most as dear as `rank`, by start and then device."""
-    slots = []
-    for device in sorted(free):
-        usable = clip(free[device], limits.not_before, limits.not_after)
-        if limits.allowed is not None:
-            usable = intersect(
-                usable, merge(Interval(one.start, one.end) for one in limits.allowed if one.rank <= rank)
-            )
-        slots += [_Open(device, one.start, one.end) for one in usable]
+def place_each(
+    demands: Sequence[tuple[Sequence[Work], Sequence[Limits]]], free: Mapping[str, Sequence[Interval]]
+) -> list[Placement | Refusal]:
+    """Places one demand after another, each in what those before it left free. A demand is the same work said in one or
+    several ways, tried in order; the first that does not fit ends the list with its last refusal.
+
+    `free`: disjoint and ascending, as `free_between` gives it.
+    """
+    left = {device: list(open_) for device, open_ in free.items()}
+    found: list[Placement | Refusal] = []
+    for works, limits in demands:
+        for work, limit in zip(works, limits, strict=True):
+            near = {device: within(open_, limit.not_before, limit.not_after) for device, open_ in left.items()}
+            placed = place(work, near, limit)
+            if isinstance(placed, Placement):
+                break
+        found.append(placed)
+        if isinstance(placed, Refusal):
+            break
+        for piece in placed.windows:
+            _cut_out(left[piece.device], piece)
+    return found
+
+
+def _cut_out(free: list[Interval], piece: Piece) -> None:
+    """Takes a piece, which lies inside one of the intervals, out of them."""
+    at = bisect_right(free, piece.start, key=lambda one: one.end)
+    whole = free[at]
+    free[at : at + 1] = free_between([Interval(piece.start, piece.end)], whole.start, whole.end)
+
+
+def _slots(free: Mapping[str, Sequence[Interval]], spans: Sequence[Interval]) -> list[_Open]:
+    """Free time inside the spans, by start and then device."""
+    slots = [_Open(device, one.start, one.end) for device in free for one in intersect(free[device], spans)]
     return sorted(slots, key=lambda slot: (slot.start, slot.device))
 
 

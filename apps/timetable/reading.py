@@ -1,0 +1,148 @@
+"""What devices have free, worked out by the database: the rows of windows stay there.
+
+Each function is one statement, so that what it says of devices, windows and their pool was true at one moment.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from apps.timetable.admission import Interval, Piece
+from apps.timetable.instants import instant_of
+
+FITS_MOST = 64  # devices of which the first fit is told
+
+# Windows of a device never overlap, so their ends are in the order of their starts: the walk begins at the last window that
+# starts by then, and ends at the first gap that is long enough.
+_FITS = """
+SELECT device.id, (extract(epoch FROM min(fit.start)) * 1000000)::bigint AS micros, pool.processor_id, pool.power_percent
+FROM fleet_device AS device
+JOIN fleet_pool AS pool ON pool.id = device.pool_id
+CROSS JOIN unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS span (start, till)
+LEFT JOIN LATERAL (
+    SELECT one.period FROM timetable_window AS one
+    WHERE one.device_id = device.id AND one.state = 'active' AND one.period < tstzrange(span.start, NULL)
+    ORDER BY one.period DESC LIMIT 1
+) AS last ON true
+CROSS JOIN LATERAL (
+    SELECT COALESCE(
+        (
+            SELECT span.start WHERE last.period IS NULL AND least(span.till, (
+                SELECT lower(one.period) FROM timetable_window AS one
+                WHERE one.device_id = device.id AND one.state = 'active' ORDER BY one.period LIMIT 1
+            )) - span.start >= %(length)s
+        ),
+        (
+            SELECT gap.start FROM (
+                SELECT greatest(span.start, upper(one.period)) AS start,
+                    least(span.till, lead(lower(one.period)) OVER (ORDER BY one.period)) AS till
+                FROM timetable_window AS one
+                WHERE one.device_id = device.id AND one.state = 'active'
+                    AND one.period >= COALESCE(last.period, 'empty') AND one.period < tstzrange(span.till, NULL)
+                ORDER BY one.period  -- in here: outside it would want all rows before the first
+            ) AS gap WHERE gap.till - gap.start >= %(length)s LIMIT 1
+        )
+    ) AS start OFFSET 0  -- else the walk is made once more for the condition below
+) AS fit
+WHERE device.state = 'active' AND fit.start IS NOT NULL AND {}
+GROUP BY device.id, pool.id ORDER BY micros, device.id LIMIT %(most)s
+"""
+_FITS_POOL = _FITS.format("device.pool_id = %(pool)s")
+_FITS_DEVICE = _FITS.format("device.id = %(device)s")
+
+_GAPS = """
+SELECT device.id, (extract(epoch FROM lower(gap)) * 1000000)::bigint, (extract(epoch FROM upper(gap)) * 1000000)::bigint
+FROM fleet_device AS device
+CROSS JOIN LATERAL unnest(
+    tstzmultirange(tstzrange(%(start)s, %(end)s)) - COALESCE((
+        SELECT range_agg(one.period) FROM timetable_window AS one
+        WHERE one.device_id = device.id AND one.state = 'active' AND one.period && tstzrange(%(start)s, %(end)s)
+    ), tstzmultirange())
+) AS gap
+WHERE {} ORDER BY device.id, gap
+"""
+_GAPS_POOL = _GAPS.format("device.pool_id = %(pool)s AND device.state = 'active'")
+_GAPS_DEVICES = _GAPS.format("device.id = ANY(%(devices)s::uuid[])")
+
+_TAKEN = """
+SELECT pool.processor_id, pool.power_percent, EXISTS (
+    SELECT FROM unnest(%(devices)s::uuid[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS piece (device, start, till)
+    JOIN timetable_window AS one ON one.device_id = piece.device AND one.state = 'active'
+        AND one.period && tstzrange(piece.start, piece.till)
+) FROM fleet_pool AS pool WHERE pool.id = %(pool)s
+"""
+
+
+class RunsOn(NamedTuple):
+    """What times on a pool follow from: its processor and its power setting."""
+
+    processor_id: UUID | None
+    power_percent: int
+
+
+class Fit(NamedTuple):
+    """Where the first free time that is long enough begins on a device, in microseconds, and what the device runs on."""
+
+    start: int
+    runs_on: RunsOn
+
+
+def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int) -> dict[UUID, Fit]:
+    """Of each active device of the pool the first start of `length` free microseconds inside one of the spans, which are
+    disjoint. Devices where there is none are left out, and of many the `FITS_MOST` first are told."""
+    return _fits(_FITS_POOL, spans, length, pool=pool_id)
+
+
+def first_fit(device_id: UUID, spans: Sequence[Interval], length: int) -> Fit | None:
+    """The same of one device."""
+    return _fits(_FITS_DEVICE, spans, length, device=device_id).get(device_id)
+
+
+def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID) -> dict[UUID, Fit]:
+    told = {
+        "starts": [instant_of(span.start) for span in spans], "ends": [instant_of(span.end) for span in spans],
+        "length": timedelta(microseconds=length), "most": FITS_MOST, **which,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(statement, told)
+        return {row[0]: Fit(row[1], RunsOn(row[2], row[3])) for row in cursor.fetchall()}
+
+
+def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime) -> dict[str, list[Interval]]:
+    """What the pool's active devices have free in [start, end), by the device's id as text, ascending. A device without
+    any is left out."""
+    return _gaps(_GAPS_POOL, start, end, pool=pool_id)
+
+
+def gaps_of_devices(devices: Collection[UUID], start: datetime, end: datetime) -> dict[str, list[Interval]]:
+    """The same of these devices, whatever their state."""
+    return _gaps(_GAPS_DEVICES, start, end, devices=list(devices))
+
+
+def _gaps(statement: str, start: datetime, end: datetime, **which: object) -> dict[str, list[Interval]]:
+    found: dict[str, list[Interval]] = defaultdict(list)
+    if start >= end:
+        return found
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"start": start, "end": end, **which})
+        for device, begin, till in cursor.fetchall():
+            found[str(device)].append(Interval(begin, till))
+    return found
+
+
+def taken_since(pool_id: UUID, pieces: Iterable[Piece]) -> tuple[RunsOn, bool]:
+    """What the pool runs on, and whether anything of these pieces is sold; for whoever holds their devices' locks."""
+    told = list(pieces)
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKEN, {
+            "pool": pool_id, "devices": [UUID(one.device) for one in told],
+            "starts": [instant_of(one.start) for one in told], "ends": [instant_of(one.end) for one in told],
+        })  # fmt: skip
+        processor_id, power_percent, is_taken = cursor.fetchone()
+    return RunsOn(processor_id, power_percent), is_taken

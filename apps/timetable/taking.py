@@ -1,0 +1,162 @@
+"""Taking device time under a lock on the devices concerned alone.
+
+Where work goes follows from one unlocked read of what is sold. Then the devices that it uses are locked, in the order of
+their ids, and looked at again: nobody sells time of a device without its lock, and nobody changes a pool without the locks
+of all its devices. What was sold or changed meanwhile undoes the try, with its locks, and the next one begins. A refusal
+holds no lock: it is what one statement read, so it was true at the moment of that statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from apps.fleet.models import Pool
+from apps.timetable import reading
+from apps.timetable.admission import Interval, Limits, Piece, Placement, Refusal, Work, place, place_each
+from apps.timetable.instants import instant_of
+from apps.timetable.locking import devices_lock, one_lock, some_lock
+from apps.timetable.reading import Fit, RunsOn
+from apps.timetable.refusals import CapacityTaken, PoolChanged
+from apps.timetable.selectors import Demand, alternatives_find
+
+TRIES = 16  # each that fails means that somebody else sold or changed something; then all devices are locked
+
+T = TypeVar("T")
+Store = Callable[[Sequence[Piece]], T]
+
+
+class _Changed(Exception):
+    """Somebody sold, moved or switched off what this try was about."""
+
+
+def capacity_take(
+    *, pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime, store: Store[T]
+) -> T:
+    """Places the demands one after another, each in as many windows as the first of `windows` that it fits in, and returns
+    what `store` makes of all pieces, called under the locks of their devices, inside the caller's transaction.
+
+    Raises CapacityTaken for the first demand that does not fit, PoolChanged, CapacityBusy.
+    """
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")
+    if any(demand.duration <= 0 for demand in demands):
+        raise ValueError("a reservation takes more than no time")
+    if len(demands) == 1 and windows[0] == 1:
+        taken = _take_first(pool, demands[0], now, store)
+        if taken is not None:
+            return taken
+    for _ in range(TRIES):
+        pieces = _placed(pool, demands, windows, now)
+        try:
+            with transaction.atomic():
+                devices = {UUID(piece.device) for piece in pieces}
+                if some_lock(pool, devices) != devices or _is_taken(pool, pieces):
+                    raise _Changed
+                return store(pieces)
+        except _Changed:
+            continue
+    devices_lock(pool)
+    return store(_placed(pool, demands, windows, now))
+
+
+def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime) -> list[Piece]:
+    """All pieces on the timetable of one moment. Raises CapacityTaken, PoolChanged."""
+    _is_taken(pool, [])
+    limits = [[demand._replace(windows_max=most).limits(now=now) for most in windows] for demand in demands]
+    works = [[demand._replace(windows_max=most).work() for most in windows] for demand in demands]
+    start = instant_of(min(one[0].not_before for one in limits))
+    end = instant_of(max(one[0].not_after for one in limits))
+    found = place_each(list(zip(works, limits, strict=True)), reading.gaps_of_pool(pool.pk, start, end))
+    pieces: list[Piece] = []
+    for demand, placed in zip(demands, found, strict=False):
+        if isinstance(placed, Refusal):
+            last = demand._replace(windows_max=windows[-1])
+            raise CapacityTaken(pool=pool, refusal=placed, alternatives=alternatives_find(pool=pool, demand=last, now=now))
+        pieces += placed.windows
+    return pieces
+
+
+def _is_taken(pool: Pool, pieces: Sequence[Piece]) -> bool:
+    """Whether any of the pieces is sold. Raises PoolChanged."""
+    runs_on, is_taken = reading.taken_since(pool.pk, pieces)
+    _runs_on_check(pool, runs_on)
+    return is_taken
+
+
+def _runs_on_check(pool: Pool, runs_on: RunsOn) -> None:
+    if runs_on != (pool.processor_id, pool.power_percent):
+        raise PoolChanged(pool)
+
+
+def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T | None:
+    """One window, where it can begin first; what lies behind is not read. None where no device has one."""
+    work, limits = demand.work(), demand.limits(now=now)
+    search: _Search | None = None
+    for _ in range(TRIES):
+        if search is None or not search.fits:
+            search = _search(pool, work, limits)
+        if search is None:
+            return None
+        try:
+            with transaction.atomic():
+                return store(search.pieces())
+        except _Changed:
+            continue
+    return None
+
+
+class _Search:
+    """The first fits of a pool's devices as last read: where one window can begin, of each device on its own."""
+
+    def __init__(
+        self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]
+    ) -> None:
+        self.pool, self.work, self.limits, self.spans = pool, work, limits, spans
+        self.fits = {device: fit.start for device, fit in fits.items()}
+        # Only so far is known that no other device is better.
+        self.known = limits.not_after if len(fits) < reading.FITS_MOST else max(self.fits.values())
+        _runs_on_check(pool, next(iter(fits.values())).runs_on)
+
+    def pieces(self) -> Sequence[Piece]:
+        """Locks the device on which the work ends first, and places it there. Raises _Changed: not there any more."""
+        start = min(self.fits.values())
+        device = one_lock(self.pool, sorted(key for key, at in self.fits.items() if at == start))
+        if device is None:
+            del self.fits[min(key for key, at in self.fits.items() if at == start)]
+            raise _Changed
+        length = self.work.length(self.work.count)
+        fresh = reading.first_fit(device, self.spans, length)
+        del self.fits[device]
+        if fresh is None or fresh.start > self.known:
+            raise _Changed
+        _runs_on_check(self.pool, fresh.runs_on)
+        others = min(self.fits.values(), default=fresh.start)
+        self.fits[device] = fresh.start
+        if fresh.start > others:
+            raise _Changed
+        placed = place(self.work, {str(device): [Interval(fresh.start, fresh.start + length)]}, self.limits)
+        assert isinstance(placed, Placement), "a window of the stated length holds the work"
+        return placed.windows
+
+
+def _search(pool: Pool, work: Work, limits: Limits) -> _Search | None:
+    """At the cheapest tariff at which there is room, in the first spans that have any."""
+    for spans in limits.spans():
+        for few in _growing(spans):
+            fits = reading.first_fits(pool.pk, few, work.length(work.count))
+            if fits:
+                return _Search(pool, work, limits, few, fits)
+    return None
+
+
+def _growing(spans: Sequence[Interval]) -> Iterator[Sequence[Interval]]:
+    """The spans in their order, a few at first."""
+    at, many = 0, 1
+    while at < len(spans):
+        yield spans[at : at + many]
+        at, many = at + many, many * 4
