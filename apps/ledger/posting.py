@@ -47,11 +47,13 @@ def transaction_post(
     detail: dict[str, Any],
     now: datetime,
     chain: Chain | None = None,
+    is_new: bool = False,
 ) -> tuple[Transaction, bool]:
     """Post entries that sum to zero; zero amounts are left out. Returns the transaction and whether it is new.
 
     The same key with the same content is the transaction that exists; with another content it is a conflict (409).
-    Raises ValueError for entries that do not balance. `chain` is the organisation's, when the caller has just locked it.
+    Raises ValueError for entries that do not balance. `chain` is the organisation's, when the caller has just locked it;
+    `is_new`: the caller knows that nobody posted under this key, and the database refuses it where somebody did.
     """
     if not connection.in_atomic_block:
         raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
@@ -59,7 +61,8 @@ def transaction_post(
     if exact_sum(moved.values()) != 0 or len(moved) < 2:
         raise ValueError(f"{kind} {subject} does not balance: {moved}")
     chain = chain or chain_lock(organisation_id)
-    known = _known(organisation_id, idempotency_key, _content(kind, idempotency_key, subject, currency, moved, detail))
+    content = _content(kind, idempotency_key, subject, currency, moved, detail)
+    known = None if is_new else _known(organisation_id, idempotency_key, content)
     if known is not None:
         return known, False
     posted = transaction_new(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -105,7 +105,7 @@ def first_fit(device_id: UUID, spans: Sequence[Interval], length: int) -> Fit | 
 
 
 def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID) -> dict[UUID, Fit]:
-    told = {
+    told: dict[str, Any] = {
         "starts": [instant_of(span.start) for span in spans], "ends": [instant_of(span.end) for span in spans],
         "length": timedelta(microseconds=length), "most": FITS_MOST, **which,
     }  # fmt: skip
@@ -125,7 +125,7 @@ def gaps_of_devices(devices: Collection[UUID], start: datetime, end: datetime) -
     return _gaps(_GAPS_DEVICES, start, end, devices=list(devices))
 
 
-def _gaps(statement: str, start: datetime, end: datetime, **which: object) -> dict[str, list[Interval]]:
+def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[str, list[Interval]]:
     found: dict[str, list[Interval]] = defaultdict(list)
     if start >= end:
         return found

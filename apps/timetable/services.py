@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
@@ -66,17 +66,19 @@ def reservation_take_each(
     windows: Sequence[int],
     klass: str,
     now: datetime,
+    reservation_id: UUID | None = None,
 ) -> Reservation:
     """The same for several demands together, inside the caller's transaction: all of them are taken or none.
 
     Each is placed in as many windows as the first of `windows` in which it fits, whatever its own `windows_max` says.
-    Raises CapacityTaken.
+    `reservation_id`: the id that the reservation is to have. Raises CapacityTaken.
     """
 
     def store(pieces: Sequence[Piece]) -> Reservation:
         reservation = Reservation.objects.create(
-            contract_id=contract_id, organisation_id=organisation_id, pool=pool, klass=klass, created_at=now
-        )
+            id=reservation_id or uuid4(), contract_id=contract_id, organisation_id=organisation_id, pool=pool, klass=klass,
+            created_at=now,
+        )  # fmt: skip
         _windows_add(reservation, pieces)
         return reservation
 

@@ -1,7 +1,7 @@
 """What changes the ledger. Every function is called inside the transaction of what it records."""
 
 from apps.ledger.services.caps import CapMissing, CapReached, cap_check, cap_in, cap_set
-from apps.ledger.services.holds import HOLD_GRACE, hold_place, hold_release, holds_expire_due
+from apps.ledger.services.holds import HOLD_GRACE, hold_place, hold_place_locked, hold_release, holds_expire_due
 from apps.ledger.services.reversal import transaction_reverse
 from apps.ledger.services.usages import Posted, detail_of, usage_post, usage_post_batch
 
@@ -15,6 +15,7 @@ __all__ = [
     "cap_set",
     "detail_of",
     "hold_place",
+    "hold_place_locked",
     "hold_release",
     "holds_expire_due",
     "transaction_reverse",

@@ -111,10 +111,13 @@ def cap_check(
     now: datetime,
     shares: Mapping[UUID, Decimal] | None = None,
     token_id: UUID | None = None,
+    caps: Sequence[Cap] | None = None,
 ) -> None:
     """Raises CapReached when `amount` more (of which `shares` by project, by the key `token_id`) would go above a cap of
-    this month, and CapMissing where a cap is set in other currencies only. Call it under the organisation's lock."""
-    for (project_id, key_id), rows in groupby(caps_of(organisation_id), lambda cap: (cap.project_id, cap.token_id)):
+    this month, and CapMissing where a cap is set in other currencies only. Call it under the organisation's lock; `caps`
+    are the organisation's, when the caller has just read them."""
+    every = caps_of(organisation_id) if caps is None else caps
+    for (project_id, key_id), rows in groupby(every, lambda cap: (cap.project_id, cap.token_id)):
         asked = _asked(project_id, key_id, amount, shares or {}, token_id)
         if asked is None:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -12,7 +12,7 @@ from django.db import transaction
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
 from apps.ledger.identity import identity
-from apps.ledger.models import AccountKind, Hold, HoldShare, HoldState
+from apps.ledger.models import AccountKind, Cap, Hold, HoldShare, HoldState
 from apps.ledger.posting import transaction_post
 from apps.ledger.services.caps import cap_check
 from apps.pricing.rating import exact_sum
@@ -41,9 +41,32 @@ def hold_place(
     caps of these projects and of the API token that accepts are kept beside the organisation's. At `expires_at` what is left
     is given back.
     """
-    parts = _parts(amount, project_id, shares)
     # Holds of one organisation are placed one after another, or two could each see room under the cap.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
+    return hold_place_locked(
+        organisation_id=organisation_id, contract_id=contract_id, amount=amount, currency=currency,
+        idempotency_key=idempotency_key, now=now, project_id=project_id, shares=shares, token_id=token_id,
+        expires_at=expires_at,
+    )  # fmt: skip
+
+
+def hold_place_locked(
+    *,
+    organisation_id: UUID,
+    contract_id: UUID,
+    amount: Decimal,
+    currency: str,
+    idempotency_key: str,
+    now: datetime,
+    project_id: UUID | None = None,
+    shares: Mapping[UUID, Decimal] | None = None,
+    token_id: UUID | None = None,
+    expires_at: datetime | None = None,
+    caps: Sequence[Cap] | None = None,
+) -> Hold:
+    """The same inside the caller's transaction, which holds the organisation's lock; `caps` are the organisation's, when the
+    caller has just read them."""
+    parts = _parts(amount, project_id, shares)
     known = Hold.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None:
         stands_for = (known.contract_id, known.amount, known.currency, known.token_id, known.expires_at)
@@ -56,8 +79,9 @@ def hold_place(
             )
         return known
     cap_check(
-        organisation_id=organisation_id, amount=amount, currency=currency, now=now, shares=parts, token_id=token_id
-    )
+        organisation_id=organisation_id, amount=amount, currency=currency, now=now, shares=parts, token_id=token_id,
+        caps=caps,
+    )  # fmt: skip
     hold = Hold.objects.create(
         id=identity(organisation_id, "hold", idempotency_key),
         organisation_id=organisation_id,
@@ -131,4 +155,5 @@ def _move(hold: Hold, verb: str, amount: Decimal, now: datetime) -> None:
         amounts={AccountKind.HELD: amount, AccountKind.WALLET: amount.copy_negate()},
         detail={"hold": str(hold.id)},
         now=now,
+        is_new=verb == "place",  # the hold was not there a moment ago, and the organisation's lock is held
     )

@@ -18,7 +18,9 @@ from apps.accounts.idempotency import keep
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.ledger.services import HOLD_GRACE, hold_place
+from apps.ledger.models import Cap
+from apps.ledger.selectors import caps_of
+from apps.ledger.services import HOLD_GRACE, hold_place_locked
 from apps.pricing.limits import Window
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.selectors import book_of_digest
@@ -32,7 +34,6 @@ from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.amending import contract_replace
 from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
-from apps.timetable.models import Reservation
 from apps.timetable.selectors import Demand
 from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, reservation_take_each
 
@@ -89,7 +90,7 @@ def _accept(
 ) -> Contract:
     # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
+    quote = Quote.objects.select_related("pool__processor").filter(organisation=organisation).get(pk=quote_id)
     _check_acceptable(quote, now)
     window = window_of_document(quote.document)
     given = Acceptance(quote, asks_of(quote.document), window, actor, now, token_id)
@@ -99,10 +100,8 @@ def _accept(
         quote.refresh_from_db(fields=["amends"])
     acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
-    contract_id = uuid4()
-    reservation = _reserve(priced, contract_id=contract_id, organisation_id=organisation.id, now=now)
-    _hold(given, priced, contract_id)
-    contract = _contract_store(given, contract_id, reservation.id)
+    # What needs no device comes before their locks, so that others wait less for them.
+    contract = _contract_store(given, uuid4(), uuid4())
     amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
     audit_record(
         action="quote.accept", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
@@ -110,6 +109,9 @@ def _accept(
             "contract": str(contract.id), "terms": contract.terms_digest, "net": decimal_text(contract.net), **amended,
         },
     )  # fmt: skip
+    caps = _project_caps_check(given, priced)
+    _reserve(priced, contract, now=now)
+    _hold(given, priced, contract, caps)
     return contract
 
 
@@ -187,35 +189,46 @@ def _price_again(given: Acceptance) -> Priced:
     return priced
 
 
-def _reserve(priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime) -> Reservation:
+def _reserve(priced: Priced, contract: Contract, *, now: datetime) -> None:
     """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
 
     Raises CapacityTaken.
     """
     demands = [Demand(**{key: value for key, value in one.items() if key != "pool"}) for one in priced.demands]
-    return reservation_take_each(
-        contract_id=contract_id, organisation_id=organisation_id, pool=priced.pool, demands=demands, windows=priced.windows,
-        klass=priced.price_class.name, now=now,
+    reservation_take_each(
+        contract_id=contract.id, organisation_id=contract.organisation_id, pool=priced.pool, demands=demands,
+        windows=priced.windows, klass=priced.price_class.name, now=now, reservation_id=contract.reservation_id,
     )  # fmt: skip
 
 
-def _hold(given: Acceptance, priced: Priced, contract_id: UUID) -> None:
+def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
+    """The organisation's caps, read under its lock. Raises CapReached and CapMissing for those of projects, with what quotas
+    promised to their jobs."""
     quote, shares = given.quote, _project_shares(priced)
+    caps = caps_of(quote.organisation_id)
+    capped = {cap.project_id for cap in caps}
     for project_id, share in sorted((shares or {}).items()):
-        project_cap_check(
-            organisation_id=quote.organisation_id, project_id=project_id, amount=share, currency=quote.currency,
-            now=given.now, only_promised=True,
-        )  # fmt: skip
-    hold_place(
+        if project_id in capped:
+            project_cap_check(
+                organisation_id=quote.organisation_id, project_id=project_id, amount=share, currency=quote.currency,
+                now=given.now, only_promised=True,
+            )  # fmt: skip
+    return caps
+
+
+def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]) -> None:
+    quote = given.quote
+    hold_place_locked(
         organisation_id=quote.organisation_id,
-        contract_id=contract_id,
+        contract_id=contract.id,
         amount=quote.worst,
         currency=quote.currency,
         idempotency_key=f"quote:{quote.id}",
         now=given.now,
-        shares=shares,
+        shares=_project_shares(priced),
         token_id=given.token_id,
         expires_at=given.window.end + HOLD_GRACE,
+        caps=caps,
     )
 
 
