@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
@@ -22,6 +22,7 @@ from apps.fleet.models import Device, DeviceState, FleetChange, Pool, PoolCost, 
 from compiler import targets
 
 LOCK = 0x7461_6B74  # of the whole fleet: whoever changes it holds this advisory lock to the end of the transaction
+LOCK_TIMEOUT = "30s"
 
 
 @dataclass
@@ -33,11 +34,17 @@ class Written:
 
 
 def fleet_lock() -> None:
-    """Waits until nobody else changes the fleet, and keeps others out until the transaction ends."""
+    """Waits until nobody else changes the fleet, and keeps others out until the transaction ends. Raises Problem (503) after
+    `LOCK_TIMEOUT`."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("fleet_lock needs a transaction that holds the lock")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    except OperationalError as error:
+        detail = "Somebody else is changing the fleet at this moment; nothing was changed. Try again in a minute."
+        raise Problem(503, "Busy", detail, kind="fleet-busy") from error
 
 
 @transaction.atomic

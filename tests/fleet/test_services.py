@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.problems import Problem
-from apps.fleet import selectors, services
+from apps.fleet import selectors, services, storing
 from apps.fleet.models import Device, Pool, PoolKind
 from apps.fleet.services import _percentile
 from tests.fleet.pools import host_pool_make, pool_make
@@ -41,6 +42,24 @@ def test_a_host_pool_has_no_processor_version_and_a_simulated_one_has() -> None:
     assert pool.target is None
     with pytest.raises(IntegrityError), transaction.atomic():
         Pool.objects.filter(pk=pool.pk).update(kind=PoolKind.SIMULATED)
+
+
+def test_who_waits_for_another_change_of_the_fleet_is_told_so(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "LOCK_TIMEOUT", "50ms")
+
+    def change() -> None:
+        try:
+            with transaction.atomic():
+                storing.fleet_lock()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as other, transaction.atomic():
+        storing.fleet_lock()
+        with pytest.raises(Problem, match="Somebody else is changing the fleet") as refused:
+            other.submit(change).result()
+    assert (refused.value.status, refused.value.kind) == (503, "fleet-busy")
+    change()
 
 
 @pytest.mark.django_db
