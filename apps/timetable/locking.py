@@ -46,9 +46,10 @@ def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> l
 def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> set[UUID]:
     """Locks these devices of a pool, of `active` ones only those that are still active; returns which were locked.
 
-    Call it in a savepoint of its own: rolling back to it gives the locks up again. Raises CapacityBusy.
+    Call it in a savepoint of its own: rolling back to it gives the locks up again. From here on the transaction waits for no
+    lock longer than `LOCK_TIMEOUT`. Raises CapacityBusy.
     """
-    return _locked(pool, _ACTIVE if active else _ALL, sorted(devices)) if devices else set()
+    return _locked(pool, _ACTIVE if active else _ALL, sorted(devices))
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:

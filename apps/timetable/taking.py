@@ -47,7 +47,7 @@ def capacity_take(
     if any(demand.duration <= 0 for demand in demands):
         raise ValueError("a reservation takes more than no time")
     if len(demands) == 1 and windows[0] == 1:
-        taken = _take_first(pool, demands[0], now, store)
+        taken = _take_first(pool, demands[0]._replace(windows_max=1), now, store)
         if taken is not None:
             return taken
     for _ in range(TRIES):
