@@ -14,6 +14,8 @@ from apps.cli.agreement import Difference, Unreadable
 from apps.cli.chain import chain_verify
 from apps.cli.diff import price_figures
 from apps.cli.measuring import command as measuring
+from apps.cli.planning import command as planning
+from apps.cli.planning.reading import Bad
 from apps.cli.recompile import ModelFile, model_of
 from apps.cli.report import reports, text
 from apps.cli.verify import verify
@@ -40,7 +42,7 @@ class Refused(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0: right; 1: the first difference was printed; 2: cannot be checked; 3: right as far as
     it was checked, but a model was not given or the chain's file is an old one."""
-    expected = (Refused, Unreadable, RatingError)
+    expected = (Refused, Unreadable, RatingError, Bad)
     return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)
 
 
@@ -95,6 +97,12 @@ def parser() -> argparse.ArgumentParser:
     )
     measuring.add_options(measure)
     measure.set_defaults(run=measuring.measure)
+
+    plan = commands.add_parser(
+        "plan", help="the cheapest way to do a task, and whether a change still fits", description=planning.ABOUT
+    )
+    planning.add_options(plan)
+    plan.set_defaults(run=planning.plan)
 
     target = commands.add_parser(
         "target", help="check a processor's file against measurements, or compare a model on several processors"

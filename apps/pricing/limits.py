@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from fractions import Fraction
-from math import ceil
-from typing import NamedTuple
+from datetime import datetime
 
 from apps.accounts.problems import Problem
 from apps.pricing.rating import PriceBookDocument, PriceClass, tariff_bound
-from apps.pricing.rating.tariff import Interval
+from apps.pricing.windows import DEFAULT_WINDOW, LONGEST_WINDOW, Limits, Window, limits_of
 
-DEFAULT_WINDOW = timedelta(days=7)
-LONGEST_WINDOW = timedelta(days=62)
-
-
-class Window(NamedTuple):
-    """The half-open period [start, end) that a contract is for."""
-
-    start: datetime
-    end: datetime
-
-
-class Limits(NamedTuple):
-    """Work lies in [not_before, not_after), and inside `allowed` when that is given."""
-
-    not_before: datetime
-    not_after: datetime
-    allowed: list[Interval] | None
+__all__ = ["DEFAULT_WINDOW", "LONGEST_WINDOW", "Limits", "Window", "limits_of", "tariff_instant", "window_of"]
 
 
 def window_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Window:
@@ -44,22 +25,6 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
             kind="window",
         )
     return Window(begin, finish)
-
-
-def limits_of(
-    *, book: PriceBookDocument, price_class: PriceClass, window: Window, duration: Fraction, now: datetime
-) -> Limits:
-    """The limits that a class sets at `now`; `duration` in seconds. The window's own ends always hold."""
-    begin, end = max(window.start, now), window.end
-    if price_class.start_within_minutes is not None:
-        latest_start = begin + timedelta(minutes=price_class.start_within_minutes)
-        end = min(end, latest_start + timedelta(microseconds=ceil(duration * 1_000_000)))
-    if price_class.finish_within_minutes is not None:
-        end = min(end, begin + timedelta(minutes=price_class.finish_within_minutes))
-    allowed = None
-    if price_class.off_peak_only:
-        allowed = book.tariff.intervals(begin, end) if begin < end else []
-    return Limits(begin, end, allowed)
 
 
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+from apps.registry import binomial
+
 GRID = 1_000_000
 # Relative distance of a tail from the error at which doubles decide: a thousand times what they lose with a million trials.
 CLEAR = 1e-7
@@ -26,11 +28,9 @@ def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 @lru_cache(maxsize=100_000)
 def _lower(successes: int, trials: int, error: Fraction) -> int:
     """The bound in steps of the grid: the tail grows with the share, so one step more would be too much."""
-    from scipy.special import betaincinv  # heavy, and few processes judge
-
     if successes == 0:
         return 0
-    found = min(int(betaincinv(successes, trials - successes + 1, float(error)) * GRID), GRID - 1)
+    found = min(int(binomial.share_at(successes, trials, float(error)) * GRID), GRID - 1)
     while not _holds(successes, trials, found, error):
         found -= 1
     while _holds(successes, trials, found + 1, error):
@@ -40,9 +40,7 @@ def _lower(successes: int, trials: int, error: Fraction) -> int:
 
 def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
     """Whether P(X >= successes) <= error for X binomial with share p/10^6."""
-    from scipy.special import betainc
-
-    tail, most = float(betainc(successes, trials - successes + 1, p / GRID)), float(error)
+    tail, most = binomial.tail(successes, trials, p / GRID), float(error)
     if abs(tail - most) > CLEAR * most:
         return tail < most
     return _tail_at_most(successes, trials, p, error)

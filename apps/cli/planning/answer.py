@@ -1,0 +1,176 @@
+"""The answer of `takt plan` as data: every candidate, the choice and why, what is infeasible and why, the cheapest change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from apps import figures
+from apps.cli.planning import evaluations, places
+from apps.cli.planning.capacity import Fleet
+from apps.cli.planning.programs import digests_of, models_read
+from apps.cli.planning.task import Stated, facts_of, task_read
+from apps.cli.planning.variants import Made, variants_of
+from apps.planner.places.comparison import Group
+from apps.planner.solver import Candidate, Change, Solution, solve
+from apps.pricing.rating import decimal_text
+from apps.timetable.instants import instant_after
+
+RESULT = "takt-plan-result/1"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A task, what was found, and of what facts."""
+
+    task: Stated
+    solution: Solution
+    fleet: Fleet
+    made: dict[str, Made]
+    facts: dict[str, Any]
+    evaluated: str
+    groups: Sequence[Group] = ()
+    unused: Sequence[str] = ()
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The cheapest feasible candidate."""
+        return None if self.solution.chosen is None else self.solution.candidates[self.solution.chosen]
+
+    def found(self, title: str, pool: str) -> Candidate | None:
+        """The candidate of that title on that pool."""
+        return next((one for one in self.solution.candidates if (one.title, one.pool) == (title, pool)), None)
+
+
+def answer_of(path: Path, *, now: datetime) -> Answer:
+    """Reads a task's file and all that it names, compiles, evaluates and solves. Raises Bad."""
+    task = task_read(path, now=now)
+    models = models_read(task.table)
+    known = evaluations.known_read(task.table, models)
+    elsewhere = places.places_read(task)
+    made = variants_of(task, models, known, elsewhere.seconds_of)
+    fleet = Fleet(task)
+    solution = solve([one.variant for one in made.values()], task.requirements, fleet)
+    facts = facts_of(task, dict(digests_of(models)))
+    if known.data is not None:
+        facts["data"] = evaluations.file_digest(known.data)
+    answer = Answer(task, solution, fleet, made, facts, known.words)
+    if not elsewhere:
+        return answer
+    groups, unused = places.compared(elsewhere, task, solution, models)
+    return Answer(task, solution, fleet, made, facts, known.words, groups, unused)
+
+
+def why(answer: Answer) -> str:
+    """Why the choice is the choice, in one sentence."""
+    best, tried = answer.chosen, answer.solution.examined
+    if best is None:
+        return f"None of {tried:,} candidates meets the requirements."
+    feasible = [one for one in answer.solution.candidates if one.feasible]
+    cheaper = sum(
+        1 for one in answer.solution.candidates if not one.feasible and _below(one, best)
+    )
+    tail = f"; {cheaper:,} cheaper {'one does' if cheaper == 1 else 'ones do'} not meet the requirements" if cheaper else ""
+    ways = "1 candidate meets" if len(feasible) == 1 else f"{len(feasible):,} candidates meet"
+    return f"{ways} the requirements, of {tried:,} tried, and this is the cheapest{tail}."
+
+
+def _below(one: Candidate, best: Candidate) -> bool:
+    return one.total_price is not None and best.total_price is not None and one.total_price < best.total_price
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """Exact numbers as texts: fractions as "3/4", amounts in full."""
+    task, solution, best = answer.task, answer.solution, answer.chosen
+    return {
+        "format": RESULT,
+        "task": task.name,
+        "at": task.at.isoformat(),
+        "currency": task.book.currency.code,
+        "class": task.klass,
+        "volume": {"stated": task.volume.words, "items": task.volume.items, "peak_per_second": _text(task.volume.peak)},
+        "until": task.window.end.isoformat(),
+        "evaluated": answer.evaluated,
+        "facts": answer.facts,
+        "fits": best is not None,
+        "why": why(answer),
+        "chosen": None if best is None else candidate_json(answer, best),
+        "candidates": [candidate_json(answer, one) for one in solution.candidates],
+        "changes": [change_json(answer, one) for one in solution.changes],
+        "examined": solution.examined,
+        "error": str(solution.error),
+        "places": [places.group_json(group, task.volume.items) for group in answer.groups],
+        "places_unused": list(answer.unused),
+    }
+
+
+def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
+    """One candidate; `price` is what a quote would say, the minimum of a contract included."""
+    done = None if one.completion is None else instant_after(answer.task.at, one.completion).isoformat()
+    programs = [answer.made[use.key].program for use in one.uses]
+    return {
+        "kind": one.kind,
+        "title": one.title,
+        "pool": one.pool,
+        "feasible": one.feasible,
+        "on_frontier": one.on_frontier,
+        "reasons": list(one.reasons),
+        "price": None if one.total_price is None else decimal_text(one.total_price),
+        "latency": _text(one.latency),
+        "duration": _text(one.duration),
+        "completion": done,
+        "accuracy": _text(one.accuracy),
+        "threshold": _text(one.threshold),
+        "share": _text(one.share),
+        "certainty": one.certainty,
+        "devices": answer.fleet.needed(one),
+        "devices_active": len(answer.fleet.devices(one.pool)),
+        "headroom": _text(answer.fleet.headroom(one)),
+        "lines": [
+            {"program": program.digest if program else None, "executions": use.executions, "expected": use.expected}
+            for use, program in zip(one.uses, programs, strict=True)
+        ],
+    }
+
+
+def change_json(answer: Answer, change: Change) -> dict[str, Any]:
+    """What could be relaxed, and what does it then."""
+    candidate = answer.solution.candidates[change.candidate]
+    return {
+        "values": {name: str(value) for name, value in change.values},
+        "said": change_said(answer, change),
+        "title": candidate.title,
+        "pool": candidate.pool,
+        "price": decimal_text(change.price),
+    }
+
+
+_RELAXED = {
+    "accuracy": "an accuracy of at least", "latency": "one item within", "duration": "all items within",
+    "completion": "all items done within", "budget": "a budget of",
+}  # fmt: skip
+
+
+def change_said(answer: Answer, change: Change) -> str:
+    """As one sentence."""
+    candidate = answer.solution.candidates[change.candidate]
+    parts = [f"{_RELAXED.get(name, name)} {_value(answer, name, value)}" for name, value in change.values]
+    return f"Allow {' and '.join(parts)}: then {candidate.title} on {candidate.pool} does it."
+
+
+def _value(answer: Answer, name: str, value: Fraction) -> str:
+    if name == "accuracy":
+        return figures.percent_format(value, 2)
+    if name == "budget":
+        cents = 10**answer.task.book.currency.exponent
+        up = Fraction(-(-value * cents // 1), cents)  # the next amount that a budget can name
+        return figures.price_format(figures.fixed(up, 6).replace(",", ""), answer.task.book.currency.to_json())
+    return figures.duration_format(value)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

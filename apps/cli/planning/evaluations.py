@@ -1,0 +1,229 @@
+"""What is known of the models' answers: evaluation documents, counts that are stated, or a data set that is run here.
+
+All models of a task are judged on the same items: else their bounds say nothing about each other, and no cascade can be judged.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import compiler
+from apps.cli.planning.programs import Facts, Model
+from apps.cli.planning.reading import Bad, Table, digest_of, file_read
+from apps.cli.planning.task import json_read
+from apps.planner.metrics import K_MAX, METRICS, Metric, MetricError, Verdict, judge
+from apps.planner.solver import Answers, Evaluated
+from apps.registry.feeds import InputError, Limits
+from apps.registry.labelled import Labelled, labelled_read, split
+
+EVALUATION = "takt-evaluation/1"
+DOCUMENT = f"an evaluation document ({EVALUATION}; docs/guides/evaluations.md)"
+DATA_KEYS = ("file", "seed", "choose_percent", "metric", "k", "output")
+LIMITS = Limits()
+CALIBRATION_ITEMS = 100
+BLOCK = 200  # items that are simulated at once
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass
+class Known:
+    """What is known of each model's answers. `data`: the data set that the programs are run on, where one is named."""
+
+    documents: dict[str, Evaluated] = field(default_factory=dict)
+    data: DataSet | None = None
+    words: str = ""
+
+
+@dataclass
+class DataSet:
+    """A labelled data set, how it is split, and the metric. `answers`: what a program answered, by its digest."""
+
+    path: Path
+    table: Table
+    labelled: Labelled
+    metric: Metric
+    output: str
+    seed: int
+    choose: int
+    answers: dict[str, Evaluated] = field(default_factory=dict)
+    float32: dict[str, list[int]] = field(default_factory=dict)
+
+
+def known_read(task: Table, models: list[Model]) -> Known:
+    """What the task names. Raises Bad."""
+    table = task.table("data")
+    if table is not None:
+        stated = [one for one in models if "evaluation" in one.table or "stated" in one.table]
+        if stated:
+            raise stated[0].table.wrong("evaluation", "the task names a data set, on which every model is run; remove this key.")
+        data = _data_set(table, models)
+        return Known(data=data, words=f"{data.metric.title} on {data.path.name}, simulated")
+    return _stated(models)
+
+
+def _stated(models: list[Model]) -> Known:
+    known = Known()
+    splits: dict[str, str] = {}
+    ways = {key: [one for one in models if key in one.table] for key in ("evaluation", "stated")}
+    if ways["evaluation"] and ways["stated"]:
+        said = "other models of the task have evaluation documents; counts of other items cannot be compared with them."
+        raise ways["stated"][0].table.wrong("stated", said)
+    for model in models:
+        if "evaluation" in model.table:
+            known.documents[model.name], splits[model.name] = _document(model)
+        elif "stated" in model.table:
+            known.documents[model.name] = _counts(model)
+    if len(set(splits.values())) > 1:
+        first, other = next((a, b) for a in splits for b in splits if splits[a] != splits[b])
+        said = f"it was made on other items than the one of {first}; evaluate both on the same data."
+        raise next(one for one in models if one.name == other).table.wrong("evaluation", said)
+    known.words = "evaluation documents" if ways["evaluation"] else "stated counts" if ways["stated"] else "not evaluated"
+    return known
+
+
+def _document(model: Model) -> tuple[Evaluated, str]:
+    """The answers of a document, and what names its items."""
+    place = model.table.at("evaluation")
+    path = model.table.path_of("evaluation")
+    document = json_read(path, DOCUMENT, named_by=place)
+    if document.get("format") != EVALUATION:
+        raise Bad(path, "format", f"it is {document.get('format')!r}; give {DOCUMENT}.")
+    told = str(document.get("model_sha256"))
+    if model.sha256 and told != model.sha256:
+        said = (
+            f"it is of another model file ({told[:12]}..., and {model.name} is {model.sha256[:12]}...): evaluate the changed "
+            f"model, or remove {place}."
+        )
+        raise Bad(path, "model_sha256", said)
+    try:
+        splits = document["splits"]
+        parts = {name: _part(path, name, splits[name]) for name in ("choose", "evaluate")}
+        digests = " ".join(str(splits[name]["dataset_digest"]) for name in parts)
+    except (KeyError, TypeError, AttributeError):
+        raise Bad(path, "splits", f"choose and evaluate with their labels and answers belong here; give {DOCUMENT}.") from None
+    return Evaluated(parts["choose"], parts["evaluate"], str(document.get("confidence_output", ""))), digests
+
+
+def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
+    labels, predicted, confidence = part["labels"], part["predicted"], part["confidence"]
+    if not len(labels) == len(predicted) == len(confidence) > 0:
+        raise Bad(path, f"splits.{name}", "labels, predicted and confidence need one entry for each item, and at least one.")
+    try:
+        answers = Answers.of(labels, predicted, [str(one) for one in confidence])
+    except InvalidOperation:
+        raise Bad(path, f"splits.{name}.confidence", 'write decimals from 0 to 1 as texts, such as "0.97".') from None
+    if not all(Decimal(0) <= one <= 1 for one in answers.confidence):
+        raise Bad(path, f"splits.{name}.confidence", 'write decimals from 0 to 1 as texts, such as "0.97".')
+    return answers
+
+
+def _counts(model: Model) -> Evaluated:
+    """Counts that the owner states. They choose nothing and send nothing on: whose items they are is not known."""
+    table = model.table.table("stated") or model.table
+    table.only(("correct", "total"))
+    total = table.whole("total", most=10**6)
+    correct = table.whole("correct", least=0, most=10**6)
+    if total is None or correct is None or correct > total:
+        raise table.wrong("correct", "state correct and total, right answers among the items: { correct = 590, total = 600 }.")
+    right = (True,) * correct + (False,) * (total - correct)
+    return Evaluated(Answers((False,), (Decimal(0),)), Answers(right, (Decimal(0),) * total), "")
+
+
+def _data_set(table: Table, models: list[Model]) -> DataSet:
+    table.only(DATA_KEYS)
+    path = table.path_of("file")
+    data = file_read(path, "a data set: an .npz file with an array for each input, and labels", named_by=table.at("file"))
+    try:
+        labelled = labelled_read(io.BytesIO(data), LIMITS)
+    except InputError as error:
+        raise Bad(path, "", " ".join(error.problems)) from None
+    metric = Metric(table.text("metric", "accuracy"), table.whole("k", most=K_MAX) or 1)
+    if metric.name not in METRICS:
+        raise table.wrong("metric", f"there is no metric {metric.name!r}; choose one of {', '.join(METRICS)}.")
+    if metric.needs_labels and labelled.labels is None:
+        raise Bad(path, "labels", f"the metric {metric.title} needs labels; add them, or choose agreement.")
+    for model in models:
+        if model.graph is None:
+            raise model.table.wrong("programs", "a data set is run on programs that are compiled here; name the model's file.")
+    percent = table.whole("choose_percent", most=99) or 33
+    choose = min(max(1, labelled.items * percent // 100), labelled.items - 1)
+    return DataSet(path, table, labelled, metric, table.text("output", ""), table.whole("seed", least=0) or 0, choose)
+
+
+def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]]:
+    """One feed for each of these items, in the types and shapes of the model's inputs. Raises Bad."""
+    inputs = {name: model.graph.types[name] for name in model.graph.inputs}
+    arrays = data.labelled.inputs
+    if len(inputs) == len(arrays) == 1:
+        arrays = {next(iter(inputs)): next(iter(arrays.values()))}
+    if set(inputs) != set(arrays):
+        raise Bad(data.path, "", f"it has arrays {', '.join(sorted(arrays))}; {model.name} takes {', '.join(sorted(inputs))}.")
+    shaped = {}
+    for name, kind in inputs.items():
+        array = arrays[name]
+        if int(np.prod(array.shape[1:])) != int(np.prod(kind.shape)):
+            given, wanted = (" x ".join(map(str, sizes)) for sizes in (array.shape[1:], kind.shape))
+            raise Bad(data.path, name, f"one item is {given}, and {model.name} takes {wanted}; send items of that size.")
+        shaped[name] = array[items].reshape(len(items), *kind.shape).astype(kind.dtype.numpy)
+    return [{name: np.ascontiguousarray(array[item]) for name, array in shaped.items()} for item in range(len(items))]
+
+
+def calibrate(data: DataSet, model: Model) -> None:
+    """Ranges for the narrow precisions from items that choose, as the platform does."""
+    if model.ranges is None and any(one != "float32" for one in model.precisions):
+        chosen = split(data.labelled.items, seed=data.seed, choose=data.choose).choose[:CALIBRATION_ITEMS]
+        model.ranges = compiler.calibrate(model.graph, feeds_of(data, model, chosen))
+
+
+def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
+    """What the program answers, from its own bytes through the simulator. Raises Bad."""
+    if facts.digest in data.answers:
+        return data.answers[facts.digest]
+    assert facts.binary is not None, "programs of a data set are compiled here"
+    items = np.arange(data.labelled.items)
+    feeds = feeds_of(data, model, items)
+    results = []
+    for start in range(0, len(feeds), BLOCK):
+        results += compiler.simulate(facts.binary, feeds[start : start + BLOCK])[0]
+    name = data.output or _output(results[0])
+    if name not in results[0]:
+        raise data.table.wrong("output", f"{model.name} has no output {name!r}; it has {', '.join(sorted(results[0]))}.")
+    labels: Any = data.labelled.labels
+    if data.metric.name == "agreement":
+        labels = None if facts.precision == "float32" else data.float32.get(model.name)
+        if facts.precision != "float32" and labels is None:
+            raise model.table.wrong("precisions", "agreement compares with float32; put float32 first among the precisions.")
+    try:
+        verdict = judge(data.metric, np.stack([result[name] for result in results]), name, labels)
+    except MetricError as error:
+        raise Bad(data.path, "", f"{model.name}: {error}") from None
+    if facts.precision == "float32":
+        data.float32.setdefault(model.name, verdict.predicted)
+    parts = split(len(feeds), seed=data.seed, choose=data.choose)
+    found = [_answers(verdict, part) for part in parts]
+    data.answers[facts.digest] = Evaluated(found[0], found[1], name if verdict.has_confidence else "")
+    return data.answers[facts.digest]
+
+
+def _answers(verdict: Verdict, items: Array) -> Answers:
+    """The verdict's answers on some of the items."""
+    labels, predicted = ([column[int(one)] for one in items] for column in (verdict.labels, verdict.predicted))
+    return Answers.of(labels, predicted, [verdict.confidence[int(one)] for one in items])
+
+
+def _output(result: Mapping[str, Array]) -> str:
+    """The first output with one score for each class, else the first."""
+    scored = [name for name, array in result.items() if sum(size != 1 for size in array.shape) == 1]
+    return [*scored, *result][0]
+
+
+def file_digest(data: DataSet | None) -> str:
+    """The data set's digest, as a saved plan keeps it; empty where none is named."""
+    return "" if data is None else digest_of(data.labelled.to_bytes())

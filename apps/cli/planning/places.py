@@ -1,0 +1,281 @@
+"""Machines elsewhere, from files: measurements of `takt measure`, price lists, and machines of one's own.
+
+The same rules as on the page that compares places: a file is used for 90 days, a price belongs to a measurement when its machine
+has one of the measurement's names, and nothing is converted between currencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from apps import figures
+from apps.cli.planning.programs import Model
+from apps.cli.planning.reading import Bad, Table, file_read
+from apps.cli.planning.task import Stated
+from apps.planner.places.cells import Format, Price
+from apps.planner.places.comparison import (
+    HOURLY,
+    MONTHLY,
+    OWN,
+    POOL,
+    SPOT,
+    UNPRICED,
+    Group,
+    Place,
+    groups_of,
+    row_chosen,
+)
+from apps.planner.places.costs import Cost, Owned, rented_hourly, rented_monthly
+from apps.planner.places.faults import Unreadable
+from apps.planner.places.measurement import Measurement, gpu_names, measurement_read
+from apps.planner.places.names import name_key
+from apps.planner.places.pricelist import PriceList, pricelist_read
+from apps.planner.solver import Solution
+
+USED_FOR = timedelta(days=90)
+POOLS_SHOWN, OFFERS_SHOWN, PLACES_MAX = 4, 3, 24
+OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "pue", "utilisation")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement, the names of its machine, and the pool of the fleet that it is of, if any."""
+
+    file: str
+    of: Measurement
+    keys: frozenset[str]
+    pool: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A price list and the day of its prices."""
+
+    file: str
+    source: str
+    as_of: date
+    prices: PriceList
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of one's own."""
+
+    name: str
+    currency: str
+    owned: Owned
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What a task names of other places."""
+
+    measured: list[Measured] = field(default_factory=list)
+    listed: list[Listed] = field(default_factory=list)
+    own: list[Machine] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any(not one.pool for one in self.measured)
+
+    def seconds_of(self, pool: str, sha256: str) -> Fraction | None:
+        """How long an item of the model takes on a pool of the fleet: p95 of one item at a time, by the newest measurement."""
+        fitting = [one.of for one in self.measured if one.pool == pool and one.of.model_sha256 == sha256]
+        for one in sorted(fitting, key=lambda read: read.measured_at, reverse=True):
+            for row in one.rows:
+                if (row.batch, row.concurrency) == (1, 1):
+                    return row.latency
+        return None
+
+
+def places_read(task: Stated) -> Elsewhere:
+    """The section [places] of a task. Raises Bad."""
+    table = task.table.table("places")
+    if table is None:
+        return Elsewhere()
+    table.only(("measurements", "price_lists", "own"))
+    return Elsewhere(
+        [_measured(one, task) for one in table.rows("measurements")],
+        [_listed(one) for one in table.rows("price_lists")],
+        [_machine(one) for one in table.rows("own")],
+    )
+
+
+def _measured(table: Table, task: Stated) -> Measured:
+    table.only(("file", "pool"))
+    path, pool = table.path_of("file"), table.text("pool", "")
+    if pool and (pool not in task.fleet.pools or not task.fleet.pools[pool].is_host):
+        hosts = ", ".join(sorted(slug for slug, one in task.fleet.pools.items() if one.is_host)) or "none"
+        raise table.wrong("pool", f"{pool!r} is no pool of the fleet with processor = \"host\"; those are: {hosts}.")
+    data = file_read(path, "what takt measure -o wrote", named_by=table.at("file"))
+    try:
+        found = measurement_read(data, now=max(task.at, datetime.now(UTC)))
+    except Unreadable as error:
+        raise Bad(path, "", str(error)) from None
+    names = [*found.machines, *gpu_names(found.document)]
+    return Measured(path.name, found, frozenset(key for key in map(name_key, names) if key), pool)
+
+
+def _listed(table: Table) -> Listed:
+    table.only(("file", "format", "source", "as_of"))
+    path, known = table.path_of("file"), [one.value for one in Format]
+    kind = table.text("format", "own")
+    if kind not in known:
+        raise table.wrong("format", f"there is no format {kind!r}; choose one of {', '.join(known)}.")
+    data = file_read(path, "a price list as CSV", named_by=table.at("file"))
+    try:
+        found = pricelist_read(data, Format(kind))
+    except Unreadable as error:
+        raise Bad(path, "", str(error)) from None
+    return Listed(path.name, table.text("source", path.stem), table.day("as_of"), found)
+
+
+def _machine(table: Table) -> Machine:
+    table.only(OWN_KEYS)
+    numbers = {key: table.number(key) for key in ("capital", "watts", "energy_price")}
+    numbers["pue"] = table.number("pue", least=Decimal(1), most=Decimal(10))
+    numbers["utilisation"] = table.number("utilisation", above=True, most=Decimal(1))
+    months = table.whole("months", most=1200)
+    for key, value in {**numbers, "months": months}.items():
+        if value is None:
+            raise table.wrong(key, f"state it; a machine of your own has {', '.join(OWN_KEYS)}.")
+    exact = {key: Fraction(value or 0) for key, value in numbers.items()}
+    return Machine(table.text("name"), table.text("currency"), Owned(months=months or 1, **exact))
+
+
+def compared(elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]) -> tuple[list[Group], list[str]]:
+    """The plan's pools beside the other places, by currency; and what was named and is not compared, with the reason."""
+    places, unused = [*_pools(task, solution)], []
+    used: list[tuple[Measured, Place]] = []
+    for one in sorted((m for m in elsewhere.measured if not m.pool), key=lambda m: m.of.measured_at, reverse=True):
+        place = _place(one, task, solution, models)
+        if isinstance(place, str):
+            unused.append(f"{one.file}: {place}")
+        else:
+            used.append((one, place))
+    current = []
+    for listed in elsewhere.listed:
+        expires = datetime.combine(listed.as_of, time(), UTC) + USED_FOR
+        if expires <= task.at:
+            unused.append(f"{listed.file}: its prices expired on {expires:%Y-%m-%d}; give newer ones.")
+        else:
+            current.append(listed)
+    for one, place in used:
+        found = [*_rented(one, place, current), *_owned(one, place, elsewhere.own)]
+        places += found
+        if not found:
+            unused.append(f"{one.file}: no price list and no machine of your own has one of its names.")
+    groups = groups_of(places[:PLACES_MAX], items=task.volume.items, currency=task.book.currency.code)
+    return groups, unused
+
+
+def _pools(task: Stated, solution: Solution) -> Iterator[Place]:
+    """The cheapest feasible candidates; the price of an item is that of the plan, with the minimum of a contract."""
+    for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
+        each = Fraction(one.price or 0) / task.volume.items
+        yield Place(
+            key=f"{one.title} on {one.pool}", kind=POOL, title=task.fleet.pools[one.pool].name, model=one.title,
+            machine=one.pool, certainty=one.certainty, currency=task.book.currency.code,
+            cost=Cost(each=each, least=Fraction(one.least)), latency=one.latency, source=f"price book {task.book.version}",
+        )  # fmt: skip
+
+
+def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> Place | str:
+    """The measured machine, or why it is not used."""
+    model = next((m for m in models if m.sha256 == one.of.model_sha256), None)
+    if model is None:
+        return "it is of no model of this task; measure one of them with takt measure."
+    expires = one.of.measured_at + USED_FOR
+    if expires <= task.at:
+        return f"it expired on {expires:%Y-%m-%d}; measure again."
+    stated = task.requirements
+    taken = row_chosen(one.of.rows, leading=one.of.batch_dimension, item=model.dims, latency=stated.latency)
+    if taken is None:
+        return "it was measured with other dimensions than one item of this task has."
+    row, rate = taken
+    return Place(
+        key=one.file, kind=UNPRICED, title=one.of.hardware, model=model.name, machine=one.of.hardware, certainty="measured",
+        rate=rate, latency=row.latency, note=f"batch {row.batch:,}, {row.concurrency:,} at once",
+        reasons=tuple(_reasons(row.latency, model.name, task, solution)), measured_at=one.of.measured_at, expires_at=expires,
+    )  # fmt: skip
+
+
+def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) -> Iterator[str]:
+    stated = task.requirements
+    if stated.latency is not None and latency > stated.latency:
+        took, wanted = figures.duration_format(latency), figures.duration_format(stated.latency)
+        yield f"One item takes {took} (p95); the task asks for {wanted}."
+    if stated.accuracy is not None:
+        known = next((c.accuracy for c in solution.candidates if c.title == model and c.accuracy is not None), None)
+        if known is None or known < stated.accuracy:
+            shown = "not evaluated" if known is None else f"at least {figures.percent_format(known, 2)}"
+            yield f"Its accuracy is {shown}; the task asks for {figures.percent_format(stated.accuracy, 2)}."
+
+
+_WAYS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, may be taken away"}
+
+
+def _rented(one: Measured, place: Place, lists: Sequence[Listed]) -> Iterator[Place]:
+    """In each currency the cheapest offers by the hour, the cheapest of them by the month, and the cheapest spot machine."""
+    offers = [(listed, price) for listed in lists for price in listed.prices.prices if _offers(price, one.keys)]
+    for currency in sorted({listed.prices.currency for listed, _ in offers}):
+        here = [pair for pair in offers if pair[0].prices.currency == currency]
+        hourly = sorted((pair for pair in here if pair[1].on_demand), key=lambda pair: (pair[1].on_demand or 0, pair[1].line))
+        spot = sorted((pair for pair in here if pair[1].spot), key=lambda pair: (pair[1].spot or 0, pair[1].line))
+        for listed, price in hourly[:OFFERS_SHOWN]:
+            yield _offer(place, listed, price, HOURLY, price.on_demand)
+        for listed, price in hourly[:1]:
+            yield _offer(place, listed, price, MONTHLY, price.on_demand)
+        for listed, price in spot[:1]:
+            yield _offer(place, listed, price, SPOT, price.spot)
+
+
+def _offers(price: Price, keys: frozenset[str]) -> bool:
+    if name_key(price.machine) in keys:
+        return True
+    return price.accelerators == 1 and bool({name_key(price.accelerator), name_key(price.gpu)} & keys)
+
+
+def _offer(place: Place, listed: Listed, price: Price, kind: str, amount: Decimal | None) -> Place:
+    assert amount is not None
+    assert place.rate is not None
+    where = " ".join(part for part in (price.region, price.zone) if part)
+    machine = f"{price.machine}{f' in {where}' if where else ''}, {listed.source}"
+    cost = (rented_monthly if kind == MONTHLY else rented_hourly)(Fraction(amount), place.rate)
+    return replace(
+        place, key=f"{place.model} on {machine}, {_WAYS[kind]}", kind=kind, title=price.machine,
+        machine=f"{place.key} {machine}", currency=listed.prices.currency, cost=cost, note=f"{_WAYS[kind]}; {place.note}",
+        source=f"{listed.file}, line {price.line}",
+    )  # fmt: skip
+
+
+def _owned(one: Measured, place: Place, own: Sequence[Machine]) -> Iterator[Place]:
+    assert place.rate is not None
+    for machine in own:
+        if name_key(machine.name) in one.keys:
+            yield replace(
+                place, key=f"{place.model} on {machine.name}, your own", kind=OWN, title=machine.name,
+                machine=f"{place.key} {machine.name}", currency=machine.currency, cost=machine.owned.cost(place.rate),
+                note=f"your own; {place.note}", source="stated in the task",
+            )  # fmt: skip
+
+
+def group_json(group: Group, items: int) -> dict[str, Any]:
+    """Places of one currency with their costs of the task's items a month, and from which volume on one is cheaper."""
+    return {
+        "currency": group.currency,
+        "reference": None if group.reference is None else group.reference.key,
+        "places": [
+            {
+                "place": one.key, "kind": one.kind, "certainty": one.certainty, "note": one.note, "reasons": list(one.reasons),
+                "cost": None if one.cost is None else str(one.cost.of(items)), "source": one.source,
+                "expires": None if one.expires_at is None else one.expires_at.isoformat(),
+            }
+            for one in group.places
+        ],
+        "break_even": [{"place": b.place.key, "against": b.against.key, "first": b.first} for b in group.break_evens],
+    }  # fmt: skip

@@ -1,0 +1,171 @@
+"""Reading TOML files by their keys: whatever is wrong is one sentence with the file, the place and the remedy."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Collection, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from compiler.commands.files import unreadable
+
+LARGEST = 64 * 2**20  # bytes of a file that is read whole
+FINITE = Decimal(10) ** 15
+
+
+class Bad(Exception):
+    """A file that cannot be used; the text names it, the place and what to do."""
+
+    def __init__(self, path: Path, place: str, said: str) -> None:
+        super().__init__(f"{path}{f', {place}' if place else ''}: {said}")
+
+
+def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
+    """The bytes of a file, which is to be `what`; `named_by`: the place that names it. Raises Bad."""
+    tail = f" ({named_by} names it)" if named_by else ""
+    try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise Bad(path, "", f"it has {size:,} bytes, and at most {LARGEST:,} are read; give {what}{tail}.")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise Bad(path, "", f"{unreadable(path, error, '', what).removeprefix(f'{path}: ')}{tail}.") from None
+
+
+def toml_read(path: Path, what: str, form: str) -> Table:
+    """A TOML file whose `format` is `form`, decimals exact. Raises Bad."""
+    data = file_read(path, what)
+    try:
+        text = data.decode("utf-8-sig")
+        document = tomllib.loads(text, parse_float=Decimal)
+    except UnicodeDecodeError as error:
+        raise Bad(path, f"byte {error.start + 1}", "it is not UTF-8 text; save it as UTF-8.") from None
+    except (ValueError, RecursionError, InvalidOperation, OverflowError) as error:
+        why = "its tables are nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
+        raise Bad(path, "", f"it is not TOML: {why}; mend it there.") from None
+    table = Table(path, "", document)
+    if document.get("format") != form:
+        raise Bad(path, "format", f'it must be "{form}", not {document.get("format")!r}; write format = "{form}".')
+    return table
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Table:
+    """A table of a TOML file. Every method takes a key of it and raises Bad where it holds something else."""
+
+    def __init__(self, path: Path, place: str, values: object) -> None:
+        self.path, self.place = path, place
+        if not isinstance(values, dict):
+            raise Bad(path, place, f"a table is expected here; write [{place}] and its keys below.")
+        self.values: dict[str, Any] = values
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def at(self, key: str) -> str:
+        """The place of a key in the file."""
+        return f"{self.place}.{key}" if self.place else key
+
+    def wrong(self, key: str, said: str) -> Bad:
+        """The error for a key."""
+        return Bad(self.path, self.at(key), said)
+
+    def only(self, known: Collection[str]) -> Table:
+        """Itself, when every key is known."""
+        for key in self.values:
+            if key not in known:
+                close = get_close_matches(key, known, 1)
+                hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(known))}."
+                raise self.wrong(key, f"there is no such key; {hint}")
+        return self
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text; without a default it must be there."""
+        value = self.values.get(key, default)
+        if not isinstance(value, str) or (not value and default is None) or not value.isprintable():
+            raise self.wrong(key, f"write a text in quotes, not {_shown(value)}.")
+        return value
+
+    def path_of(self, key: str) -> Path:
+        """A file's path, which is relative to the file that names it."""
+        return self.path.parent / self.text(key)
+
+    def number(self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False) -> Decimal | None:
+        """An exact decimal between the two; None where nothing stands. `above`: larger than `least`."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        span = f"{'above' if above else 'from'} {least} {'and at most' if above else 'to'} {most}"
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or not Decimal(value).is_finite():
+            raise self.wrong(key, f"write a number {span} without quotes, not {_shown(value)}.")
+        found = Decimal(value)
+        if not least <= found <= most or (above and found == least):
+            raise self.wrong(key, f"{_shown(value)} is out of range; write a number {span}.")
+        return found
+
+    def whole(self, key: str, *, least: int = 1, most: int = 10**12) -> int | None:
+        """A whole number; None where nothing stands."""
+        found = self.number(key, least=Decimal(least), most=Decimal(most))
+        if found is not None and found != int(found):
+            raise self.wrong(key, f"write a whole number from {least:,} to {most:,}, not {found}.")
+        return None if found is None else int(found)
+
+    def instant(self, key: str) -> datetime | None:
+        """An instant with its zone; None where nothing stands."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            raise self.wrong(key, f"write an instant with its zone, such as 2026-11-30T22:00:00Z, not {_shown(value)}.")
+        return value.astimezone(UTC)
+
+    def day(self, key: str) -> date:
+        """A date."""
+        value = self.values.get(key)
+        if isinstance(value, datetime) or not isinstance(value, date):
+            raise self.wrong(key, f"write a date such as 2026-11-30, not {_shown(value)}.")
+        return value
+
+    def texts(self, key: str, default: Collection[str] = ()) -> list[str]:
+        """A list of texts."""
+        value = self.values.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise self.wrong(key, f'write a list of texts, such as ["float32", "int8"], not {_shown(value)}.')
+        return list(dict.fromkeys(value))
+
+    def counts(self, key: str) -> dict[str, int]:
+        """A table of whole numbers, such as the sizes of variable dimensions."""
+        inner = self.table(key)
+        return {name: inner.whole(name) or 1 for name in inner.values} if inner else {}
+
+    def table(self, key: str) -> Table | None:
+        """A table; None where nothing stands."""
+        return Table(self.path, self.at(key), self.values[key]) if key in self.values else None
+
+    def tables(self, key: str) -> Iterator[tuple[str, Table]]:
+        """The named tables of a section."""
+        section = self.table(key)
+        for name in section.values if section else ():
+            yield name, Table(self.path, f"{self.at(key)}.{name}", section.values[name])  # type: ignore[union-attr]
+
+    def rows(self, key: str) -> Iterator[Table]:
+        """The tables of an array, numbered from 1."""
+        value = self.values.get(key, [])
+        if not isinstance(value, list):
+            raise self.wrong(key, f"write [[{self.at(key)}]] for each.")
+        for number, one in enumerate(value, 1):
+            yield Table(self.path, f"{self.at(key)} {number}", one)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Decimal):
+        return str(value)
+    return "nothing" if value is None else repr(value)[:60]

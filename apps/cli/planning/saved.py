@@ -1,0 +1,158 @@
+"""A plan as a file, and what changed against it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from apps import figures
+from apps.cli.planning.answer import Answer, candidate_json
+from apps.cli.planning.reading import Table, toml_read
+from apps.planner.solver import Candidate
+
+FORMAT = "takt-plan/1"
+WHAT = "a plan that takt plan -o wrote"
+KEYS = ("format", "task", "at", "currency", "chosen", "facts")
+CHOSEN = ("title", "pool", "price", "latency", "accuracy", "devices", "headroom", "programs")
+SAY = {"fleet": "fleet", "book": "price book", "volume": "volume", "requirements": "requirements", "data": "data set"}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A plan that was written down. `figures`: what was planned, by name, None where it was not known."""
+
+    path: Path
+    task: Path
+    currency: str
+    title: str
+    pool: str
+    figures: dict[str, Fraction | None]
+    facts: dict[str, Any]
+
+
+def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
+    """The plan's file, which names the task relative to its own place `to`."""
+    row = candidate_json(answer, chosen)
+    values = {key: row[key] for key in CHOSEN if key != "programs"}
+    values["programs"] = [line["program"] for line in row["lines"]]
+    name = os.path.relpath(answer.task.path.resolve(), to.resolve().parent)
+    lines = [
+        "# What was planned. `takt plan --check` says whether a change still fits.", f"format = {_text(FORMAT)}",
+        f"task = {_text(Path(name).as_posix())}", f"at = {answer.task.at.isoformat()}",
+        f"currency = {_text(answer.task.book.currency.code)}", "", "[chosen]",
+        *(f"{key} = {_text(value)}" for key, value in values.items() if value is not None),
+        "", "[facts]", *(f"{key} = {_text(value)}" for key, value in answer.facts.items() if not isinstance(value, dict)),
+        "", "[facts.models]", *(f"{_text(key)} = {_text(value)}" for key, value in answer.facts["models"].items()), "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def plan_read(path: Path) -> Saved:
+    """A plan's file. Raises Bad."""
+    table = toml_read(path, WHAT, FORMAT).only(KEYS)
+    chosen, facts = table.table("chosen"), table.table("facts")
+    if chosen is None or facts is None:
+        raise table.wrong("chosen", f"what was planned is missing; give {WHAT}.")
+    chosen.only(CHOSEN)
+    numbers = {key: _number(chosen, key) for key in ("price", "latency", "accuracy", "devices", "headroom")}
+    return Saved(
+        path, table.path_of("task"), table.text("currency"), chosen.text("title"), chosen.text("pool"), numbers, facts.values
+    )
+
+
+def _number(table: Table, key: str) -> Fraction | None:
+    value = table.values.get(key)
+    if value is None:
+        return None
+    try:
+        return Fraction(value)
+    except (ValueError, TypeError, ZeroDivisionError, InvalidOperation, OverflowError):
+        raise table.wrong(key, f"it is no exact number; give {WHAT}.") from None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the plan and of now; `text` of each as people read it."""
+
+    name: str
+    before: str
+    after: str
+    is_changed: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether the request still fits. `planned`: the way that was planned, as it is now; `way`: the one that is compared
+    (the planned one where it still fits, else the cheapest that does, else the planned one)."""
+
+    saved: Saved
+    answer: Answer
+    planned: Candidate | None
+    way: Candidate | None
+
+    @property
+    def fits(self) -> bool:
+        """Something is feasible."""
+        return self.answer.chosen is not None
+
+    @property
+    def keeps(self) -> bool:
+        """The way that was planned is still feasible."""
+        return self.planned is not None and self.planned.feasible
+
+
+def check_of(saved: Saved, answer: Answer) -> Check:
+    """The plan against what is now."""
+    planned = answer.found(saved.title, saved.pool)
+    way = planned if planned is not None and planned.feasible else answer.chosen or planned
+    return Check(saved, answer, planned, way)
+
+
+def causes(check: Check) -> Iterator[str]:
+    """Which of the facts are others than the plan's, in words."""
+    before, after = check.saved.facts, check.answer.facts
+    old, new = before.get("models", {}), after["models"]
+    old = old if isinstance(old, dict) else {}
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            what = "added" if name not in old else "removed" if name not in new else "changed"
+            yield f"model {name} {what}"
+    for key, word in SAY.items():
+        if before.get(key) != after.get(key):
+            tail = f" (was {before[key]}, is {after[key]})" if key == "volume" and key in before else ""
+            yield f"{word} changed{tail}"
+
+
+def figures_of(check: Check) -> list[Figure]:
+    """Cost, latency, accuracy, devices and headroom: planned and now."""
+    row = candidate_json(check.answer, check.way) if check.way is not None else {}
+    found = []
+    for name, key in (("Cost", "price"), ("Latency", "latency"), ("Accuracy, at least", "accuracy"),
+                      ("Devices needed", "devices"), ("Headroom", "headroom")):  # fmt: skip
+        before = check.saved.figures[key]
+        after = None if row.get(key) is None else Fraction(row[key])
+        texts = [_shown(key, one, check) for one in (before, after)]
+        found.append(Figure(name, texts[0], texts[1], before != after))
+    return found
+
+
+def _shown(key: str, value: Fraction | None, check: Check) -> str:
+    if value is None:
+        return "not known"
+    if key == "price":
+        currency = check.answer.task.book.currency
+        amount = Decimal(value.numerator) / Decimal(value.denominator)
+        return figures.price_format(amount, currency.to_json() if currency.code == check.saved.currency else check.saved.currency)
+    if key == "latency":
+        return figures.duration_format(value)
+    return f"{int(value):,}" if key == "devices" else figures.percent_format(value, 2 if key == "accuracy" else 1)

@@ -1,0 +1,113 @@
+"""The variants of a task: every model in every precision on every pool of the fleet, with its price and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from apps.cli.planning import evaluations
+from apps.cli.planning.evaluations import Known
+from apps.cli.planning.programs import Facts, Model, compiled, processors_of
+from apps.cli.planning.task import Stated
+from apps.fleet.document import Pool
+from apps.planner.solver import Evaluated, Variant
+from apps.pricing.rating import Counts, NotPriced, Terms, rate, tariff_bound
+from compiler.targets import Target
+
+FULL_POWER = 100
+FLOAT32 = "float32"
+FIRST = "lpu"  # whose counts a host's price is made of where the fleet has no processor
+
+
+class Made(NamedTuple):
+    """A variant, the model and the program behind it; `program` is None where there is none."""
+
+    variant: Variant
+    model: Model
+    program: Facts | None
+
+
+Measured = Callable[[str, str], Fraction | None]  # (pool, SHA-256 of a model) -> seconds of an item that were measured there
+
+
+def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
+    """Every variant by its key, pools in the order of their names. Raises Bad."""
+    machines = processors_of(task.fleet)
+    if known.data is not None:
+        for model in models:
+            evaluations.calibrate(known.data, model)
+    found: dict[str, Made] = {}
+    for slug, pool in sorted(task.fleet.pools.items()):
+        for model in models:
+            for precision in [FLOAT32] if pool.is_host else model.precisions:
+                made = _made(task, slug, pool, model, precision, machines, known, measured)
+                found[made.variant.key] = made
+    return found
+
+
+def _made(
+    task: Stated, slug: str, pool: Pool, model: Model, precision: str, machines: dict[str, Target], known: Known,
+    measured: Measured,
+) -> Made:  # fmt: skip
+    program = _counted(model, machines) if pool.is_host else compiled(model, machines[pool.processor], precision)
+    narrow = precision != FLOAT32
+    common: dict[str, Any] = {
+        "key": f"{model.name}@{slug}" + (f":{precision}" if narrow else ""),
+        "model": model.name + (f" in {precision}" if narrow else ""),
+        "pool": slug,
+        "least": task.book.contract_minimum,
+    }
+    if isinstance(program, str):
+        return Made(Variant(**common, price=_unpriced, missing=(program,)), model, None)
+    answers = _evaluated(model, program, known, precision)
+    price = _pricer(task, pool, program)
+    if not pool.is_host:
+        slower = Fraction(FULL_POWER, pool.power_percent)
+        latency, interval = (Fraction(cycles, program.clock_hz) * slower for cycles in (program.latency, program.interval))
+        certainty = "exact" if program.exact else "bound"
+        variant = Variant(
+            **common, price=price, evaluated=answers, latency=latency, interval=interval, certainty=certainty
+        )
+        return Made(variant, model, program)
+    seconds = measured(slug, model.sha256)
+    missing = (f"{model.name} has no measurement on {slug}: name what takt measure wrote there under [[places.measurements]].",)
+    variant = Variant(
+        **common, price=price, evaluated=answers, latency=seconds, interval=seconds, certainty="measured",
+        missing=() if seconds is not None else missing,
+    )  # fmt: skip
+    return Made(variant, model, program)
+
+
+def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
+    """The float32 program whose counts a host is priced by: that of the first processor by name that has one."""
+    from compiler import targets
+
+    tried = [compiled(model, machine, FLOAT32) for machine in (machines or {FIRST: targets.load(FIRST)}).values()]
+    return next((one for one in tried if isinstance(one, Facts)), tried[0])
+
+
+def _evaluated(model: Model, program: Facts, known: Known, precision: str) -> Evaluated | None:
+    """A data set judges each program; a document and stated counts are of the model as it came, in float32."""
+    if known.data is not None:
+        return evaluations.evaluated(known.data, model, program)
+    return known.documents.get(model.name) if precision == FLOAT32 else None
+
+
+def _pricer(task: Stated, pool: Pool, program: Facts) -> Callable[[int], Decimal]:
+    instant = tariff_bound(task.book, task.klass, task.window.start, task.window.end)
+    counts = Counts(operations=program.operations, cycles=program.interval)
+    terms = Terms(processor_class=pool.klass, precision=program.precision, klass=task.klass, instant=instant)
+
+    def price(executions: int) -> Decimal:
+        try:
+            return rate(book=task.book, counts=counts, executions=executions, terms=terms).amount
+        except NotPriced as error:
+            raise ValueError(f"It has no price: {error.missing}; add it to the price book.") from None
+
+    return price
+
+
+def _unpriced(_executions: int) -> Decimal:
+    raise ValueError("It has no price until it is compiled.")

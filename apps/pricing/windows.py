@@ -1,0 +1,45 @@
+"""The period of a contract and when a class of service may run in it. Pure: no Django, no clock."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple
+
+from apps.pricing.rating import PriceBookDocument, PriceClass
+from apps.pricing.rating.tariff import Interval
+
+DEFAULT_WINDOW = timedelta(days=7)
+LONGEST_WINDOW = timedelta(days=62)
+
+
+class Window(NamedTuple):
+    """The half-open period [start, end) that a contract is for."""
+
+    start: datetime
+    end: datetime
+
+
+class Limits(NamedTuple):
+    """Work lies in [not_before, not_after), and inside `allowed` when that is given."""
+
+    not_before: datetime
+    not_after: datetime
+    allowed: list[Interval] | None
+
+
+def limits_of(
+    *, book: PriceBookDocument, price_class: PriceClass, window: Window, duration: Fraction, now: datetime
+) -> Limits:
+    """The limits that a class sets at `now`; `duration` in seconds. The window's own ends always hold."""
+    begin, end = max(window.start, now), window.end
+    if price_class.start_within_minutes is not None:
+        latest_start = begin + timedelta(minutes=price_class.start_within_minutes)
+        end = min(end, latest_start + timedelta(microseconds=ceil(duration * 1_000_000)))
+    if price_class.finish_within_minutes is not None:
+        end = min(end, begin + timedelta(minutes=price_class.finish_within_minutes))
+    allowed = None
+    if price_class.off_peak_only:
+        allowed = book.tariff.intervals(begin, end) if begin < end else []
+    return Limits(begin, end, allowed)

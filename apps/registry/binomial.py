@@ -1,0 +1,59 @@
+"""The upper tail of a binomial distribution in doubles: by SciPy where it is installed, else by its terms.
+
+The command `takt` runs where there is only NumPy. Both agree to far less than the distance at which `confidence` stops
+trusting doubles and counts in whole numbers, so that a bound is the same either way.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import lgamma
+from typing import Any
+
+import numpy as np
+
+HALVINGS = 48  # of the interval from 0 to 1: finer than a step of the grid of bounds
+
+
+def tail(successes: int, trials: int, share: float) -> float:
+    """P(at least `successes` of `trials`), 1 <= successes <= trials, each with probability `share`."""
+    try:
+        from scipy.special import betainc  # heavy, and few processes judge
+    except ImportError:
+        return tail_summed(successes, trials, share)
+    return float(betainc(successes, trials - successes + 1, share))
+
+
+def share_at(successes: int, trials: int, error: float) -> float:
+    """The share at which that tail is `error`."""
+    try:
+        from scipy.special import betaincinv
+    except ImportError:
+        return share_halved(successes, trials, error)
+    return float(betaincinv(successes, trials - successes + 1, error))
+
+
+def tail_summed(successes: int, trials: int, share: float) -> float:
+    """The tail as the sum of its terms, each from its logarithm."""
+    if share <= 0 or share >= 1:
+        return float(share >= 1)
+    counts = np.arange(successes, trials + 1)
+    terms = _coefficients(trials)[successes:] + counts * np.log(share) + (trials - counts) * np.log1p(-share)
+    return min(1.0, float(np.exp(terms).sum()))
+
+
+def share_halved(successes: int, trials: int, error: float) -> float:
+    """The share by halving: the tail grows with it."""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail_summed(successes, trials, middle) <= error else (low, middle)
+    return low
+
+
+@lru_cache(maxsize=4)
+def _coefficients(trials: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """log C(trials, i) for i from 0 to `trials`, shape (trials + 1,)."""
+    logs = np.array([lgamma(i + 1) for i in range(trials + 1)])
+    found: np.ndarray[Any, np.dtype[np.float64]] = logs[-1] - logs - logs[::-1]
+    return found
