@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import random
 from datetime import datetime
-from uuid import UUID
+from fractions import Fraction
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
 
 import numpy as np
 import structlog
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from apps.accounts.files import file_transaction
+from apps.accounts.files import file_save, file_transaction
+from apps.accounts.models import Membership
 from apps.accounts.problems import Problem
+from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Program
 from apps.dispatch.contracts import inputs_of
 from apps.dispatch.models import FINAL, Job, JobState
-from apps.dispatch.services import job_create
+from apps.dispatch.services import Stored, items_most, job_create
 from apps.planner.candidates import evaluations_of, metric_of, metric_title, output_of
 from apps.planner.evaluating import data_set_check
-from apps.planner.metrics import NO_ANSWER, MetricError, Verdict, judge
+from apps.planner.metrics import NO_ANSWER, NUMERIC, MetricError, Verdict, judge
 from apps.planner.models import EvaluationRun, EvaluationState
-from apps.registry.feeds import InputError, arrays_unpack, items_check
+from apps.planner.scores import bound_of
+from apps.planner.solver.answers import ERROR
+from apps.registry.feeds import InputError, arrays_pack, arrays_unpack, items_check
 from apps.registry.feeds.check import Array
 from apps.registry.labelled import Labelled, split
 from apps.registry.selectors import data_set_read
@@ -72,9 +79,12 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
         if not runs:
             return 0
         first = runs[0]
+        _asker_check(first)
         data_set_check(first.task)
         data = data_set_read(first.task.data_set)
-        runs = [run for run in runs if _inputs(run, data, now=now) is not None]  # made again below: one at a time in memory
+        # Storing takes long: it comes before the sale, which locks the pool's devices.
+        stored = {run.pk: kept for run in runs if (kept := _store(run, data, now=now)) is not None}
+        runs = [run for run in runs if run.pk in stored]
         if not runs:
             return 0
         quote = quote_create(
@@ -88,10 +98,8 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
             quote_id=quote.pk, organisation=first.organisation, actor=first.created_by, now=now, token_id=first.token_id
         )
         for run in runs:
-            inputs = _inputs(run, data, now=now)
-            assert inputs is not None, "it was not a moment ago"
             job = job_create(
-                contract=contract, arrays=inputs, actor=run.created_by, now=now, wanted=run.program_id,
+                contract=contract, arrays=stored[run.pk], actor=run.created_by, now=now, wanted=run.program_id,
                 token_id=run.token_id,
             )  # fmt: skip
             run.state, run.note, run.contract_id, run.job_id = EvaluationState.RUNNING, "", contract.pk, job.pk
@@ -99,15 +107,33 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
     return len(runs)
 
 
-def _inputs(run: EvaluationRun, data: Labelled, *, now: datetime) -> dict[str, Array] | None:
-    """The data set's items under the names of the program's inputs; None, and the request fails, where they do not fit."""
+def _asker_check(run: EvaluationRun) -> None:
+    """Whoever asked may still buy for the organisation. Raises Problem(403)."""
+    user = run.created_by
+    members = Membership.objects.filter(organisation=run.organisation, user=user, role__in=ENGINEERING)
+    if not user.is_active or not members.exists():
+        detail = f"{user.email}, who asked for it, may no longer buy for {run.organisation.name}. Ask for it again as a member."
+        raise Problem(403, "No longer a member", detail, kind="not-allowed")
+
+
+def _store(run: EvaluationRun, data: Labelled, *, now: datetime) -> Stored | None:
+    """The data set's items as the inputs of the program's job, in storage. None, and this request alone fails,
+    where they do not fit or are more than a job of the program takes."""
+    most = items_most(run.program)
+    if data.items > most:
+        has = f"the data set has {data.items:,}; upload a sample of it."
+        reason = f"A job of this program takes at most {most:,} items, and {has}"
+        _finish(run, EvaluationState.FAILED, reason, now=now)
+        return None
     types = inputs_of(run.program)
     named = {types[0].name: next(iter(data.inputs.values()))} if len(types) == len(data.inputs) == 1 else data.inputs
     try:
-        return items_check(named, types)
+        checked = items_check(named, types)
     except InputError as error:
         _finish(run, EvaluationState.FAILED, " ".join(error.problems), now=now)
         return None
+    job = uuid4()
+    return Stored(data.items, job, file_save(f"jobs/{job}/inputs.npz", arrays_pack(checked)))
 
 
 def _wait(batch: UUID, pool_id: UUID, reason: str) -> None:
@@ -161,10 +187,16 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
     answered = Answered(verdict.labels, verdict.predicted, verdict.confidence, output if verdict.has_confidence else "")
     run.evaluation = evaluation_store(
         data_set=run.task.data_set, version=run.program.model_version, program_digest=run.program.digest,
-        is_host=run.pool.is_host, metric=metric_title(run.task), answered=answered, now=now,
+        is_host=run.pool.is_host, metric=metric_title(run.task), answered=answered, now=now, bound=partial(_bound, run),
     )  # fmt: skip
     _finish(run, EvaluationState.DONE, "", now=now)
     return True
+
+
+def _bound(run: EvaluationRun, items: dict[str, Any]) -> Fraction | None:
+    """The lower bound of a metric that is no share of right answers."""
+    found = bound_of(metric_title(run.task), items)
+    return None if found is None else found(ERROR)
 
 
 def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
@@ -178,7 +210,7 @@ def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
         return judge(metric, outputs[name], name, data_set_read(run.task.data_set).labels)
     if run.program.precision == "float32":
         return judge(metric, outputs[name], name, None)
-    wanted = _float32_answers(run)
+    wanted = _float32_numbers(run, name) if metric.name in NUMERIC else _float32_answers(run)
     return None if wanted is None else judge(metric, outputs[name], name, wanted)
 
 
@@ -197,12 +229,37 @@ def _float32_answers(run: EvaluationRun) -> Array | None:
             answers = np.full(data.items, NO_ANSWER)
             answers[parts.choose], answers[parts.promise] = one.items["choose"]["predicted"], one.items["evaluate"]["predicted"]
             return answers
+    _asked_check(run)
+    return None
+
+
+def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
+    """The output of the version's float32 program on every item, from its job on the same kind of pool if there is one; None
+    while it is still to answer. Raises MetricError when nobody has asked it, or its job's files are gone."""
+    done = EvaluationRun.objects.filter(
+        task__data_set=run.task.data_set, program__model_version=run.program.model_version, program__precision="float32",
+        state=EvaluationState.DONE, job_id__isnull=False,
+    ).select_related("pool")  # fmt: skip
+    for one in sorted(done, key=lambda row: (row.pool.is_host != run.pool.is_host, str(row.pk))):
+        job = Job.objects.filter(pk=str(one.job_id), state=JobState.DONE).exclude(outputs_key="").first()
+        if job is None:
+            continue
+        with default_storage.open(job.outputs_key) as file:
+            outputs = arrays_unpack(file.read())
+        if name in outputs:
+            return outputs[name]
+    _asked_check(run)
+    return None
+
+
+def _asked_check(run: EvaluationRun) -> None:
+    """Raises MetricError unless the float32 program is still to answer."""
+    version, data = run.program.model_version_id, run.task.data_set
     asked = EvaluationRun.objects.filter(
         task__data_set=data, program__model_version=version, program__precision="float32", finished_at=None
     )
-    if asked.exists():
-        return None
-    raise MetricError("Agreement needs the answers of the float32 model: compile it, and evaluate again.")
+    if not asked.exists():
+        raise MetricError("This metric needs the answers of the float32 model: compile it, and evaluate again.")
 
 
 def _finish(run: EvaluationRun, state: EvaluationState, problem: str, *, now: datetime) -> None:

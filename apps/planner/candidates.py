@@ -15,7 +15,7 @@ from apps.compilation.models import CompileJob, CompileState, Precision, Program
 from apps.compilation.selectors import programs_of_versions
 from apps.fleet.selectors import pools
 from apps.planner.gathering import Choice, Place, place_of, precisions_of
-from apps.planner.metrics import Metric, MetricError, classes_check, scores_of
+from apps.planner.metrics import NUMERIC, Metric, MetricError, classes_check, scores_of
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.labelled import split_digest
 from apps.registry.models import DataSet, Evaluation, ModelVersion
@@ -94,7 +94,7 @@ def versions_of(task: Task) -> list[ModelVersion]:
 
 def metric_of(task: Task) -> Metric:
     """How the task judges."""
-    return Metric(task.metric, task.k)
+    return Metric(task.metric, task.k, task.limit)
 
 
 def metric_title(task: Task) -> str:
@@ -176,11 +176,11 @@ def unjudgeable(task: Task, program: Program) -> str:
     dtypes = {one["name"]: one["dtype"] for one in program.outputs}
     if name not in shapes:
         return f"It has no output '{name}'; it has {', '.join(sorted(shapes))}."
-    if metric.name == "exact":
+    if metric.name in ("exact", "mean_error", *NUMERIC):
         return ""
     try:
         scores = scores_of(np.zeros(shapes[name], dtypes[name]), name)
-        if metric.name == "accuracy":
+        if metric.name in ("accuracy", "f1"):
             classes_check(task.data_set.classes, scores.shape[1], name)
     except MetricError as error:
         return str(error)
@@ -203,7 +203,11 @@ def missing_of(task: Task) -> list[Missing]:
     """float32 and int8 programs of the candidates, for a processor on offer, that nobody compiled or is compiling."""
     versions = versions_of(task)
     programs = [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
-    newest = {(job.model_version_id, job.target, job.precision): job for job in _compiles(versions)}
+    newest = {
+        (job.model_version_id, job.target, job.precision): job
+        for job in _compiles(versions)
+        if job.dims == lengths_fitting(job.model_version.inputs, task.data_set.inputs)
+    }
     found: dict[tuple[UUID, str, str], Missing] = {}
     offered = list(pools())
     for version in versions:
@@ -229,4 +233,5 @@ def compiles_open(task: Task) -> int:
 
 def _compiles(versions: Sequence[ModelVersion]) -> list[CompileJob]:
     """The compiles of these versions, oldest first."""
-    return list(CompileJob.objects.filter(model_version__in=versions).order_by("created_at"))
+    rows = CompileJob.objects.filter(model_version__in=versions).select_related("model_version")
+    return list(rows.order_by("created_at"))

@@ -18,12 +18,12 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import CompileJob, Precision
-from apps.compilation.services import job_create
+from apps.compilation.services import compiles_room, job_create
 from apps.fleet.models import Pool
 from apps.planner import candidates
 from apps.planner.candidates import Missing, Row
 from apps.planner.gathering import pricer_of
-from apps.planner.metrics import K_MAX, METRICS, Metric
+from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import EvaluationRun, EvaluationState, Task
 from apps.pricing.limits import tariff_instant, window_of
 from apps.pricing.rating import exact_sum
@@ -49,10 +49,13 @@ def task_create(
     if metric.name not in METRICS or not 1 <= metric.k <= K_MAX:
         detail = f"Choose one of {', '.join(METRICS)}, and k from 1 to {K_MAX}."
         raise Problem(422, "No such metric", detail, kind="metric-unknown")
+    if metric.needs_limit and not (metric.limit is not None and 0 < metric.limit <= LIMIT_MAX):
+        detail = f"{METRICS[metric.name].partition(':')[0]} needs a limit above 0: the largest error or difference, or dB."
+        raise Problem(422, "No limit", detail, kind="metric-unknown")
     if metric.needs_labels and data_set.label_shape is None:
         detail = f"{data_set.name} has no labels; choose agreement with the float32 model, or upload data with labels."
         raise Problem(422, "Labels are missing", detail, kind="labels-missing")
-    if metric.name == "accuracy" and data_set.label_shape:
+    if metric.name in ("accuracy", "f1", "mean_error") and data_set.label_shape:
         detail = f"{data_set.name} has several labels an item; choose exact match, or upload data with one label each."
         raise Problem(422, "Several labels an item", detail, kind="labels-missing")
     known = versions_present().filter(organisation=organisation, pk__in=versions)
@@ -60,10 +63,11 @@ def task_create(
     task = Task.objects.create(
         organisation=organisation, name=name.strip()[:120] or data_set.name, data_set=data_set, metric=metric.name,
         k=metric.k if metric.name == "accuracy" else 1, output=output, versions=list(versions), created_by=actor, created_at=now,
+        limit=metric.limit if metric.needs_limit else None,
     )  # fmt: skip
     found = candidates.versions_of(task)
-    if metric.name == "agreement" and len(found) > 1:
-        detail = "Agreement compares a model's programs with its own float32 program. Choose one model."
+    if metric.compares_with_float32 and len(found) > 1:
+        detail = "This metric compares a model's programs with its own float32 program. Choose one model."
         raise Problem(422, "Several models", detail, kind="metric-unknown")
     if not found:
         wanted = ", ".join(f"'{one['name']}' {one['shape']}" for one in data_set.inputs)
@@ -117,10 +121,13 @@ def task_delete(*, task: Task, actor: User, now: datetime) -> None:
 def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJob]:
     """Queue the compile of every candidate that has no program yet, in float32 and int8, for every processor on offer.
 
-    int8 is calibrated on items that choose, never on those that promise. Raises Problem(429) when too much is queued.
+    As many as the queue has room for; ask again for the rest. int8 is calibrated on items that choose, never on those that
+    promise. Raises Problem(429) when the queue has no room.
     """
+    Organisation.objects.select_for_update(no_key=True).get(pk=task.organisation_id)  # two clicks queue each compile once
     data_set_check(task)
     missing = [one for one in candidates.missing_of(task) if one.failed is None]
+    missing = missing[: max(1, compiles_room(task.organisation))]  # where there is none, the first says so
     examples = _examples(task) if any(one.precision != Precision.FLOAT32 for one in missing) else {}
     return [
         job_create(
@@ -194,7 +201,8 @@ def _once(task: Task, rows: Sequence[Row]) -> list[Row]:
     """The rows that can be evaluated, each program once: not where it runs already, for this task or another one with the
     same data and metric."""
     asked = EvaluationRun.objects.filter(
-        task__data_set=task.data_set_id, task__metric=task.metric, task__k=task.k, task__output=task.output,
+        task__data_set=task.data_set_id, task__metric=task.metric, task__k=task.k, task__limit=task.limit,
+        task__output=task.output,
         finished_at=None,
     )  # fmt: skip
     taken = {(run.program.digest, run.pool.is_host) for run in asked.select_related("program", "pool")}

@@ -11,7 +11,7 @@ from typing import Any
 from django import forms
 
 from apps.compilation.selectors import programs_of_version
-from apps.planner.metrics import K_MAX, METRICS, Metric
+from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import Task
 from apps.planner.solver import Requirements
 from apps.pricing.limits import DEFAULT_WINDOW
@@ -102,6 +102,10 @@ class TaskForm(forms.Form):
     )
     metric = forms.ChoiceField(choices=list(METRICS.items()), label="Metric")
     k = forms.IntegerField(min_value=1, max_value=K_MAX, initial=1, label="k", help_text="For accuracy: 1, or 5 for top-5.")
+    limit = forms.DecimalField(
+        required=False, min_value=Decimal("0.000000001"), max_value=LIMIT_MAX, max_digits=18, decimal_places=9, label="Limit",
+        help_text="For mean error and closeness, in the output's units; for signal-to-noise in dB.",
+    )  # fmt: skip
     output = forms.CharField(
         max_length=200, required=False, label="Output", help_text="Empty: the output with one score for each class."
     )
@@ -126,4 +130,4 @@ class TaskForm(forms.Form):
 
     def chosen_metric(self) -> Metric:
         """How answers are judged."""
-        return Metric(self.cleaned_data["metric"], self.cleaned_data["k"])
+        return Metric(self.cleaned_data["metric"], self.cleaned_data["k"], self.cleaned_data["limit"])

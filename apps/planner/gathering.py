@@ -14,6 +14,7 @@ from apps.compilation.models import Precision, Program
 from apps.compilation.selectors import load_seconds, programs_of_versions
 from apps.fleet.models import Pool, PoolKind
 from apps.fleet.selectors import host_measurement_latest, pools
+from apps.planner.scores import bound_of
 from apps.planner.solver import Answers, Evaluated, Variant
 from apps.pricing.rating import Counts, PriceBookDocument, Terms, rate
 from apps.registry.models import Evaluation, ModelVersion
@@ -227,4 +228,5 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
     parts = {
         name: Answers.of(part["labels"], part["predicted"], part["confidence"]) for name, part in evaluation.items.items()
     }
-    return Evaluated(choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output)
+    bound = bound_of(evaluation.metric, evaluation.items)
+    return Evaluated(choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output, bound=bound)

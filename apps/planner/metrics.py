@@ -1,13 +1,15 @@
 """Whether a program's answers are right: one verdict and one confidence for each item. Pure: NumPy, no Django.
 
-Every metric here judges an item as right or wrong, so that the share of right ones has an exact binomial bound and a
-cascade of programs can be judged like a single one.
+Most metrics judge an item as right or wrong, so that the share of right ones has an exact binomial bound and a cascade of
+programs can be judged like a single one. Macro F1 and the mean error are of all items together: their bounds are in
+`apps.planner.scores`, and no cascade is made by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,10 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 NO_ANSWER, NO_LABEL = -1, -2
 K_MAX = 100
+MACRO_F1, MEAN_ERROR = "macro F1", "1 - mean error /"
+NUMERIC = ("close", "snr")  # judged by float32's numbers, not by its answers
+PLACES = 6  # of an item's score
+LIMIT_MAX = Decimal(10) ** 9
 
 
 class MetricError(Exception):
@@ -24,27 +30,47 @@ class MetricError(Exception):
 @dataclass(frozen=True)
 class Metric:
     """`accuracy`: the label is among the k best scores; `exact`: every position of an item is right; `agreement`: the best
-    score is where the float32 model has it."""
+    score is where the float32 model has it; `f1`: macro F1 of the best scores; `mean_error`: how far a number is from its
+    label, each error cut at `limit`; `close`: no value is further than `limit` from float32's; `snr`: an item's output stands
+    at least `limit` dB above its difference from float32's."""
 
     name: str
     k: int = 1
+    limit: Decimal | None = None
 
     @property
     def title(self) -> str:
         """As it is stored with an evaluation: evaluations of one title on one data set are alternatives."""
         if self.name == "accuracy":
             return "accuracy" if self.k == 1 else f"top-{self.k} accuracy"
-        return {"exact": "exact match", "agreement": "agreement with float32"}[self.name]
+        limit = "" if self.limit is None else f"{self.limit.normalize():f}"
+        return {
+            "exact": "exact match", "agreement": "agreement with float32", "f1": MACRO_F1, "mean_error": f"{MEAN_ERROR} {limit}",
+            "close": f"within {limit} of float32", "snr": f"at least {limit} dB over float32",
+        }[self.name]  # fmt: skip
 
     @property
     def needs_labels(self) -> bool:
-        return self.name != "agreement"
+        return not self.compares_with_float32
+
+    @property
+    def compares_with_float32(self) -> bool:
+        """With the answers of the model's own float32 program, not with labels."""
+        return self.name in ("agreement", *NUMERIC)
+
+    @property
+    def needs_limit(self) -> bool:
+        return self.name in ("mean_error", *NUMERIC)
 
 
 METRICS = {
     "accuracy": "Accuracy: the label is among the k highest scores",
     "exact": "Exact match: every position is right",
     "agreement": "Agreement with the float32 model",
+    "f1": "Macro F1: the mean over the labels' classes",
+    "mean_error": "Mean error: numbers against labels, each error cut at the limit",
+    "close": "Close to float32: no value differs by more than the limit",
+    "snr": "Signal-to-noise against float32: at least the limit, in dB",
 }
 
 
@@ -68,10 +94,14 @@ def scores_of(output: Array, name: str) -> Array:
 
 
 def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int] | None) -> Verdict:
-    """Judge the `output` named `name`, [items, ...]; `labels` are class numbers, or with `agreement` what float32 answered
-    (None for float32 itself). Raises MetricError."""
+    """Judge the `output` named `name`, [items, ...]; `labels` are class numbers, or with `agreement` what float32 answered,
+    with `close` and `snr` float32's output (None for float32 itself). Raises MetricError."""
     if metric.name == "exact":
         return _exact(output, name, np.asarray(labels))
+    if metric.name == "mean_error":
+        return _error(output, name, np.asarray(labels), metric)
+    if metric.name in NUMERIC:
+        return _numeric(output, name, output if labels is None else np.asarray(labels), metric)
     scores = scores_of(output, name)
     best = _best(scores)
     confidence, has_confidence = _confidence(scores)
@@ -83,6 +113,8 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
     if known.ndim != 1:
         raise MetricError("The data set has several labels an item; choose exact match, or send one label for each item.")
     classes_check(int(known.max()) + 1, scores.shape[1], name)
+    if metric.name == "f1":
+        return Verdict(known.tolist(), best.tolist(), ["0"] * len(known), has_confidence=False)
     return Verdict(known.tolist(), _top(scores, best, known, metric.k).tolist(), confidence, has_confidence)
 
 
@@ -132,3 +164,32 @@ def classes_check(labels: int, classes: int, name: str) -> None:
             f"The labels go up to {labels - 1}, and output '{name}' has {classes} classes: 0 to {classes - 1}. Number the "
             "labels as the model does."
         )
+
+
+def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
+    """Each item's score 1 - min(error, limit) / limit stands as its confidence, rounded down; 1 is right where it is above 0."""
+    if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
+        raise MetricError(f"Output '{name}' must be one number an item, and so must the labels; choose another metric or output.")
+    assert metric.limit is not None
+    limit = float(metric.limit)
+    away = np.abs(output.reshape(-1).astype(np.float64) - labels)
+    away = np.where(np.isnan(away), limit, np.minimum(away, limit))
+    steps = np.floor((1 - away / limit) * 10**PLACES).astype(np.int64)
+    scores = [f"{step // 10**PLACES}.{step % 10**PLACES:0{PLACES}d}" for step in steps.tolist()]
+    return Verdict([1] * len(labels), (steps > 0).astype(int).tolist(), scores, has_confidence=False)
+
+
+def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
+    """1 where an item's output is as close to float32's as the limit says."""
+    if output.shape != wanted.shape or output.dtype.kind not in "iuf":
+        raise MetricError(f"Output '{name}' has other values than float32's; name an output of numbers that both programs have.")
+    assert metric.limit is not None
+    limit = float(metric.limit)
+    signal, found = (one.reshape(len(output), -1).astype(np.float64) for one in (wanted, output))
+    away = found - signal
+    if metric.name == "close":
+        right = np.abs(away).max(axis=1) <= limit  # what is not a number is not close
+    else:
+        noise = (away**2).sum(axis=1)
+        right = (noise == 0) | ((signal**2).sum(axis=1) >= noise * 10 ** (limit / 10))
+    return Verdict([1] * len(output), right.astype(int).tolist(), ["0"] * len(output), has_confidence=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner import candidates, evaluating
-from apps.planner.metrics import K_MAX, Metric
+from apps.planner.metrics import K_MAX, LIMIT_MAX, Metric
 from apps.planner.models import EvaluationRun, EvaluationState, Task
 from apps.registry.models import DataSet
 
@@ -30,12 +31,14 @@ BUY = requires(Scope.BUY, roles=ENGINEERING)
 
 
 class TaskIn(RequestBody):
-    """`versions` empty: every model that takes the data set's items. `k` counts for accuracy alone."""
+    """`versions` empty: every model that takes the data set's items. `k` counts for accuracy alone, `limit` for
+    `mean_error` (where an error is cut), `close` (the largest difference) and `snr` (dB)."""
 
     name: str = Field(default="", max_length=120)
     data_set_id: UUID
     metric: str = Field(default="accuracy", max_length=20)
     k: Whole = Field(default=1, ge=1, le=K_MAX)
+    limit: Decimal | None = Field(default=None, gt=0, le=LIMIT_MAX, max_digits=18, decimal_places=9)
     output: str = Field(default="", max_length=200)
     versions: list[UUID] = Field(default_factory=list, max_length=200)
 
@@ -46,6 +49,7 @@ class TaskRow(Schema):
     data_set_id: UUID
     metric: str
     k: int
+    limit: Decimal | None
     output: str
     versions: list[UUID]
     created_at: datetime
@@ -112,7 +116,7 @@ def task_create(request: HttpRequest, payload: TaskIn) -> tuple[int, Task]:
     data_set = org_object_get(request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=payload.data_set_id)
     task = evaluating.task_create(
         organisation=organisation_get(request, roles=ENGINEERING), name=payload.name, data_set=data_set,
-        metric=Metric(payload.metric, payload.k), output=payload.output, versions=payload.versions,
+        metric=Metric(payload.metric, payload.k, payload.limit), output=payload.output, versions=payload.versions,
         actor=principal_get(request).user, now=timezone.now(),
     )  # fmt: skip
     return 201, task

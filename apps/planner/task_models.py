@@ -19,7 +19,7 @@ from apps.registry.models import DataSet, Evaluation
 class Task(models.Model):
     """What models are wanted for: the data that decide, how an answer is judged, and which models are candidates (G10).
 
-    `metric` and `k` as in apps/planner/metrics.py; `output`: the output that is judged (empty: the program's only one);
+    `metric`, `k` and `limit` as in apps/planner/metrics.py; `output`: the output that is judged (empty: the program's only one);
     `versions`: ids of the candidate model versions (empty: all whose inputs are the data set's).
     """
 
@@ -29,6 +29,7 @@ class Task(models.Model):
     data_set = models.ForeignKey(DataSet, on_delete=models.PROTECT, related_name="tasks")
     metric = models.CharField(max_length=20)
     k = models.PositiveSmallIntegerField(default=1)
+    limit = models.DecimalField(max_digits=18, decimal_places=9, null=True, blank=True)
     output = models.CharField(max_length=200, blank=True)
     versions = ArrayField(models.UUIDField(), default=list, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")

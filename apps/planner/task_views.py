@@ -120,7 +120,9 @@ def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
     try:
         jobs = evaluating.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
-        messages.success(request, f"Compiles started: {len(jobs)}.")
+        left = sum(one.failed is None for one in candidates.missing_of(task))
+        later = f" Not queued yet: {left}; start them when these are done." if left else ""
+        messages.success(request, f"Compiles started: {len(jobs)}.{later}")
     except Problem as refused:
         messages.error(request, refused.detail)
     return redirect("planner:task_detail", pk=pk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 from uuid import uuid4
@@ -15,7 +16,8 @@ from django.utils import timezone
 
 import compiler
 from apps.accounts.problems import Problem
-from apps.compilation.models import Program
+from apps.compilation.models import CompileJob, Program
+from apps.compilation.services import job_create as compile_job_create
 from apps.compilation.services import job_run as compile_job_run
 from apps.dispatch import evaluations, measurement
 from apps.dispatch.models import Job, JobState
@@ -25,6 +27,7 @@ from apps.ledger.models import UsageRow
 from apps.planner import candidates, evaluating
 from apps.planner.metrics import Metric
 from apps.planner.models import EvaluationRun, Task
+from apps.planner.scores import f1_bound
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
 from apps.registry.labelled import split
@@ -160,6 +163,31 @@ def test_int8_is_compared_with_float32_without_labels(present: Scene) -> None:
     by_precision = {run.program.precision: run.evaluation for run in runs}
     assert by_precision["float32"].correct == by_precision["float32"].total
     assert 0.9 * by_precision["int8"].total <= by_precision["int8"].correct <= by_precision["int8"].total
+    close = task_of(present, data, Metric("close", limit=Decimal("0.2")), versions=[version.pk])
+    for run in evaluate(present, close):
+        assert run.evaluation is not None
+        assert 0.9 * ITEMS * 0.67 <= run.evaluation.correct <= run.evaluation.total
+        if run.program.precision == "float32":
+            assert run.evaluation.correct == run.evaluation.total
+    for metric in (Metric("close"), Metric("snr", limit=Decimal(0))):
+        with pytest.raises(Problem, match="needs a limit above 0"):
+            task_of(present, data, metric)
+
+
+def test_macro_f1_is_promised_by_its_own_bound(present: Scene, waiting: Task) -> None:
+    evaluating.evaluations_cancel(task=waiting, now=present.now)
+    task = task_of(present, waiting.data_set, Metric("f1"))
+    evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+    evaluations.evaluations_take_up(now=present.now)
+    present.run(Job.objects.get(pk=str(task.runs.get().job_id)), outputs=np.eye(2, dtype="float32")[np.arange(8) % 2][:, None])
+    assert evaluations.evaluations_settle(now=present.now) == 1
+    found = task.runs.get().evaluation
+    assert found is not None
+    judged = found.items["evaluate"]
+    assert found.correct == found.total
+    assert Fraction(found.lower_bound) == f1_bound(judged["labels"], judged["predicted"], [0, 1], Fraction(1, 20))
+    plan = plan_create(subject=task, requirements=Requirements(10), actor=present.cast.engineer, now=present.now)
+    assert 0 < Fraction(plan.chosen["accuracy"]) <= Fraction(found.lower_bound)
 
 
 @pytest.fixture
@@ -284,3 +312,56 @@ def test_data_that_are_deleted_meanwhile_end_the_evaluation(present: Scene, wait
     assert waiting.runs.get().state == "failed"
     with pytest.raises(Problem, match="was deleted"):
         evaluating.programs_compile(task=waiting, actor=present.cast.engineer, now=present.now)
+
+
+def test_a_program_whose_jobs_take_fewer_items_fails_alone(
+    present: Scene, waiting: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = waiting.runs.get()
+    heavy = present.program(shape=(1, 4), outputs=(1, 2), interval=1_000, latency=1_000)
+    EvaluationRun.objects.create(
+        organisation=run.organisation, task=waiting, program=heavy, pool=run.pool, klass=run.klass, batch=run.batch,
+        most=run.most, created_by=run.created_by, created_at=present.now,
+    )  # fmt: skip
+    monkeypatch.setattr(evaluations, "items_most", lambda program: 7 if program == heavy else 8)
+    assert evaluations.evaluations_take_up(now=present.now) == 1
+    said = {row.program_id: (row.state, row.problem) for row in waiting.runs.all()}
+    assert said[run.program_id] == ("running", "")
+    assert said[heavy.pk][0] == "failed"
+    assert "at most 7 items, and the data set has 8" in said[heavy.pk][1]
+
+
+def test_inputs_are_stored_before_anything_is_locked(present: Scene, waiting: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    for name in ("file_save", "quote_accept"):
+        real = getattr(evaluations, name)
+        monkeypatch.setattr(evaluations, name, lambda *a, real=real, name=name, **k: order.append(name) or real(*a, **k))
+    evaluations.evaluations_take_up(now=present.now)
+    assert order == ["file_save", "quote_accept"]
+    job = Job.objects.get(pk=str(waiting.runs.get().job_id))
+    assert job.inputs_key.startswith(f"jobs/{job.pk}/")  # a sweep finds its owner
+
+
+def test_whoever_left_buys_nothing(present: Scene, waiting: Task) -> None:
+    present.cast.engineer.memberships.all().delete()
+    assert evaluations.evaluations_take_up(now=present.now) == 0
+    run = waiting.runs.get()
+    assert (run.state, "may no longer buy for" in run.problem) == ("failed", True)
+    assert not Contract.objects.exists()
+
+
+def test_compiles_beyond_the_queue_are_left_for_later(present: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.compilation.services.jobs.UNFINISHED_MAX", 2)
+    version_of(present.cast, (ROOT / "samples" / "digits-small.onnx").read_bytes(), "digits-small")
+    batch = version_of(present.cast, (ROOT / "samples" / "digits-batch.onnx").read_bytes(), "digits-batch")
+    task = task_of(present, data_set(present, digits()))
+    actor, now = present.cast.engineer, present.now
+    wanted = len(candidates.missing_of(task))
+    assert wanted > 2
+    jobs = evaluating.programs_compile(task=task, actor=actor, now=now)
+    assert (len(jobs), len(candidates.missing_of(task))) == (2, wanted - 2)
+    with pytest.raises(Problem, match="2 compiles are waiting"):
+        evaluating.programs_compile(task=task, actor=actor, now=now)
+    CompileJob.objects.update(state="cancelled", finished_at=now)
+    compile_job_create(version=batch, target="lpu", actor=actor, now=now, dims={"batch": 8})
+    assert len(candidates.missing_of(task)) == wanted, "a compile for another batch is none of these"

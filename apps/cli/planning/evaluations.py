@@ -18,14 +18,15 @@ import compiler
 from apps.cli.planning.programs import Facts, Model
 from apps.cli.planning.reading import Bad, Table, digest_of, file_read
 from apps.cli.planning.task import json_read
-from apps.planner.metrics import K_MAX, METRICS, Metric, MetricError, Verdict, judge
+from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, NUMERIC, Metric, MetricError, Verdict, judge
+from apps.planner.scores import bound_of
 from apps.planner.solver import Answers, Evaluated
 from apps.registry.feeds import InputError, Limits
 from apps.registry.labelled import Labelled, labelled_read, split
 
 EVALUATION = "takt-evaluation/1"
 DOCUMENT = f"an evaluation document ({EVALUATION}; docs/guides/evaluations.md)"
-DATA_KEYS = ("file", "seed", "choose_percent", "metric", "k", "output")
+DATA_KEYS = ("file", "seed", "choose_percent", "metric", "k", "limit", "output")
 LIMITS = Limits()
 CALIBRATION_ITEMS = 100
 BLOCK = 200  # items that are simulated at once
@@ -53,7 +54,7 @@ class DataSet:
     seed: int
     choose: int
     answers: dict[str, Evaluated] = field(default_factory=dict)
-    float32: dict[str, list[int]] = field(default_factory=dict)
+    float32: dict[str, Any] = field(default_factory=dict)
 
 
 def known_read(task: Table, models: list[Model]) -> Known:
@@ -144,9 +145,12 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
         labelled = labelled_read(io.BytesIO(data), LIMITS)
     except InputError as error:
         raise Bad(path, "", " ".join(error.problems)) from None
-    metric = Metric(table.text("metric", "accuracy"), table.whole("k", most=K_MAX) or 1)
+    limit = table.number("limit", above=True, most=LIMIT_MAX)
+    metric = Metric(table.text("metric", "accuracy"), table.whole("k", most=K_MAX) or 1, limit)
     if metric.name not in METRICS:
         raise table.wrong("metric", f"there is no metric {metric.name!r}; choose one of {', '.join(METRICS)}.")
+    if metric.needs_limit and limit is None:
+        raise table.wrong("limit", f"the metric {metric.name} needs one: the largest error or difference, or dB; write it here.")
     if metric.needs_labels and labelled.labels is None:
         raise Bad(path, "labels", f"the metric {metric.title} needs labels; add them, or choose agreement.")
     for model in models:
@@ -196,20 +200,31 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
     if name not in results[0]:
         raise data.table.wrong("output", f"{model.name} has no output {name!r}; it has {', '.join(sorted(results[0]))}.")
     labels: Any = data.labelled.labels
-    if data.metric.name == "agreement":
+    answers = np.stack([result[name] for result in results])
+    if data.metric.compares_with_float32:
         labels = None if facts.precision == "float32" else data.float32.get(model.name)
         if facts.precision != "float32" and labels is None:
-            raise model.table.wrong("precisions", "agreement compares with float32; put float32 first among the precisions.")
+            raise model.table.wrong("precisions", "the metric compares with float32; put float32 first among the precisions.")
     try:
-        verdict = judge(data.metric, np.stack([result[name] for result in results]), name, labels)
+        verdict = judge(data.metric, answers, name, labels)
     except MetricError as error:
         raise Bad(data.path, "", f"{model.name}: {error}") from None
     if facts.precision == "float32":
-        data.float32.setdefault(model.name, verdict.predicted)
-    parts = split(len(feeds), seed=data.seed, choose=data.choose)
-    found = [_answers(verdict, part) for part in parts]
-    data.answers[facts.digest] = Evaluated(found[0], found[1], name if verdict.has_confidence else "")
+        data.float32.setdefault(model.name, answers if data.metric.name in NUMERIC else verdict.predicted)
+    data.answers[facts.digest] = _parted(data, verdict, name)
     return data.answers[facts.digest]
+
+
+def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
+    """The verdict by the parts that choose and that promise, with the metric's own bound where it has one."""
+    parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
+    choose, promise = (_answers(verdict, part) for part in parts)
+    columns: dict[str, list[Any]] = {"labels": verdict.labels, "predicted": verdict.predicted, "confidence": verdict.confidence}
+    sides = {
+        side: {key: [column[int(one)] for one in part] for key, column in columns.items()}
+        for side, part in (("choose", parts.choose), ("evaluate", parts.promise))
+    }
+    return Evaluated(choose, promise, name if verdict.has_confidence else "", bound_of(data.metric.title, sides))
 
 
 def _answers(verdict: Verdict, items: Array) -> Answers:

@@ -84,15 +84,20 @@ def _place_check(organisation: Organisation, target: str, precision: str) -> Non
         raise Problem(422, "No such precision", f"Choose one of: {', '.join(Precision.values)}.", kind="precision")
 
 
-def _queue_check(organisation: Organisation) -> None:
-    unfinished = CompileJob.objects.filter(
+def compiles_room(organisation: Organisation) -> int:
+    """How many compiles the organisation may still queue; below 0 never."""
+    waiting = CompileJob.objects.filter(
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
-    ).count()
-    if unfinished >= UNFINISHED_MAX:
+    )
+    return max(0, UNFINISHED_MAX - waiting.count())
+
+
+def _queue_check(organisation: Organisation) -> None:
+    if not compiles_room(organisation):
         raise Problem(
             429,
             "Too many compiles",
-            f"{unfinished} compiles are waiting; cancel some or let them finish.",
+            f"{UNFINISHED_MAX} compiles are waiting; cancel some or let them finish.",
             kind="too-many-compiles",
         )
 

@@ -5,7 +5,7 @@
 """
 
 from apps.dispatch.services.files import job_files_sweep
-from apps.dispatch.services.jobs import job_cancel, job_create, job_fail
+from apps.dispatch.services.jobs import Stored, items_most, job_cancel, job_create, job_fail
 from apps.dispatch.services.leases import (
     LeaseLost,
     lease_complete,
@@ -22,6 +22,8 @@ from apps.dispatch.services.stages import job_advance, jobs_advance_due, stage_p
 
 __all__ = [
     "LeaseLost",
+    "Stored",
+    "items_most",
     "job_advance",
     "job_cancel",
     "job_create",

@@ -38,6 +38,14 @@ class Seeded(NamedTuple):
     items: int
 
 
+class Stored(NamedTuple):
+    """So many items that were checked for the program and stored under `key` for the job that will have the id `job`."""
+
+    items: int
+    job: UUID
+    key: str
+
+
 def inputs_problem(error: InputError) -> Problem:
     """The refusal that lists every fault of the inputs."""
     errors = [{"message": sentence} for sentence in error.problems]
@@ -45,10 +53,10 @@ def inputs_problem(error: InputError) -> Problem:
 
 
 def program_choose(
-    contract: Contract, arrays: Inputs | Seeded, wanted: UUID | None = None
+    contract: Contract, arrays: Inputs | Seeded | Stored, wanted: UUID | None = None
 ) -> tuple[Program, list[TensorType]]:
     """The contract's program whose input shapes these arrays have: the bucket that fits, or a cascade's first; of a
-    quota the `wanted` one. Made-up items are the first program's.
+    quota the `wanted` one. Made-up and stored items are the first program's.
 
     Raises Problem with what each program takes.
     """
@@ -58,7 +66,7 @@ def program_choose(
     if not programs:
         raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
     candidates = [(program, contracts.inputs_of(program)) for program in programs]
-    if isinstance(arrays, Seeded):
+    if isinstance(arrays, Seeded | Stored):
         return candidates[0]
     for program, types in candidates:
         if items_match(arrays, types):
@@ -74,7 +82,7 @@ def program_choose(
 def job_create(
     *,
     contract: Contract,
-    arrays: Inputs | Seeded,
+    arrays: Inputs | Seeded | Stored,
     actor: User | None,
     now: datetime,
     wanted: UUID | None = None,
@@ -82,7 +90,8 @@ def job_create(
 ) -> Job:
     """Takes a job: its items against the contract's volume, its leases into the timetable.
 
-    `arrays` are the inputs by name, items along the leading axis, or how many items to make up; `wanted` is the program
+    `arrays` are the inputs by name, items along the leading axis, or how many items to make up, or those that are stored
+    for this job already (so that a caller who holds locks stores nothing under them); `wanted` is the program
     that they are for, where the contract holds several that take the same; `token_id` is the API token that asks, which
     the job's usage names. Raises Problem: inputs that do not fit or are too many (422), volume used up, contract ended,
     processor described anew or capacity taken (409).
@@ -94,9 +103,10 @@ def job_create(
     checked, items = _checked(arrays, types)
     _blocks_check(program, items)
     job = Job(
-        id=uuid.uuid4(), organisation_id=contract.organisation_id, contract=contract, submitted_by=actor,
-        token_id=token_id, items=items, threshold=plan.threshold if plan else None,
-        confidence_output=plan.output if plan else "", submitted_at=now, seed=None if checked else 0,
+        id=arrays.job if isinstance(arrays, Stored) else uuid.uuid4(), organisation_id=contract.organisation_id,
+        contract=contract, submitted_by=actor, token_id=token_id, items=items, threshold=plan.threshold if plan else None,
+        confidence_output=plan.output if plan else "", submitted_at=now, seed=0 if isinstance(arrays, Seeded) else None,
+        inputs_key=arrays.key if isinstance(arrays, Stored) else "",
     )  # fmt: skip
     try:
         with file_transaction():
@@ -109,8 +119,10 @@ def job_create(
     return job
 
 
-def _checked(arrays: Inputs | Seeded, types: list[TensorType]) -> tuple[Inputs, int]:
-    """The inputs in the program's own types, none where they are made up, and how many items there are."""
+def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple[Inputs, int]:
+    """The inputs in the program's own types, none where they are made up or stored, and how many items there are."""
+    if isinstance(arrays, Stored):
+        return {}, arrays.items
     try:
         if isinstance(arrays, Seeded):
             items_count_check(arrays.items)
@@ -121,9 +133,14 @@ def _checked(arrays: Inputs | Seeded, types: list[TensorType]) -> tuple[Inputs, 
     return checked, len(next(iter(checked.values())))
 
 
+def items_most(program: Program) -> int:
+    """How many items a job of the program takes at most."""
+    return BLOCKS_MAX * lease_block(program)
+
+
 def _blocks_check(program: Program, items: int) -> None:
     """Every block is a row that the request writes; a program of many operations has blocks of few items."""
-    most = BLOCKS_MAX * lease_block(program)
+    most = items_most(program)
     if items > most:
         detail = f"A job of this program takes at most {most:,} items; split yours of {items:,} into several jobs."
         raise Problem(422, "Too many items", detail, kind="inputs-do-not-fit")

@@ -8,7 +8,7 @@ are judged on the same items, each bound is made at the error divided by their n
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -61,11 +61,13 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A model's answers on the part to choose on and on the part to judge on; `output` gives its confidence."""
+    """A model's answers on the part to choose on and on the part to judge on; `output` gives its confidence. `bound`: the
+    lower bound by its error, where the metric is no share of right answers; such a model stands alone, without an output."""
 
     choose: Answers
     evaluate: Answers
     output: str
+    bound: Callable[[Fraction], Fraction] | None = None
 
     @cached_property
     def ranks(self) -> Ranks:
@@ -91,7 +93,8 @@ class Judged:
 def judge_single(model: Evaluated, error: Fraction) -> Judged:
     """One model alone; `accuracy` is its lower bound."""
     correct = sum(model.evaluate.right)
-    return Judged(correct, model.evaluate.total, lower_bound(correct, model.evaluate.total, error))
+    total = model.evaluate.total
+    return Judged(correct, total, model.bound(error) if model.bound else lower_bound(correct, total, error))
 
 
 def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:

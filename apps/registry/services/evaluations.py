@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -148,8 +148,10 @@ def evaluation_store(
     metric: str,
     answered: Answered,
     now: datetime,
+    bound: Callable[[dict[str, Any]], Fraction | None] | None = None,
 ) -> Evaluation:
-    """Keep what the platform measured when it ran a program on a data set: judged on the part that promises."""
+    """Keep what the platform measured when it ran a program on a data set: judged on the part that promises. `bound`: the
+    lower bound of the metric from both parts, None where it is that of the share of right answers."""
     digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
     family, _ = ModelFamily.objects.get_or_create(
         organisation=data_set.organisation, dataset_digest=digest, metric=metric,
@@ -158,6 +160,9 @@ def evaluation_store(
     parts = split(data_set.items, seed=data_set.seed, choose=data_set.choose)
     items = {name: _part(answered, indices) for name, indices in (("choose", parts.choose), ("evaluate", parts.promise))}
     final = items["evaluate"]
+    proven = bound(items) if bound is not None else None
+    if proven is None:
+        proven = lower_bound(final["correct"], final["total"])
     evaluation, _ = Evaluation.objects.update_or_create(
         family=family,
         model_version=version,
@@ -169,7 +174,7 @@ def evaluation_store(
             "metric": metric,
             "correct": final["correct"],
             "total": final["total"],
-            "lower_bound": _decimal(lower_bound(final["correct"], final["total"])),
+            "lower_bound": _decimal(proven),
             "confidence_output": answered.output,
             "items": items,
             "created_at": now,

@@ -1,0 +1,77 @@
+"""Bounds of scores that are not shares of right answers, and how many runs a sampled estimate takes. Pure.
+
+Macro F1. Of a class, F1 = 2 t / (2 t + e), where t is the share of items that are of it and called so, and e the share that are
+one and not the other. Each is a share of independent items, so Clopper and Pearson bound t from below and e from above. With C
+classes each of the 2 C bounds is made at error / (2 C), so all hold together, and so does the mean of what they give: no
+assumption but independent items. It is low where classes are rare. The classes are those that the data set's labels name.
+
+Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. Their mean has two bounds that hold for every
+distribution, each made at half of the error: that of Hoeffding (1963), and the empirical one of Maurer and Pontil (2009,
+theorem 4), which is closer where the scores vary little. The larger is taken. A bootstrap promises nothing, so none is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import ceil, log, sqrt
+from typing import Any
+
+from apps.planner.metrics import MACRO_F1, MEAN_ERROR
+from apps.registry.confidence import GRID, lower_bound, upper_bound
+
+Bound = Callable[[Fraction], Fraction]
+Parts = Mapping[str, Mapping[str, Any]]  # an evaluation's items: "choose" and "evaluate"
+
+
+def bound_of(metric: str, items: Parts) -> Bound | None:
+    """The lower bound by its error, for an evaluation whose metric has that title; None where right answers are counted."""
+    judged = items["evaluate"]
+    if metric.startswith(MACRO_F1):
+        classes = sorted({*items["choose"]["labels"], *judged["labels"]})
+        return lambda error: f1_bound(judged["labels"], judged["predicted"], classes, error)
+    if metric.startswith(MEAN_ERROR):
+        scores = [float(one) for one in judged["confidence"]]
+        return lambda error: mean_bound(scores, error)
+    return None
+
+
+def f1_bound(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[int], error: Fraction) -> Fraction:
+    """A lower bound of macro F1 over these classes, rounded down to the grid; wrong with probability at most `error`."""
+    share = error / (2 * len(classes))
+    total = Fraction(0)
+    for one in classes:
+        hits = sum(a == b == one for a, b in zip(labels, predicted, strict=True))
+        misses = sum((a == one) != (b == one) for a, b in zip(labels, predicted, strict=True))
+        least, most = lower_bound(hits, len(labels), share), upper_bound(misses, len(labels), share)
+        total += 2 * least / (2 * least + most) if least else Fraction(0)
+    return _down(total / len(classes))
+
+
+def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
+    """A lower bound of the mean of scores from 0 to 1, rounded down to the grid; wrong with probability at most `error`."""
+    count, mean = len(scores), sum(scores) / len(scores)
+    hoeffding = mean - sqrt(log(2 / error) / (2 * count))
+    if count < 2:
+        return _down(Fraction(max(0.0, hoeffding)))
+    variance = sum((score - mean) ** 2 for score in scores) / (count - 1)
+    spread = log(4 / error)
+    bernstein = mean - sqrt(2 * variance * spread / count) - 7 * spread / (3 * (count - 1))
+    return _down(Fraction(max(0.0, hoeffding, bernstein)))
+
+
+def runs_needed(half_width: Fraction, error: Fraction) -> int:
+    """How many independent runs estimate a mean of values from 0 to 1 to +- `half_width`, but for probability `error`
+    (Hoeffding, both sides). Raises ValueError for a width or an error outside of 0 to 1."""
+    if not 0 < half_width < 1 or not 0 < error < 1:
+        raise ValueError("A half-width and an error lie between 0 and 1.")
+    return ceil(log(2 / error) / (2 * float(half_width) ** 2))
+
+
+def half_width(runs: int, error: Fraction) -> Fraction:
+    """The half-width that so many runs give, rounded up to the grid."""
+    return min(Fraction(1), Fraction(ceil(sqrt(log(2 / error) / (2 * runs)) * GRID), GRID))
+
+
+def _down(value: Fraction) -> Fraction:
+    return Fraction(int(value * GRID), GRID)
