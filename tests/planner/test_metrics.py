@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -69,6 +69,7 @@ def test_what_cannot_be_judged_says_why(metric: str, shape: tuple[int, ...], lab
     assert said in str(refused.value)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=60))
 def test_the_bound_of_macro_f1_lies_below_what_was_seen(pairs: list[tuple[int, int]]) -> None:
     labels, predicted = ([pair[side] for pair in pairs] for side in (0, 1))
@@ -115,6 +116,7 @@ def test_numbers_are_held_against_float32s() -> None:
     assert judge(Metric("snr", limit=Decimal("20.1")), narrow, "y", float32).predicted == [1, 0, 0]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400), st.sampled_from([Fraction(1, 20), Fraction(1, 1000)]))
 def test_so_many_runs_give_the_half_width(per_mille: int, error: Fraction) -> None:
     wanted = Fraction(per_mille, 1000)

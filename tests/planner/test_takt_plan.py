@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.cli.main import main
@@ -186,6 +186,7 @@ def test_a_machine_elsewhere_stands_beside_the_plan(folder: Path, capsys: pytest
     assert {row["kind"] for row in group["places"]} == {"pool", "hourly", "monthly"}
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 3000), st.data(), st.sampled_from([0.05, 0.01, 0.0005]))
 def test_without_scipy_the_tail_is_the_same(trials: int, data: st.DataObject, error: float) -> None:
     successes = data.draw(st.integers(1, trials))

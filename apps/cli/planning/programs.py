@@ -22,7 +22,8 @@ REPORT = "a program, or its report: takt report --json writes it"
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of one execution of a program, as a plan takes them; `binary` where the program itself is at hand."""
+    """Counts of one execution of a program, as a plan takes them; `binary` where the program itself is at hand. `load`: cycles
+    until it is on a device, 0 where a report does not count them."""
 
     target: str
     precision: str
@@ -33,6 +34,7 @@ class Facts:
     exact: bool
     digest: str
     binary: bytes | None = None
+    load: int = 0
 
 
 @dataclass
@@ -111,8 +113,9 @@ def _report(path: Path, model: Model) -> Facts:
         facts = Facts(
             str(document["target"]), str(document["precision"]), int(counts["operations"]), int(counts["interval"]),
             int(counts["cycles"]), int(document["clock_hz"]), counts["exact"] is True, str(document["program"]),
+            load=int((counts.get("load") or {}).get("cycles_in", 0)),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise Bad(path, "", f"this is no report of one program; give {REPORT}.") from None
     if model.sha256 not in ("", sha256):
         said = f"it is of another model file than the other reports of {model.name}; make them again from one file."
@@ -134,6 +137,7 @@ def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:
     return Facts(
         program.target.name, head["precision"], counts.operations, counts.interval, counts.cycles,
         program.target.clock_hz, counts.exact, program.digest, data or program.to_bytes(),
+        load=0 if counts.load is None else counts.load.cycles_in,
     )  # fmt: skip
 
 

@@ -65,10 +65,11 @@ def _made(
     price = _pricer(task, pool, program)
     if not pool.is_host:
         slower = Fraction(FULL_POWER, pool.power_percent)
-        latency, interval = (Fraction(cycles, program.clock_hz) * slower for cycles in (program.latency, program.interval))
+        counts = program.latency, program.interval, program.load
+        latency, interval, load = (Fraction(cycles, program.clock_hz) * slower for cycles in counts)
         certainty = "exact" if program.exact else "bound"
         variant = Variant(
-            **common, price=price, evaluated=answers, latency=latency, interval=interval, certainty=certainty
+            **common, price=price, evaluated=answers, latency=latency, interval=interval, load=load, certainty=certainty
         )
         return Made(variant, model, program)
     seconds = measured(slug, model.sha256)
