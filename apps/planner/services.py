@@ -81,6 +81,7 @@ def plan_create(
             "examined": solution.examined,
             "error": str(solution.error),
             "dims": dims or {},
+            "pools": _pools_json(gathered),
             **({} if task is None else _data_json(task)),
         },
         created_by=actor,
@@ -90,6 +91,18 @@ def plan_create(
         action="plan.create", now=now, actor=actor, organisation=subject.organisation, subject=f"plan {plan.pk}"
     )
     return plan
+
+
+def _pools_json(gathered: Gathered) -> dict[str, Any]:
+    """How each pool ran when the plan was made, so that a later refusal can say what has changed."""
+    return {
+        place.pool.slug: {
+            "power_percent": place.pool.power_percent,
+            "processor": place.pool.processor.digest if place.pool.processor else "",
+            "devices": sorted(device.name for device in place.pool.devices.all() if device.is_active),
+        }
+        for place in gathered.places.values()
+    }
 
 
 def _data_json(task: Task) -> dict[str, Any]:

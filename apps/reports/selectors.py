@@ -23,6 +23,7 @@ from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import exact_sum
 from apps.sales.models import Contract
 from apps.timetable.admission import Interval, clip
+from apps.timetable.expiry import sold
 from apps.timetable.instants import micros_of
 from apps.timetable.models import Refusal, Window, WindowState
 from apps.timetable.selectors import Slot, slots_free
@@ -199,7 +200,7 @@ class _Known(NamedTuple):
     def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Known:
         """In one query each, however many pools and devices there are."""
         start, end = hours[0], hours[-1] + HOUR
-        free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD)
+        free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]
         return cls(_sold(ids, start, end), _executed(ids, start, end), free, queue_depths(), waits(since=now - FREE_AHEAD))
 
@@ -231,11 +232,11 @@ def _slot_row(slot: Slot) -> SlotRow:
 
 
 def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Sold device time by device."""
+    """Sold device time by device; what is only held is not."""
     rows = Window.objects.filter(
         device__in=devices, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
     )
-    return _by_device(rows.values_list("device_id", "period__startswith", "period__endswith"))
+    return _by_device(sold(rows).values_list("device_id", "period__startswith", "period__endswith"))
 
 
 def _executed(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:

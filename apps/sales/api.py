@@ -36,6 +36,7 @@ from apps.sales.contracts_api import ContractOut, contract_of
 from apps.sales.contracts_api import router as contracts_router
 from apps.sales.exports import quote_file_response
 from apps.sales.filters import QUOTE_STATES, filters_strict, quotes_filter
+from apps.sales.holds_api import router as holds_router
 from apps.sales.models import Contract, Quote
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import QuoteLine
@@ -46,6 +47,7 @@ router.add_router("", buying_router)
 router.add_router("", commitments_router)
 router.add_router("", comparing_router)
 router.add_router("", contracts_router)
+router.add_router("", holds_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1

@@ -17,6 +17,12 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.pricing.rating import PriceBookDocument
 from apps.pricing.selectors import book_of_digest
+from apps.sales.hold_models import PlanHold
+
+__all__ = [
+    "BuyingRules", "Commitment", "Contract", "ContractLine", "ContractQuota", "ContractState", "FormName",
+    "OrganisationStanding", "PlanHold", "Quote", "QuoteState",
+]  # fmt: skip
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:

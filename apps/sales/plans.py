@@ -14,7 +14,7 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get
 from apps.planner.models import Plan
-from apps.sales.services import QuoteLine
+from apps.sales.services.quoting import QuoteLine
 
 
 class Planned(NamedTuple):
@@ -27,25 +27,21 @@ class Planned(NamedTuple):
     until: datetime | None
 
 
-def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | None) -> Planned:
-    """The chosen candidate of a plan for so many items (default: those that the plan was made for).
+def plan_lines_get(
+    *, organisation: Organisation, plan_id: UUID, items: int | None, candidate: int | None = None
+) -> Planned:
+    """A candidate of a plan, by its number the chosen one, for so many items (default: those that the plan was made for).
 
     A line's volume grows with the items: the worst case of a cascade's second program is every item, what is expected
-    of it is the share that was measured, rounded up. Raises Problem when nothing was feasible.
+    of it is the share that was measured, rounded up. Raises Problem when nothing was feasible, or this candidate was not.
     """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
         raise Problem(404, "Not found", "There is no such plan here, or it is not yours to see.", kind="not-found")
-    if plan.chosen is None:
-        raise Problem(
-            409,
-            "Nothing to quote",
-            "Nothing was feasible in this plan; change its requirements first.",
-            kind="no-choice",
-        )
+    chosen = candidate_of(plan, candidate)
     planned = int(plan.requirements["items"])
     wanted = items or planned
-    rows: list[dict[str, Any]] = plan.chosen["lines"]
+    rows: list[dict[str, Any]] = chosen["lines"]
     programs = Program.objects.filter(organisation=organisation).in_bulk([UUID(row["program"]) for row in rows])
     lines = [
         QuoteLine(
@@ -58,4 +54,19 @@ def plan_lines_get(*, organisation: Organisation, plan_id: UUID, items: int | No
     ]
     stated, klass = plan.requirements.get("until"), plan.requirements.get("klass") or "standard"
     until = datetime.fromisoformat(stated) if stated else None
-    return Planned(lines, pool_get(plan.chosen["pool"]), wanted, klass, until)
+    return Planned(lines, pool_get(chosen["pool"]), wanted, klass, until)
+
+
+def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
+    """A feasible candidate by its number in the plan, or the chosen one. Raises Problem(409) where there is none."""
+    if number is None:
+        if plan.chosen is None:
+            detail = "Nothing was feasible in this plan; change its requirements first."
+            raise Problem(409, "Nothing to quote", detail, kind="no-choice")
+        chosen: dict[str, Any] = plan.chosen
+        return chosen
+    rows: list[dict[str, Any]] = plan.candidates
+    if not 0 <= number < len(rows) or not rows[number]["feasible"]:
+        detail = f"Candidate {number} of this plan does not exist or is not feasible; its page says why."
+        raise Problem(409, "Not feasible", detail, kind="no-choice")
+    return rows[number]

@@ -6,4 +6,9 @@ SCHEDULE = {
         "schedule": 10.0,
         "options": {"queue": "default", "expires": 10},
     },
+    "plan-holds-end": {
+        "task": "apps.sales.tasks.plan_holds_end",
+        "schedule": 20.0,
+        "options": {"queue": "default", "expires": 20},
+    },
 }

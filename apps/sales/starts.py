@@ -127,7 +127,7 @@ def _hours(now: datetime, days: int, zone: str) -> Iterator[datetime]:
 def _horizon(priced: Priced, *, now: datetime, days: int) -> Horizon:
     end = now + timedelta(days=2 * days) + HOUR
     spans = priced.book.tariff.spans(now, end)
-    return Horizon(now, end, spans, free_by_device(devices_of(priced.pool), now, end))
+    return Horizon(now, end, spans, free_by_device(devices_of(priced.pool), now, end, now=now))
 
 
 def _start(

@@ -7,6 +7,8 @@ from apps.sales import views
 app_name = "sales"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("plans/<uuid:pk>/hold", views.plan_hold, name="plan_hold"),
+    path("plans/<uuid:pk>/hold/release", views.plan_hold_release, name="plan_hold_release"),
     path("quotes", views.quote_list, name="quote_list"),
     path("quotes/new", views.quote_new, name="quote_new"),
     path("quotes/new/preview", views.quote_preview, name="quote_preview"),

@@ -29,7 +29,11 @@ class WindowState(models.TextChoices):
 
 
 class Reservation(models.Model):
-    """What one contract has taken of a pool. The contract's id is a plain UUID: contracts live in a higher room."""
+    """What one contract has taken of a pool. The contract's id is a plain UUID: contracts live in a higher room.
+
+    With `held_until` nothing is sold: the time is held for a contract that may come, and from that instant on it is free
+    (apps/timetable/expiry.py). Its windows keep others out like any other's.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     contract_id = models.UUIDField(db_index=True)
@@ -38,6 +42,15 @@ class Reservation(models.Model):
     klass = models.CharField(max_length=20)
     state = models.CharField(max_length=10, choices=ReservationState, default=ReservationState.ACTIVE)
     created_at = models.DateTimeField()
+    held_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(
+                fields=["pool", "held_until"], name="reservation_held",
+                condition=models.Q(held_until__isnull=False, state=ReservationState.ACTIVE),
+            ),
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.pool_id} for {self.contract_id}"

@@ -18,6 +18,11 @@ from apps.timetable.instants import instant_of
 
 FITS_MOST = 64  # devices of which the first fit is told
 
+# What keeps others out: time that is sold, and time that is still held (apps/timetable/expiry.py).
+_IS_TAKEN = """one.state = 'active' AND one.reservation_id NOT IN (
+    SELECT id FROM timetable_reservation WHERE held_until <= %(now)s AND state = 'active'
+)"""
+
 # Windows of a device never overlap, so their ends are in the order of their starts: the walk begins at the last window that
 # starts by then, and ends at the first gap that is long enough.
 _FITS = """
@@ -27,7 +32,7 @@ JOIN fleet_pool AS pool ON pool.id = device.pool_id
 CROSS JOIN unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS span (start, till)
 LEFT JOIN LATERAL (
     SELECT one.period FROM timetable_window AS one
-    WHERE one.device_id = device.id AND one.state = 'active' AND one.period < tstzrange(span.start, NULL)
+    WHERE one.device_id = device.id AND {taken} AND one.period < tstzrange(span.start, NULL)
     ORDER BY one.period DESC LIMIT 1
 ) AS last ON true
 CROSS JOIN LATERAL (
@@ -35,7 +40,7 @@ CROSS JOIN LATERAL (
         (
             SELECT span.start WHERE last.period IS NULL AND least(span.till, (
                 SELECT lower(one.period) FROM timetable_window AS one
-                WHERE one.device_id = device.id AND one.state = 'active' ORDER BY one.period LIMIT 1
+                WHERE one.device_id = device.id AND {taken} ORDER BY one.period LIMIT 1
             )) - span.start >= %(length)s
         ),
         (
@@ -43,7 +48,7 @@ CROSS JOIN LATERAL (
                 SELECT greatest(span.start, upper(one.period)) AS start,
                     least(span.till, lead(lower(one.period)) OVER (ORDER BY one.period)) AS till
                 FROM timetable_window AS one
-                WHERE one.device_id = device.id AND one.state = 'active'
+                WHERE one.device_id = device.id AND {taken}
                     AND one.period >= COALESCE(last.period, 'empty') AND one.period < tstzrange(span.till, NULL)
                 ORDER BY one.period  -- in here: outside it would want all rows before the first
             ) AS gap WHERE gap.till - gap.start >= %(length)s LIMIT 1
@@ -53,8 +58,8 @@ CROSS JOIN LATERAL (
 WHERE device.state = 'active' AND fit.start IS NOT NULL AND {}
 GROUP BY device.id, pool.id ORDER BY micros, device.id LIMIT %(most)s
 """
-_FITS_POOL = _FITS.format("device.pool_id = %(pool)s")
-_FITS_DEVICE = _FITS.format("device.id = %(device)s")
+_FITS_POOL = _FITS.format("device.pool_id = %(pool)s", taken=_IS_TAKEN)
+_FITS_DEVICE = _FITS.format("device.id = %(device)s", taken=_IS_TAKEN)
 
 _GAPS = """
 SELECT device.id, (extract(epoch FROM lower(gap)) * 1000000)::bigint, (extract(epoch FROM upper(gap)) * 1000000)::bigint
@@ -62,21 +67,22 @@ FROM fleet_device AS device
 CROSS JOIN LATERAL unnest(
     tstzmultirange(tstzrange(%(start)s, %(end)s)) - COALESCE((
         SELECT range_agg(one.period) FROM timetable_window AS one
-        WHERE one.device_id = device.id AND one.state = 'active' AND one.period && tstzrange(%(start)s, %(end)s)
+        WHERE one.device_id = device.id AND {taken} AND one.period && tstzrange(%(start)s, %(end)s)
     ), tstzmultirange())
 ) AS gap
 WHERE {} ORDER BY device.id, gap
 """
-_GAPS_POOL = _GAPS.format("device.pool_id = %(pool)s AND device.state = 'active'")
-_GAPS_DEVICES = _GAPS.format("device.id = ANY(%(devices)s::uuid[])")
+_GAPS_POOL = _GAPS.format("device.pool_id = %(pool)s AND device.state = 'active'", taken=_IS_TAKEN)
+_GAPS_DEVICES = _GAPS.format("device.id = ANY(%(devices)s::uuid[])", taken=_IS_TAKEN)
 
-_TAKEN = """
+_MEETS = """
 SELECT pool.processor_id, pool.power_percent, EXISTS (
     SELECT FROM unnest(%(devices)s::uuid[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS piece (device, start, till)
-    JOIN timetable_window AS one ON one.device_id = piece.device AND one.state = 'active'
+    JOIN timetable_window AS one ON one.device_id = piece.device AND {taken}
         AND one.period && tstzrange(piece.start, piece.till)
 ) FROM fleet_pool AS pool WHERE pool.id = %(pool)s
 """
+_TAKEN = _MEETS.format(taken=_IS_TAKEN)
 
 
 class RunsOn(NamedTuple):
@@ -93,18 +99,18 @@ class Fit(NamedTuple):
     runs_on: RunsOn
 
 
-def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int) -> dict[UUID, Fit]:
+def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> dict[UUID, Fit]:
     """Of each active device of the pool the first start of `length` free microseconds inside one of the spans, which are
     disjoint. Devices where there is none are left out, and of many the `FITS_MOST` first are told."""
-    return _fits(_FITS_POOL, spans, length, pool=pool_id)
+    return _fits(_FITS_POOL, spans, length, pool=pool_id, now=now)
 
 
-def first_fit(device_id: UUID, spans: Sequence[Interval], length: int) -> Fit | None:
+def first_fit(device_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> Fit | None:
     """The same of one device."""
-    return _fits(_FITS_DEVICE, spans, length, device=device_id).get(device_id)
+    return _fits(_FITS_DEVICE, spans, length, device=device_id, now=now).get(device_id)
 
 
-def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID) -> dict[UUID, Fit]:
+def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID | datetime) -> dict[UUID, Fit]:
     told: dict[str, Any] = {
         "starts": [instant_of(span.start) for span in spans], "ends": [instant_of(span.end) for span in spans],
         "length": timedelta(microseconds=length), "most": FITS_MOST, **which,
@@ -114,15 +120,15 @@ def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID)
         return {row[0]: Fit(row[1], RunsOn(row[2], row[3])) for row in cursor.fetchall()}
 
 
-def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime) -> dict[str, list[Interval]]:
+def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime) -> dict[str, list[Interval]]:
     """What the pool's active devices have free in [start, end), by the device's id as text, ascending. A device without
     any is left out."""
-    return _gaps(_GAPS_POOL, start, end, pool=pool_id)
+    return _gaps(_GAPS_POOL, start, end, pool=pool_id, now=now)
 
 
-def gaps_of_devices(devices: Collection[UUID], start: datetime, end: datetime) -> dict[str, list[Interval]]:
+def gaps_of_devices(devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime) -> dict[str, list[Interval]]:
     """The same of these devices, whatever their state."""
-    return _gaps(_GAPS_DEVICES, start, end, devices=list(devices))
+    return _gaps(_GAPS_DEVICES, start, end, devices=list(devices), now=now)
 
 
 def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[str, list[Interval]]:
@@ -136,12 +142,12 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
     return found
 
 
-def taken_since(pool_id: UUID, pieces: Iterable[Piece]) -> tuple[RunsOn, bool]:
-    """What the pool runs on, and whether anything of these pieces is sold; for whoever holds their devices' locks."""
+def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
+    """What the pool runs on, and whether anything of these pieces is sold or held; for whoever holds their devices' locks."""
     told = list(pieces)
     with connection.cursor() as cursor:
         cursor.execute(_TAKEN, {
-            "pool": pool_id, "devices": [UUID(one.device) for one in told],
+            "pool": pool_id, "now": now, "devices": [UUID(one.device) for one in told],
             "starts": [instant_of(one.start) for one in told], "ends": [instant_of(one.end) for one in told],
         })  # fmt: skip
         processor_id, power_percent, is_taken = cursor.fetchone()

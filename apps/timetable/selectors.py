@@ -78,7 +78,7 @@ class Room:
     def __init__(self, pool: Pool, start: datetime, end: datetime, *, now: datetime) -> None:
         self.now = now
         begin = max(start, now)
-        self.free = free_by_device(devices_of(pool), begin, end) if begin < end else {}
+        self.free = free_by_device(devices_of(pool), begin, end, now=now) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
         """Where the demand, which lies within [start, end), would go: cut only where it does not fit in one window."""
@@ -90,18 +90,20 @@ class Room:
         return found
 
 
-def free_by_device(devices: Sequence[Device], start: datetime, end: datetime) -> dict[str, list[Interval]]:
-    """Free time of each device in [start, end), by the device's id as text."""
-    gaps = gaps_of_devices([device.pk for device in devices], start, end)
+def free_by_device(
+    devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime
+) -> dict[str, list[Interval]]:
+    """What of each device is free in [start, end) as of `now`, by the device's id as text."""
+    gaps = gaps_of_devices([device.pk for device in devices], start, end, now=now)
     return {str(device.pk): gaps.get(str(device.pk), []) for device in devices}
 
 
-def slots_free(devices: Sequence[Device], start: datetime, end: datetime) -> list[Slot]:
-    """The free periods of these devices in [start, end), by start."""
+def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime) -> list[Slot]:
+    """The free periods of these devices in [start, end) as of `now`, by start."""
     by_id = {str(device.pk): device for device in devices}
     slots = [
         Slot(by_id[key], instant_of(one.start), instant_of(one.end))
-        for key, free in free_by_device(devices, start, end).items()
+        for key, free in free_by_device(devices, start, end, now=now).items()
         for one in free
     ]
     return sorted(slots, key=lambda slot: (slot.start, slot.device.name))
@@ -111,7 +113,7 @@ def demand_place(devices: Sequence[Device], demand: Demand, *, now: datetime) ->
     """Where the demand fits on these devices as sold so far; takes nothing."""
     limits = demand.limits(now=now)
     start, end = instant_of(limits.not_before), demand.not_after
-    free = free_by_device(devices, start, end) if start < end else {}
+    free = free_by_device(devices, start, end, now=now) if start < end else {}
     return place(demand.work(), free, limits)
 
 

@@ -43,17 +43,19 @@ def reservation_take(
     setup: Fraction = Fraction(0),
     quantum: Fraction | None = None,
     windows_max: int = 1,
+    held_until: datetime | None = None,
 ) -> Reservation:
     """Takes device time for a contract: the placement that ends first at the cheapest tariff (T4).
 
     `duration` and `setup` are exact seconds, windows are rounded up to whole microseconds and lie inside
     [not_before, not_after), not before `now`, and inside `allowed` when that is given. With `windows_max` above 1 and a
-    `quantum`, the work may be split over several windows, none of which cuts a quantum. Raises CapacityTaken.
+    `quantum`, the work may be split over several windows, none of which cuts a quantum. `held_until`: it is held until
+    then, not sold (apps/timetable/holding.py). Raises CapacityTaken.
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     return reservation_take_each(
         contract_id=contract_id, organisation_id=organisation_id, pool=pool, demands=[demand], windows=(windows_max,),
-        klass=klass, now=now,
+        klass=klass, now=now, held_until=held_until,
     )  # fmt: skip
 
 
@@ -67,6 +69,7 @@ def reservation_take_each(
     klass: str,
     now: datetime,
     reservation_id: UUID | None = None,
+    held_until: datetime | None = None,
 ) -> Reservation:
     """The same for several demands together, inside the caller's transaction: all of them are taken or none.
 
@@ -77,7 +80,7 @@ def reservation_take_each(
     def store(pieces: Sequence[Piece]) -> Reservation:
         reservation = Reservation.objects.create(
             id=reservation_id or uuid4(), contract_id=contract_id, organisation_id=organisation_id, pool=pool, klass=klass,
-            created_at=now,
+            created_at=now, held_until=held_until,
         )  # fmt: skip
         _windows_add(reservation, pieces)
         return reservation

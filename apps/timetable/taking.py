@@ -18,6 +18,7 @@ from django.db import connection, transaction
 from apps.fleet.models import Pool
 from apps.timetable import reading
 from apps.timetable.admission import Interval, Limits, Piece, Placement, Refusal, Work, place, place_each
+from apps.timetable.expiry import expired_release
 from apps.timetable.instants import instant_of
 from apps.timetable.locking import devices_lock, one_lock, some_lock
 from apps.timetable.reading import Fit, RunsOn
@@ -55,23 +56,29 @@ def capacity_take(
         try:
             with transaction.atomic():
                 devices = {UUID(piece.device) for piece in pieces}
-                if some_lock(pool, devices) != devices or _is_taken(pool, pieces):
+                if some_lock(pool, devices) != devices or _is_taken(pool, pieces, now):
                     raise _Changed
-                return store(pieces)
+                return _stored(pieces, store, now)
         except _Changed:
             continue
     devices_lock(pool)
-    return store(_placed(pool, demands, windows, now))
+    return _stored(_placed(pool, demands, windows, now), store, now)
+
+
+def _stored(pieces: Sequence[Piece], store: Store[T], now: datetime) -> T:
+    """What was held there and is not any more gives way first, under the devices' locks."""
+    expired_release(pieces, now=now)
+    return store(pieces)
 
 
 def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime) -> list[Piece]:
     """All pieces on the timetable of one moment. Raises CapacityTaken, PoolChanged."""
-    _is_taken(pool, [])
+    _is_taken(pool, [], now)
     limits = [[demand._replace(windows_max=most).limits(now=now) for most in windows] for demand in demands]
     works = [[demand._replace(windows_max=most).work() for most in windows] for demand in demands]
     start = instant_of(min(one[0].not_before for one in limits))
     end = instant_of(max(one[0].not_after for one in limits))
-    found = place_each(list(zip(works, limits, strict=True)), reading.gaps_of_pool(pool.pk, start, end))
+    found = place_each(list(zip(works, limits, strict=True)), reading.gaps_of_pool(pool.pk, start, end, now=now))
     pieces: list[Piece] = []
     for demand, placed in zip(demands, found, strict=False):
         if isinstance(placed, Refusal):
@@ -81,9 +88,9 @@ def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: 
     return pieces
 
 
-def _is_taken(pool: Pool, pieces: Sequence[Piece]) -> bool:
-    """Whether any of the pieces is sold. Raises PoolChanged."""
-    runs_on, is_taken = reading.taken_since(pool.pk, pieces)
+def _is_taken(pool: Pool, pieces: Sequence[Piece], now: datetime) -> bool:
+    """Whether any of the pieces is sold or held. Raises PoolChanged."""
+    runs_on, is_taken = reading.taken_since(pool.pk, pieces, now=now)
     _runs_on_check(pool, runs_on)
     return is_taken
 
@@ -99,12 +106,12 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
     search: _Search | None = None
     for _ in range(TRIES):
         if search is None or not search.fits:
-            search = _search(pool, work, limits)
+            search = _search(pool, work, limits, now)
         if search is None:
             return None
         try:
             with transaction.atomic():
-                return store(search.pieces())
+                return _stored(search.pieces(now), store, now)
         except _Changed:
             continue
     return None
@@ -122,7 +129,7 @@ class _Search:
         self.known = limits.not_after if len(fits) < reading.FITS_MOST else max(self.fits.values())
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self, now: datetime) -> Sequence[Piece]:
         """Locks the device on which the work ends first, and places it there. Raises _Changed: not there any more."""
         start = min(self.fits.values())
         device = one_lock(self.pool, sorted(key for key, at in self.fits.items() if at == start))
@@ -130,7 +137,7 @@ class _Search:
             del self.fits[min(key for key, at in self.fits.items() if at == start)]
             raise _Changed
         length = self.work.length(self.work.count)
-        fresh = reading.first_fit(device, self.spans, length)
+        fresh = reading.first_fit(device, self.spans, length, now=now)
         del self.fits[device]
         if fresh is None or fresh.start > self.known:
             raise _Changed
@@ -144,11 +151,11 @@ class _Search:
         return placed.windows
 
 
-def _search(pool: Pool, work: Work, limits: Limits) -> _Search | None:
+def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
     """At the cheapest tariff at which there is room, in the first spans that have any."""
     for spans in limits.spans():
         for few in _growing(spans):
-            fits = reading.first_fits(pool.pk, few, work.length(work.count))
+            fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)
             if fits:
                 return _Search(pool, work, limits, few, fits)
     return None

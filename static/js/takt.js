@@ -157,6 +157,13 @@
     const select = event.target.closest("[data-submit-on-change]");
     if (select && select.form) select.form.requestSubmit();
   });
+  // The time that is left until an instant, counted down; the server says the same each time it is asked.
+  window.setInterval(function () {
+    document.querySelectorAll("[data-countdown]").forEach(function (part) {
+      const left = Math.max(0, Math.floor((Date.parse(part.dataset.countdown) - Date.now()) / 1000));
+      part.textContent = Math.floor(left / 60) + " min " + String(left % 60).padStart(2, "0") + " s";
+    });
+  }, 1000);
   document.addEventListener("DOMContentLoaded", function () { start(document); });
   document.addEventListener("htmx:load", function (event) { start(event.detail.elt); });
   document.addEventListener("htmx:sendError", function () { say("The server cannot be reached; trying again."); });

@@ -31,7 +31,7 @@ NO_PAGES = {
     "accounts:organisation_switch", "accounts:sign_out", "accounts:token_revoke", "billing:budget_delete",
     "billing:credit_note_file", "billing:focus_file", "billing:focus_parquet", "billing:invoice_create", "billing:invoice_file",
     "billing:stripe_webhook", "compilation:compare", "compilation:job_cancel", "compilation:job_retry",
-    "compilation:processor_remove", "dispatch:job_cancel",
+    "compilation:processor_remove", "dispatch:job_cancel", "dispatch:job_labels", "sales:plan_hold", "sales:plan_hold_release",
     "dispatch:job_outputs", "dispatch:fleet_apply", "dispatch:fleet_device_state", "dispatch:fleet_devices_add",
     "dispatch:fleet_file", "dispatch:fleet_processor", "dispatch:fleet_undo", "fleet:target_file", "healthz", "metrics",
     "readyz",

@@ -9,8 +9,11 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import BUYING, ENGINEERING, MONEY, Scope
+from apps.planner.models import Plan
+from apps.planner.services import plan_create
+from apps.planner.solver import Requirements
 from apps.sales.models import Contract, Quote
-from apps.sales.services import commitment_enter, quote_accept, quote_create, quote_share
+from apps.sales.services import commitment_enter, plan_hold, quote_accept, quote_create, quote_share
 from tests.cast import Cast
 from tests.sales.market import open_market
 from tests.tenancy import operation, page
@@ -67,6 +70,24 @@ def _commitment(cast: Cast) -> dict[str, Any]:
     return {"pk": entered.pk}
 
 
+def a_plan_of(cast: Cast, *, items: int = 1000) -> Plan:
+    """A plan with one feasible candidate, as of now."""
+    program = open_market().program(cast.organisation, cast.engineer)
+    return plan_create(
+        subject=program.model_version, requirements=Requirements(items), actor=cast.engineer, now=timezone.now()
+    )
+
+
+def _plan(cast: Cast) -> dict[str, Any]:
+    return {"pk": a_plan_of(cast).pk}
+
+
+def _held_plan(cast: Cast) -> dict[str, Any]:
+    plan = a_plan_of(cast)
+    plan_hold(plan_id=plan.pk, organisation=cast.organisation, actor=cast.engineer, now=timezone.now())
+    return {"pk": plan.pk}
+
+
 RULES = {"newcomer_credit": "50", "pool_share": "0.5", "horizon_days": 30}
 
 ROUTES = [
@@ -78,6 +99,12 @@ ROUTES = [
         "PUT /organisations/{uuid:pk}/standing", scope=Scope.ADMIN, make=lambda cast: {"pk": cast.organisation.pk},
         body={"is_approved": True},
     ),
+    page("/plans/<uuid:pk>/hold", make=_plan),
+    page("/plans/<uuid:pk>/hold", "POST", roles=ENGINEERING, make=_plan),
+    page("/plans/<uuid:pk>/hold/release", "POST", roles=ENGINEERING, make=_plan),
+    operation("POST /plans/{uuid:pk}/hold", roles=ENGINEERING, scope=Scope.BUILD, make=_plan),
+    operation("GET /plans/{uuid:pk}/hold", make=_held_plan),
+    operation("DELETE /plans/{uuid:pk}/hold", roles=ENGINEERING, scope=Scope.BUILD, make=_held_plan),
     page("/quotes"),
     page("/quotes/new", "GET", "POST", roles=ENGINEERING),
     page("/quotes/new/preview", roles=ENGINEERING),

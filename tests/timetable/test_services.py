@@ -109,7 +109,7 @@ def test_given_back_time_is_free_again_and_used_time_is_not(cast: Cast, pool: Po
     assert running.windows.get(state=WindowState.ACTIVE).end == halfway
     released = running.windows.get(state=WindowState.RELEASED)  # what was reserved stays readable
     assert (released.start, released.end) == (halfway, NOW + HOUR / 2)
-    slots = selectors.slots_free(devices_of(pool), NOW, NOW + 2 * HOUR)
+    slots = selectors.slots_free(devices_of(pool), NOW, NOW + 2 * HOUR, now=NOW)
     assert sorted((slot.end - slot.start) for slot in slots) == [2 * HOUR - HOUR / 4, 2 * HOUR]
 
 

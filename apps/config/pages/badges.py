@@ -56,6 +56,12 @@ KINDS: dict[str, Badge] = {
     "active": Badge("active", _OK, "check"),
     "used": Badge("used up", _PLAIN, "check"),
     "ended": Badge("ended", _PLAIN, "x"),
+    # promises
+    "kept": Badge("kept", _OK, "check"),
+    "missed": Badge("missed", _BAD, "alert-triangle"),
+    "within chance": Badge("within chance", _WAIT, "info-circle", "Below what was promised, but not proven to be"),
+    "not known yet": Badge("not known yet", _PLAIN, "hourglass"),
+    "held": Badge("held", _BUSY, "lock"),
     "released": Badge("released", _PLAIN, "x"),
     "issued": Badge("issued", _WAIT, "receipt"),
     "paid": Badge("paid", _OK, "check"),

@@ -23,3 +23,6 @@ NEWCOMER_CREDIT = None if env.text("NEWCOMER_CREDIT", "50") == "none" else _deci
 # The share of a pool's device time within POOL_SHARE_DAYS that one organisation may have reserved ahead. 1: all that is free.
 POOL_SHARE = _decimal("POOL_SHARE", "0.5")
 POOL_SHARE_DAYS = env.integer("POOL_SHARE_DAYS", 30, at_least=1)
+# What an organisation may hold at once for its plans, without buying: so many holds, and device time of all of them together.
+HOLDS_MOST = env.integer("HOLDS_MOST", 5, at_least=0)
+HOLD_SECONDS_MOST = env.integer("HOLD_SECONDS_MOST", 6 * 3600, at_least=0)

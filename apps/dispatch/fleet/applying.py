@@ -25,7 +25,8 @@ from apps.fleet.document import Document
 from apps.fleet.models import Device, FleetChange
 from apps.fleet.storing import document_store, fleet_lock, fleet_write
 from apps.sales.models import Contract
-from apps.timetable.models import Window, WindowState
+from apps.timetable.expiry import windows_release
+from apps.timetable.models import Reservation, ReservationState, Window, WindowState
 from apps.timetable.services import LOCK_TIMEOUT
 
 TRIES = 3
@@ -99,6 +100,7 @@ def _apply(
         before=before, after=plan.after, moved=len(plan.moves), actor=actor, now=now, note=note, said=plan.sentence()
     )
     change.moves = _move(plan.moves)
+    _holds_end(plan)
     change.save(update_fields=["moves"])
     return change
 
@@ -116,6 +118,7 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
     plan = _plan_locked(before, after, now=now, wanted=wanted)
     document_store(before=before, after=after, now=now, revive=change.retired)
     moves = _move(plan.moves)
+    _holds_end(plan)
     change.undone_at, change.undone_by = now, actor
     change.save(update_fields=["undone_at", "undone_by"])
     detail = {"summary": plan.sentence(), "after": after.digest, "windows_moved": len(moves)}
@@ -211,6 +214,12 @@ def _move(moves: list[Move]) -> list[dict[str, str]]:
         {"window": str(move.window), "from": str(before[move.window]), "to": str(devices[move.pool, move.after])}
         for move in moves
     ]
+
+
+def _holds_end(plan: Plan) -> None:
+    """Give up what is only held and has no place any more; the plan's page and its quote then say what has changed."""
+    held = Reservation.objects.filter(pk__in=plan.holds, state=ReservationState.ACTIVE, held_until__isnull=False)
+    windows_release(list(held.select_for_update(no_key=True).order_by("id")))
 
 
 def _busy() -> Problem:

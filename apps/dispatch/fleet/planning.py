@@ -17,6 +17,7 @@ from apps.fleet.document import Difference, Document, difference, natural
 from apps.fleet.models import Device
 from apps.fleet.storing import pools_check, pools_redescribed, pools_touched
 from apps.sales.models import Contract, ContractState
+from apps.timetable.expiry import taken
 from apps.timetable.instants import micros_of
 from apps.timetable.models import Window, WindowState
 
@@ -65,6 +66,7 @@ class Plan:
     stays: list[Stay] = field(default_factory=list)
     broken: list[Promise] = field(default_factory=list)
     spares: list[str] = field(default_factory=list)
+    holds: set[UUID] = field(default_factory=set)  # reservations that are only held and have no other place: given up
 
     @property
     def difference(self) -> Difference:
@@ -137,18 +139,18 @@ def plan_make(
         old, new = before.pools[slug], after.pools.get(slug)
         runs_on = [(one.processor, one.power_percent) for one in (old, new) if one is not None]
         if len(set(runs_on)) > 1 or new is None or slug in pools_redescribed(before, after):
-            plan.broken += _promises_of(slug, now)
+            plan.broken += _promises_of(plan, slug, now)
         elif new.devices != old.devices:
             _pool_plan(plan, slug, _sold(slug, now), now=now, in_use=set(in_use), wanted=wanted)
     return plan
 
 
 def _sold(slug: str, now: datetime) -> list[Window]:
-    """Windows of the pool that have not ended, by start."""
+    """Windows of the pool that have not ended, by start: of contracts, and those that are held for plans."""
     rows = Window.objects.filter(
         device__pool__slug=slug, device__owned_until__isnull=True, state=WindowState.ACTIVE, period__endswith__gt=now
     )
-    return list(rows.select_related("device", "reservation__organisation").order_by("period", "id"))
+    return list(taken(rows, now=now).select_related("device", "reservation__organisation").order_by("period", "id"))
 
 
 def _pool_plan(
@@ -212,23 +214,27 @@ def _outcome(plan: Plan, slug: str, windows: list[Window], settled: Settled, los
             kept[stay.device].append(by_key[stay.key])
     for device in sorted(kept, key=natural):
         plan.stays.append(Stay(slug, device, len(kept[device]), max(one.end for one in kept[device])))
-    plan.broken += _promises([by_key[one.key] for one in lost], slug)
+    plan.broken += _promises(plan, [by_key[one.key] for one in lost], slug)
 
 
-def _promises(windows: list[Window], slug: str) -> list[Promise]:
-    """One for each contract, with the end of its last window."""
+def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
+    """One for each contract, with the end of its last window. Time that is held for a plan is nobody's promise yet: where it
+    has no other place it is given up, and does not stand in the way of a change."""
     until: dict[UUID, datetime] = {}
     names: dict[UUID, str] = {}
     for one in windows:
+        if one.reservation.held_until is not None:
+            plan.holds.add(one.reservation_id)
+            continue
         contract = one.reservation.contract_id
         until[contract] = max(until.get(contract, one.end), one.end)
         names[contract] = one.reservation.organisation.name
     return [Promise(contract, names[contract], slug, until[contract]) for contract in sorted(until, key=str)]
 
 
-def _promises_of(slug: str, now: datetime) -> list[Promise]:
+def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
     """Every contract that holds the pool's time to come, or that may still run on it."""
-    found = {one.contract: one for one in _promises(_sold(slug, now), slug)}
+    found = {one.contract: one for one in _promises(plan, _sold(slug, now), slug)}
     rows = Contract.objects.filter(pool__slug=slug, state=ContractState.ACTIVE, ends_at__gt=now)
     for contract in rows.select_related("organisation").order_by("id"):
         found.setdefault(contract.pk, Promise(contract.pk, contract.organisation.name, slug, contract.ends_at))

@@ -11,6 +11,8 @@ from apps.sales.services.contracts import (
     contract_lease_rate,
     contracts_close_due,
 )
+from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
+from apps.sales.services.holding import holds_live, plan_hold
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
 from apps.sales.services.sharing import quote_share, quote_unshare, quote_withdraw
 from apps.sales.services.standing import (
@@ -37,8 +39,12 @@ __all__ = [
     "contract_executions_take",
     "contract_lease_rate",
     "contracts_close_due",
+    "holds_live",
     "offer_make",
     "payment_method_note",
+    "plan_hold",
+    "plan_hold_release",
+    "plan_holds_end_due",
     "quote_accept",
     "quote_create",
     "quote_share",

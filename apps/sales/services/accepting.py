@@ -21,6 +21,7 @@ from apps.accounts.services import audit_record
 from apps.ledger.models import Cap
 from apps.ledger.selectors import caps_of
 from apps.ledger.services import HOLD_GRACE, hold_place_locked
+from apps.planner.models import Plan
 from apps.pricing.limits import Window
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.selectors import book_of_digest
@@ -28,19 +29,24 @@ from apps.sales.asks import Ask, asks_of, window_of_document
 from apps.sales.commitments import commitment_left
 from apps.sales.documents import Priced, price_asks
 from apps.sales.facts import project_uuid
+from apps.sales.hold_models import HoldState
 from apps.sales.minimum import minimum_quoted
-from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, Quote, QuoteState
+from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, PlanHold, Quote, QuoteState
+from apps.sales.plan_changes import changes_of, with_changes
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.amending import contract_replace
+from apps.sales.services.hold_ending import hold_end
 from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
+from apps.timetable.holding import reservation_claim
+from apps.timetable.models import Reservation
 from apps.timetable.selectors import Demand
 from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, reservation_take_each
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
     "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "loading", "minimum",
-    "late", "net", "expected", "plan",
+    "late", "net", "expected", "plan", "promises",
 )  # fmt: skip
 log = logging.getLogger(__name__)
 
@@ -81,7 +87,19 @@ def quote_accept(
             now=now,
         )
         keep(note)
+        _name_changes(quote, refusal, now)
         raise
+    except Problem as refusal:
+        if refusal.kind in {"pool-changed", "quote-expired", "wrong-processor", "processor-described-anew"}:
+            _name_changes(Quote.objects.select_related("pool").get(pk=quote_id), refusal, now)
+        raise
+
+
+def _name_changes(quote: Quote, refusal: Problem, now: datetime) -> None:
+    """The refusal of a plan's quote says what has changed since the plan was made."""
+    plan = Plan.objects.filter(pk=quote.plan_id).first() if quote.plan_id else None
+    if plan is not None:
+        with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
 
 
 @transaction.atomic
@@ -100,8 +118,9 @@ def _accept(
         quote.refresh_from_db(fields=["amends"])
     acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
+    contract_id, held = _held(quote, now)
     # What needs no device comes before their locks, so that others wait less for them.
-    contract = _contract_store(given, uuid4(), uuid4())
+    contract = _contract_store(given, contract_id, uuid4() if held is None else held.pk)
     amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
     audit_record(
         action="quote.accept", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
@@ -110,7 +129,10 @@ def _accept(
         },
     )  # fmt: skip
     caps = _project_caps_check(given, priced)
-    _reserve(priced, contract, now=now)
+    if held is None:
+        reserve(
+            priced, contract_id=contract.id, organisation_id=organisation.id, now=now, reservation_id=contract.reservation_id
+        )
     _hold(given, priced, contract, caps)
     return contract
 
@@ -189,15 +211,32 @@ def _price_again(given: Acceptance) -> Priced:
     return priced
 
 
-def _reserve(priced: Priced, contract: Contract, *, now: datetime) -> None:
+def _held(quote: Quote, now: datetime) -> tuple[UUID, Reservation | None]:
+    """The contract's id, and the time that is held for this very quote, sold from here on. What is held for another quote of
+    the same plan is given up: it was held for one contract, not for two."""
+    hold = PlanHold.objects.filter(plan_id=quote.plan_id, state=HoldState.HELD).first() if quote.plan_id else None
+    if hold is None:
+        return uuid4(), None
+    if hold.quote_id != quote.pk:
+        hold_end(hold, HoldState.RELEASED)
+        return uuid4(), None
+    reservation = reservation_claim(reservation_id=hold.reservation_id, now=now)
+    hold_end(hold, HoldState.ACCEPTED if reservation else HoldState.EXPIRED)
+    return (hold.contract_id if reservation else uuid4()), reservation
+
+
+def reserve(
+    priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime, reservation_id: UUID | None = None,
+    held_until: datetime | None = None,
+) -> Reservation:  # fmt: skip
     """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
 
-    Raises CapacityTaken.
+    `held_until`: held until then, not sold. Raises CapacityTaken.
     """
     demands = [Demand(**{key: value for key, value in one.items() if key != "pool"}) for one in priced.demands]
-    reservation_take_each(
-        contract_id=contract.id, organisation_id=contract.organisation_id, pool=priced.pool, demands=demands,
-        windows=priced.windows, klass=priced.price_class.name, now=now, reservation_id=contract.reservation_id,
+    return reservation_take_each(
+        contract_id=contract_id, organisation_id=organisation_id, pool=priced.pool, demands=demands, windows=priced.windows,
+        klass=priced.price_class.name, now=now, reservation_id=reservation_id, held_until=held_until,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -16,6 +17,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Precision, Program
 from apps.fleet.models import Pool
+from apps.planner.models import Plan
 from apps.pricing.limits import Window, window_of
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.selectors import book_in_force, document_of
@@ -25,6 +27,7 @@ from apps.sales.commitments import commitment_at, commitment_covers
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
 from apps.sales.facts import facts_of, quota_facts
 from apps.sales.models import Commitment, Contract, FormName, Quote
+from apps.sales.promises import promises_of, promises_settle
 from apps.sales.releasing import release_of, takeover_of
 from apps.sales.starts import Start, starts_cheapest, starts_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
@@ -152,16 +155,22 @@ def quote_create(
     form: Form = PER_EXECUTION,
     amends: Contract | None = None,
     measured: bool = False,
+    candidate: int | None = None,
     actor: User | None,
     now: datetime,
 ) -> Quote:
-    """Store an immutable quote: its price is locked until `valid_until`. Raises Problem for what cannot be priced."""
+    """Store an immutable quote: its price is locked until `valid_until`. Raises Problem for what cannot be priced.
+
+    A quote of a plan names what the plan required and what its candidate, by its number the chosen one, promises.
+    """
     quote_id = uuid4()
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
+    identity |= _promises(organisation, plan_id, candidate, lines, pool)
     priced, document, _ = offer_make(
         organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form,
         amends=amends, measured=measured, identity=identity,
     )  # fmt: skip
+    promises_settle(document)
     quote = Quote.objects.create(
         id=quote_id,
         organisation=organisation,
@@ -184,6 +193,31 @@ def quote_create(
         detail={"digest": quote.digest, "net": decimal_text(quote.worst), "class": klass, "pool": pool.slug},
     )  # fmt: skip
     return quote
+
+
+def _promises(
+    organisation: Organisation,
+    plan_id: UUID | None,
+    candidate: int | None,
+    lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
+    pool: Pool,
+) -> dict[str, Any]:
+    """What the quote keeps of its plan; nothing where it is for other programs or another pool than the plan's candidate."""
+    plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first() if plan_id else None
+    if plan is None or isinstance(lines, Quota):
+        return {}
+    chosen: dict[str, Any] | None = plan.chosen if candidate is None else plan.candidates[candidate]
+    if chosen is None:
+        return {}
+    programs = [str(QuoteLine(*line).program.pk) for line in lines]
+    if chosen["pool"] != pool.slug or programs != [row["program"] for row in chosen["lines"]]:
+        return {}
+    planned = int(plan.requirements["items"])
+    items = int(Fraction(QuoteLine(*lines[0]).executions * planned, chosen["lines"][0]["executions"]))
+    return {"promises": promises_of(
+        plan_id=str(plan.pk), requirements=plan.requirements, candidate=chosen, basis=plan.basis, items=items,
+        number=candidate,
+    )}  # fmt: skip
 
 
 def _amendable(organisation: Organisation, contract: Contract, priced: Priced, now: datetime) -> None:

@@ -20,7 +20,8 @@ from apps.fleet.selectors import devices_of
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
 from apps.sales.buying import Asked, Rules, Standing, refusals
-from apps.sales.models import BuyingRules, Contract, OrganisationStanding, Quote
+from apps.sales.models import BuyingRules, Contract, OrganisationStanding, PlanHold, Quote
+from apps.timetable.expiry import taken
 from apps.timetable.models import Window, WindowState
 
 ONLY = 1  # the one row of the rules
@@ -86,6 +87,7 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
         reservation__pool_id=quote.pool_id,
         state=WindowState.ACTIVE,
     )
+    rows = taken(rows, now=now).exclude(reservation__in=PlanHold.objects.filter(quote=quote).values("reservation"))
     if replaced is not None:
         rows = rows.exclude(reservation_id=replaced.reservation_id)
     return seconds_ahead(rows, now)

@@ -9,10 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 from django import template
+from django.utils import timezone
 
 from apps.figures import Currency, count_format, money_exact_format, money_format, percent_format, short_format
 from apps.fleet.models import PoolKind
 from apps.ledger.models import Hold, HoldState
+from apps.planner.models import Plan
 from apps.pricing.rating import Step, decimal_text
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.rating.shown import StepShown, step_shown
@@ -20,9 +22,16 @@ from apps.pricing.rating.shown import figure as figure_text
 from apps.sales.commitments import TITLES
 from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
+from apps.sales.holds import hold_context
 from apps.sales.loading import loading_said
 
 register = template.Library()
+
+
+@register.inclusion_tag("sales/_plan_hold.html", takes_context=True)
+def plan_hold(context: template.Context, plan: Plan) -> dict[str, Any]:
+    """{% plan_hold plan %}: what is held for a plan, and the button that holds it, on the plan's page."""
+    return {**hold_context(plan, now=timezone.now()), "csrf_token": context.get("csrf_token")}
 
 
 @register.filter

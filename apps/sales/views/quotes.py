@@ -117,7 +117,7 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
         "change": rest.difference(quote.worst) if rest else None,
         "refusal": refusal,
         "refused": [] if hasattr(quote, "contract") else services.acceptance_refusals(quote, actor=actor, now=now),
-        "alternatives": refusal.errors if refusal and refusal.kind == "capacity-taken" else [],
+        "alternatives": [one for one in refusal.errors if "pool" in one] if refusal and refusal.kind == "capacity-taken" else [],
         "cap": caps.get(quote.currency),
         "caps_elsewhere": [] if quote.currency in caps else list(caps.values()),
         "spent": spent,

@@ -1,0 +1,67 @@
+"""Capacity that is held for a plan."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from fractions import Fraction
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.planner.models import Plan
+from apps.timetable.models import Reservation
+
+
+class HoldState(models.TextChoices):
+    """A held one may have passed its time; ask `is_live`."""
+
+    HELD = "held", "Held"
+    ACCEPTED = "accepted", "Accepted"
+    RELEASED = "released", "Released"
+    EXPIRED = "expired", "Expired"
+
+
+class PlanHold(models.Model):
+    """Device time that is held for a plan's candidate until `held_until`, with the quote that buys it.
+
+    `contract_id` is reserved beforehand: accepting the quote makes the contract of that id, and the reservation is its own from
+    that moment on, without having been given up.
+    """
+
+    State = HoldState
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="plan_holds")
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="holds")
+    quote = models.OneToOneField("sales.Quote", on_delete=models.PROTECT, related_name="plan_hold")
+    reservation = models.OneToOneField(Reservation, on_delete=models.PROTECT, related_name="+")
+    contract_id = models.UUIDField(unique=True)
+    held_until = models.DateTimeField()
+    state = models.CharField(max_length=10, choices=HoldState, default=HoldState.HELD)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["plan"], condition=models.Q(state="held"), name="planhold_one_for_a_plan"),
+            models.CheckConstraint(condition=models.Q(held_until__gt=models.F("created_at")), name="planhold_half_open"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["organisation"], name="planhold_open", condition=models.Q(state="held")),
+            models.Index(fields=["held_until"], name="planhold_to_end", condition=models.Q(state="held")),
+        ]
+
+    def __str__(self) -> str:
+        return f"hold of plan {self.plan_id}"
+
+    def is_live(self, *, now: datetime) -> bool:
+        """Whether the time is held still: not accepted, given up, or over."""
+        return self.state == HoldState.HELD and now < self.held_until and self.reservation.state == "active"
+
+    @property
+    def seconds(self) -> Fraction:
+        """The device time that is held."""
+        return Fraction(self.quote.document["device_seconds"])

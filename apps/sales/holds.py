@@ -1,0 +1,45 @@
+"""What is known of what is held for plans; reads only."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from apps.planner.models import Plan
+from apps.sales.hold_models import HoldState, PlanHold
+from apps.timetable.models import Window
+
+
+def hold_of(plan: Plan) -> PlanHold | None:
+    """The newest hold of a plan, however it ended."""
+    related = PlanHold.objects.select_related("reservation", "quote__pool")
+    return related.filter(plan=plan).order_by("-created_at", "-id").first()
+
+
+def hold_windows(hold: PlanHold) -> list[Window]:
+    """The windows that are or were held, by start."""
+    rows = Window.objects.filter(reservation_id=hold.reservation_id).select_related("device")
+    return list(rows.order_by("period", "device_id"))
+
+
+def shown_state(hold: PlanHold, *, now: datetime) -> HoldState:
+    """The state in one word: what was released with its device, or is over, is not held whatever a sweep has noted."""
+    if hold.state != HoldState.HELD or hold.is_live(now=now):
+        return HoldState(hold.state)
+    return HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED
+
+
+def hold_context(plan: Plan, *, now: datetime) -> dict[str, Any]:
+    """What the plan's page shows of its hold."""
+    hold = hold_of(plan)
+    if hold is None:
+        return {"plan": plan, "hold": None, "is_live": False}
+    is_live = hold.is_live(now=now)
+    return {
+        "plan": plan,
+        "hold": hold,
+        "is_live": is_live,
+        "state": shown_state(hold, now=now),
+        "left": hold.held_until - now if is_live else None,
+        "windows": hold_windows(hold) if is_live else [],
+    }

@@ -1,0 +1,58 @@
+"""The end of what is held for a plan: accepted, given up, or over."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.services import audit_record
+from apps.sales.hold_models import HoldState, PlanHold
+from apps.timetable.holding import reservation_give_up
+
+
+def hold_end(hold: PlanHold, state: HoldState) -> None:
+    """Note how a hold ended, under its organisation's lock; time that was not accepted is free again."""
+    if state != HoldState.ACCEPTED:
+        reservation_give_up(reservation_id=hold.reservation_id)
+    hold.state = state
+    hold.save(update_fields=["state"])
+
+
+@transaction.atomic
+def plan_hold_release(*, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> PlanHold | None:
+    """Give up what is held for a plan; None where nothing is. Safe to repeat."""
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    hold = PlanHold.objects.filter(organisation=organisation, plan_id=plan_id, state=HoldState.HELD).first()
+    if hold is None:
+        return None
+    hold_end(hold, HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED)
+    audit_record(
+        action="plan.hold.release", subject=f"plan {plan_id}", actor=actor, organisation=organisation, now=now,
+        detail={"hold": str(hold.pk)},
+    )  # fmt: skip
+    return hold
+
+
+def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
+    """Release what is held no longer, one transaction each; returns how many. Whoever takes capacity meanwhile does not wait
+    for this: an expired hold is in nobody's way."""
+    due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
+    return sum(_expire(hold_id, organisation_id, now) for hold_id, organisation_id in
+               list(due.values_list("pk", "organisation_id")[:limit]))  # fmt: skip
+
+
+@transaction.atomic
+def _expire(hold_id: UUID, organisation_id: UUID, now: datetime) -> bool:
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
+    hold = PlanHold.objects.filter(pk=hold_id, state=HoldState.HELD, held_until__lte=now).first()
+    if hold is None:
+        return False
+    hold_end(hold, HoldState.EXPIRED)
+    audit_record(
+        action="plan.hold.expire", subject=f"plan {hold.plan_id}", actor=None, organisation=hold.organisation, now=now,
+        detail={"hold": str(hold.pk)},
+    )  # fmt: skip
+    return True

@@ -1,0 +1,137 @@
+"""Holding the capacity of a plan for ten minutes: its quote is made, and its windows are kept free for it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.figures import duration_format, money_exact_format
+from apps.planner.models import Plan
+from apps.pricing.rating import decimal_text
+from apps.pricing.selectors import book_of_digest
+from apps.sales.asks import asks_of, window_of_document
+from apps.sales.documents import price_asks
+from apps.sales.hold_models import HoldState, PlanHold
+from apps.sales.models import Quote
+from apps.sales.plan_changes import changes_of, with_changes
+from apps.sales.plans import candidate_of, plan_lines_get
+from apps.sales.services.accepting import reserve
+from apps.sales.services.hold_ending import hold_end
+from apps.sales.services.quoting import quote_create
+from apps.sales.services.standing import acceptance_check
+
+HOLD_MINUTES = 10
+HOLD_LENGTH = timedelta(minutes=HOLD_MINUTES)
+
+
+@transaction.atomic
+def plan_hold(
+    *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime, candidate: int | None = None
+) -> PlanHold:
+    """Hold the windows of a plan's candidate (by its number the chosen one) for ten minutes, and make the quote that buys them.
+
+    The windows begin when the hold ends or later, so that none of them passes while somebody decides; the quote is priced for
+    them and costs no more than the plan said. Safe to repeat: what is held already for the plan is returned. Raises Problem
+    (409): nothing is feasible, the limits of holds are reached, buying it would be refused, or there is no room or another
+    price by now, with what has changed since the plan was made.
+    """
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    known = PlanHold.objects.filter(plan_id=plan_id, state=HoldState.HELD).select_related("reservation", "quote").first()
+    if known is not None:
+        if known.is_live(now=now):
+            return known
+        hold_end(known, HoldState.EXPIRED)
+    planned = plan_lines_get(organisation=organisation, plan_id=plan_id, items=None, candidate=candidate)
+    plan = Plan.objects.get(pk=plan_id)
+    until = now + HOLD_LENGTH
+    end = datetime.fromisoformat(plan.requirements["completion"]) if plan.requirements.get("completion") else planned.until
+    if end is not None and end <= until:
+        raise Problem(
+            409, "Too late to hold", f"The plan's items must be done by {end:%Y-%m-%d %H:%M} UTC, before a hold would end. "
+            "Make a quote and accept it now, or plan again.", kind="hold-too-late",
+        )  # fmt: skip
+    quote = quote_create(
+        organisation=organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool, window=(until, end),
+        plan_id=plan_id, candidate=candidate, actor=actor, now=now,
+    )  # fmt: skip
+    _limits_check(organisation, Fraction(quote.document["device_seconds"]), now=now)
+    _price_check(plan, quote, candidate, now)
+    acceptance_check(quote, actor=actor, now=now)
+    return _take(plan, quote, until, actor, now)
+
+
+def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: datetime) -> PlanHold:
+    contract_id, document = uuid4(), quote.document
+    priced = price_asks(
+        asks=asks_of(document), book=book_of_digest(document["book"]["digest"]), klass=quote.klass, pool=quote.pool,
+        window=window_of_document(document), now=now,
+    )  # fmt: skip
+    held_until = min(until, quote.valid_until)
+    try:
+        reservation = reserve(
+            priced, contract_id=contract_id, organisation_id=quote.organisation_id, now=now, held_until=held_until
+        )
+    except Problem as refusal:
+        with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
+        raise
+    hold = PlanHold.objects.create(
+        organisation_id=quote.organisation_id, plan=plan, quote=quote, reservation=reservation, contract_id=contract_id,
+        held_until=held_until, created_by=actor, created_at=now,
+    )  # fmt: skip
+    audit_record(
+        action="plan.hold", subject=f"plan {plan.pk}", actor=actor, organisation=quote.organisation, now=now,
+        detail={"hold": str(hold.pk), "quote": str(quote.pk), "pool": quote.pool.slug, "until": held_until.isoformat()},
+    )  # fmt: skip
+    return hold
+
+
+def holds_live(organisation: Organisation, *, now: datetime) -> list[PlanHold]:
+    """What the organisation holds at this moment."""
+    rows = PlanHold.objects.filter(organisation=organisation, state=HoldState.HELD, held_until__gt=now)
+    return [one for one in rows.select_related("reservation", "quote") if one.is_live(now=now)]
+
+
+def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetime) -> None:
+    """Raises Problem(409) where the organisation would hold more at once than the installation allows."""
+    live = holds_live(organisation, now=now)
+    held = sum((one.seconds for one in live), Fraction(0))
+    if len(live) >= settings.HOLDS_MOST:
+        said = f"Your organisation holds {len(live)} plans, and at most {settings.HOLDS_MOST} are held at once."
+    elif held + seconds > settings.HOLD_SECONDS_MOST:
+        most = duration_format(Fraction(settings.HOLD_SECONDS_MOST))
+        said = (
+            f"Your organisation may hold {most} of device time at once; it holds {duration_format(held)}, and this plan takes "
+            f"{duration_format(seconds)}."
+        )
+    else:
+        return
+    raise Problem(
+        409, "Too much is held", f"{said} Release a hold, wait until one ends, or accept the plan's quote without holding it.",
+        kind="hold-limit",
+    )  # fmt: skip
+
+
+def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:
+    """The quote costs no more than the plan said. Raises Problem(409) with what has changed."""
+    stated = candidate_of(plan, candidate).get("price")
+    if stated is None or quote.worst <= Decimal(stated):
+        return
+    unit = quote.document["currency"]
+    refusal = Problem(
+        409,
+        "The price changed",
+        f"The plan says {money_exact_format(stated, unit)}; from {quote.document['window']['start']} on it costs "
+        f"{money_exact_format(quote.worst, unit)}. Nothing is held; plan again.",
+        kind="plan-changed",
+        errors=[{"plan": stated, "now": decimal_text(quote.worst)}],
+    )
+    with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
+    raise refusal
