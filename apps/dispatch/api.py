@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 from uuid import UUID
 
 from django.core.files.storage import default_storage
@@ -13,6 +13,7 @@ from django.http import FileResponse, Http404, HttpRequest
 from django.utils import timezone
 from ninja import File, Form, Router, Schema
 from ninja.files import UploadedFile
+from pydantic import Field
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.auth import requires
@@ -24,6 +25,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.dispatch import selectors, services
 from apps.dispatch.fleet.api import router as fleet_router
+from apps.dispatch.kept import promises_of_contract, promises_of_job
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.jobs import inputs_problem
 from apps.pricing.rating import decimal_text
@@ -41,6 +43,15 @@ class JobIn(RequestBody):
     contract: UUID
     program: UUID | None = None
     inputs: dict[str, Any]
+
+
+class PromiseOut(Schema):
+    """Exact: seconds and shares as fractions ("3/4"), instants, amounts. `kept` is empty where nothing is known yet."""
+
+    name: Literal["accuracy", "latency", "completion", "price"]
+    promised: str
+    kept: str
+    verdict: Literal["kept", "missed", "within chance", "not known yet"]
 
 
 class BlockOut(Schema):
@@ -88,6 +99,7 @@ class JobOut(Schema):
     quoted_most: str
     currency: str
     outputs: str | None
+    promises: list[PromiseOut] = Field(description="Of a contract that follows a plan; else empty.")
     segments: list[SegmentOut]
 
 
@@ -132,6 +144,7 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
         quoted_most=decimal_text(view.quoted_most),
         currency=view.currency,
         outputs=f"/api/v1/jobs/{job.pk}/outputs" if job.outputs_key else None,
+        promises=[PromiseOut(**one.to_json()) for one in promises_of_job(job, now=now)],
         segments=[SegmentOut(name=one.name, start=one.start, end=one.end, note=one.note) for one in view.segments],
     )
 
@@ -266,6 +279,27 @@ def outputs_response(job: Job) -> FileResponse:
         filename=f"job-{str(job.pk)[:8]}-outputs.npz",
         content_type="application/zip",
     )
+
+
+@router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Labels for a finished job's items")
+def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile]) -> JobOut:
+    """A .npz file with `labels`, a .npy file, or CSV with one line for each item. The answers are judged by the metric of the
+    contract's task, else by accuracy; `promises` then says what was kept. Later labels take the place of earlier ones."""
+    job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
+    services.job_labels_add(
+        job=job, file=cast("BinaryIO", labels.file), size=labels.size or 0, actor=principal_get(request).user, now=now
+    )
+    return job_out(job, now=now)
+
+
+@router.get(
+    "/contracts/{uuid:pk}/promises", auth=requires(Scope.READ), response=list[PromiseOut], operation_id="contract_promises",
+    summary="What a contract promised, and what was kept",
+)  # fmt: skip
+def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
+    """Over all jobs of the contract. Empty for a contract without a plan, or from before promises were kept."""
+    contract = org_object_get(request, Contract.objects.select_related("pool", "organisation"), pk=pk)
+    return [PromiseOut(**one.to_json()) for one in promises_of_contract(contract, now=timezone.now())]
 
 
 @router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
@@ -110,12 +110,19 @@ def cascade_of(contract: Contract) -> Cascade | None:
     if contract.plan_id is None:
         return None
     plan = Plan.objects.filter(pk=contract.plan_id).first()
-    chosen = (plan.chosen or {}) if plan else {}
+    chosen = _candidate(contract, plan) if plan else {}
     if chosen.get("kind") != "cascade":
         return None
     programs = {str(line.program.pk): line.program for line in lines_of(contract)}
     first, second = (programs[str(pk)] for pk in chosen["programs"])
     return Cascade(first, second, chosen["output"], Decimal(chosen["threshold"]))
+
+
+def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
+    """The candidate that was bought: the one that the terms number, else the chosen one."""
+    number = contract.terms.get("promises", {}).get("number")
+    found: dict[str, Any] | None = plan.chosen if number is None else plan.candidates[number]
+    return found or {}
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:

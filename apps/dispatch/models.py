@@ -120,6 +120,32 @@ class JobStage(models.Model):
         return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz, self.load_cycles)
 
 
+class JobLabels(models.Model):
+    """What a job's answers were worth, by labels that came afterwards: `correct` of `total` items by `metric`, judged at
+    output `output`. The labels' own bytes are not kept, their digest is."""
+
+    job = models.OneToOneField(Job, on_delete=models.PROTECT, primary_key=True, related_name="labels")
+    digest = models.CharField(max_length=64)
+    metric = models.CharField(max_length=240)
+    output = models.CharField(max_length=200)
+    correct = models.PositiveIntegerField()
+    total = models.PositiveIntegerField()
+    added_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    added_at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "job__organisation"
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(total__gt=0, correct__lte=models.F("total")), name="joblabels_share"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.correct}/{self.total} {self.metric}"
+
+
 class LeaseState(models.TextChoices):
     """Planned until its device time comes; offered until a worker takes it; revoked and failed ones run no more."""
 

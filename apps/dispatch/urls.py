@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<uuid:pk>", views.job_detail, name="job_detail"),
     path("jobs/<uuid:pk>/outputs", views.job_outputs, name="job_outputs"),
     path("jobs/<uuid:pk>/cancel", views.job_cancel, name="job_cancel"),
+    path("jobs/<uuid:pk>/labels", views.job_labels, name="job_labels"),
     path("fleet/devices/<uuid:pk>/state", fleet.device_state, name="fleet_device_state"),
     path("fleet/processors", fleet.processor, name="fleet_processor"),
     path("fleet/pools/new", fleet.pool_new, name="fleet_pool_new"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import BinaryIO, cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from apps.accounts.roles import ENGINEERING
 from apps.dispatch import selectors, services
 from apps.dispatch.api import arrays_of, outputs_response
 from apps.dispatch.forms import JobForm
+from apps.dispatch.kept import promises_of_job
 from apps.dispatch.models import Job, JobState
 from apps.dispatch.services.jobs import Inputs, Seeded
 from apps.sales.models import Contract
@@ -111,14 +113,34 @@ def _submit(request: HttpRequest, form: JobForm) -> Job:
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The page; asked for by htmx, only the part that changes."""
-    job = org_object_get(request, Job.objects.select_related("contract__pool", "submitted_by"), pk=pk)
+    job = org_object_get(request, Job.objects.select_related("contract__pool", "contract__organisation", "submitted_by"), pk=pk)
     template = "dispatch/_job.html" if request.headers.get("HX-Request") else "dispatch/job_detail.html"
-    return render(request, template, {"view": selectors.job_view(job, now=timezone.now()), "job": job})
+    now = timezone.now()
+    context = {"view": selectors.job_view(job, now=now), "job": job, "promises": promises_of_job(job, now=now)}
+    return render(request, template, context)
 
 
 @require_GET
 def job_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     return outputs_response(org_object_get(request, Job, pk=pk))
+
+
+@require_POST
+def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Labels for a finished job's items."""
+    job = org_object_get(request, Job.objects.select_related("contract"), roles=ENGINEERING, pk=pk)
+    file = request.FILES.get("labels")
+    try:
+        if file is None:
+            raise Problem(422, "No file", "Choose a file of labels: .npz, .npy or CSV.", kind="labels-invalid")
+        services.job_labels_add(
+            job=job, file=cast("BinaryIO", file.file), size=file.size or 0, actor=principal_get(request).user, now=timezone.now()
+        )
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, "The answers were judged by these labels.")
+    return redirect("dispatch:job_detail", pk=pk)
 
 
 @require_POST

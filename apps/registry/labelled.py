@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from apps.registry.feeds import InputError, Limits, arrays_pack, arrays_read
+from apps.registry.feeds import InputError, Limits, TensorType, arrays_pack, arrays_read
 from apps.registry.feeds.check import Array
 
 LABELS = "labels"
@@ -118,7 +118,54 @@ def _value_problems(what: str, array: Array) -> list[str]:
     return [f"{what} holds a value that is not a finite number (item {item}); mend or remove the item."]
 
 
-def _labels(given: Array | None) -> tuple[Array | None, list[str]]:
+def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
+    """Labels that come after the answers, whole numbers [items] or [items, positions]: of a .npz file with `labels`, a .npy
+    file, or a text with one line for each item. They may all be of one class. Raises InputError with every fault."""
+    head = file.read(len(ZIP_MAGIC))
+    file.seek(0)
+    given = _labels_array(file, limits, is_npz=head == ZIP_MAGIC, is_npy=head == b"\x93N")
+    labels, wrong = _labels(given, is_one_class=True)
+    if labels is None:
+        raise InputError(wrong)
+    if len(labels) != items:
+        raise InputError([f"The file has {len(labels):,} labels, the job has {items:,} items; send one label for each item."])
+    return labels
+
+
+def _labels_array(file: BinaryIO, limits: Limits, *, is_npz: bool, is_npy: bool) -> Array:
+    if is_npz or is_npy:
+        arrays = arrays_read(file, (TensorType(LABELS, "int64", ()),), limits)
+        if LABELS not in arrays:
+            held = ", ".join(f"'{name}'" for name in arrays) or "none"
+            raise InputError([f"The file has no array '{LABELS}'; it has {held}."])
+        if not arrays[LABELS].ndim:
+            raise InputError([f"'{LABELS}' is a single number; send one label for each item."])
+        return arrays[LABELS]
+    return _labels_text(file.read(limits.file_bytes + 1))
+
+
+def _labels_text(data: bytes) -> Array:
+    """One item a line, its positions parted by commas; a first line of words is a head."""
+    try:
+        lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        said = "This is neither a .npz file nor a text; send labels as .npz, or as CSV with one line an item."
+        raise InputError([said]) from error
+    if lines and not any(character.isdigit() for character in lines[0]):
+        lines = lines[1:]
+    rows = []
+    for number, line in enumerate(lines):
+        cells = [cell.strip() for cell in line.split(",")]
+        if not all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
+            raise InputError([f"Item {number} has the label {line[:40]!r}; a label is a class number, a whole number from 0."])
+        rows.append([int(cell) for cell in cells])
+    if not rows or len({len(row) for row in rows}) > 1:
+        raise InputError(["The file needs one line for each item, with equally many labels in each."])
+    array: np.ndarray[Any, np.dtype[Any]] = np.array(rows, np.int64)
+    return array
+
+
+def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array | None, list[str]]:
     """The labels as whole numbers, or what is wrong with them."""
     if given is None:
         return None, []
@@ -138,6 +185,6 @@ def _labels(given: Array | None) -> tuple[Array | None, list[str]]:
         return None, [f"'{LABELS}' has shape {list(labels.shape)}; send one label for each item, or one for each position."]
     if not labels.size:
         return None, [f"'{LABELS}' has shape {list(labels.shape)} and so holds no label; send one label for each item."]
-    if labels.min() == labels.max():
+    if labels.min() == labels.max() and not is_one_class:
         return None, [f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."]
     return np.ascontiguousarray(labels, dtype=np.int64), []

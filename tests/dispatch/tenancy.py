@@ -27,6 +27,11 @@ def a_finished_job(cast: Cast) -> dict[str, Any]:
     return {"pk": scene.run(scene.job(scene.contract((scene.program(), 20)), 4)).pk}
 
 
+def a_contract(cast: Cast) -> dict[str, Any]:
+    scene = Scene(open_market(), cast, timezone.now())
+    return {"pk": scene.contract((scene.program(), 20)).pk}
+
+
 def a_device(cast: Cast) -> dict[str, Any]:
     return {"pk": open_market().lpu.devices.get().pk, **a_pool(cast)}
 
@@ -62,6 +67,7 @@ ROUTES = [
     page("/jobs/new", "GET", "POST", roles=ENGINEERING),
     page("/jobs/<uuid:pk>", make=a_job),
     page("/jobs/<uuid:pk>/outputs", make=a_finished_job),
+    page("/jobs/<uuid:pk>/labels", "POST", roles=ENGINEERING, make=a_finished_job),
     page("/jobs/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=a_job),
     page("/fleet/devices/<uuid:pk>/state", "POST", admin=True, make=a_device),
     page("/fleet/processors", "POST", admin=True),
@@ -97,5 +103,7 @@ ROUTES = [
     operation("GET /jobs/{uuid:pk}", make=a_job),
     operation("GET /jobs/{uuid:pk}/blocks", make=a_job),
     operation("GET /jobs/{uuid:pk}/outputs", make=a_finished_job),
+    operation("POST /jobs/{uuid:pk}/labels", roles=ENGINEERING, scope=Scope.RUN, make=a_finished_job),
+    operation("GET /contracts/{uuid:pk}/promises", make=a_contract),
     operation("POST /jobs/{uuid:pk}/cancel", roles=ENGINEERING, scope=Scope.RUN, make=a_job),
 ]

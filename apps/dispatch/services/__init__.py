@@ -6,6 +6,7 @@
 
 from apps.dispatch.services.files import job_files_sweep
 from apps.dispatch.services.jobs import Stored, items_most, job_cancel, job_create, job_fail
+from apps.dispatch.services.labels import job_labels_add
 from apps.dispatch.services.leases import (
     LeaseLost,
     lease_complete,
@@ -29,6 +30,7 @@ __all__ = [
     "job_create",
     "job_fail",
     "job_files_sweep",
+    "job_labels_add",
     "jobs_advance_due",
     "lease_complete",
     "lease_fail",
