@@ -282,10 +282,12 @@ def outputs_response(job: Job) -> FileResponse:
 
 
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Labels for a finished job's items")
-def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile]) -> JobOut:
+def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
     """A .npz file with `labels`, a .npy file, or CSV with one line for each item. The answers are judged by the metric of the
     contract's task, else by accuracy; `promises` then says what was kept. Later labels take the place of earlier ones."""
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
+    if labels is None:
+        raise Problem(422, "No file", "Send the labels as the file `labels`: .npz, .npy or CSV.", kind="labels-invalid")
     services.job_labels_add(
         job=job, file=cast("BinaryIO", labels.file), size=labels.size or 0, actor=principal_get(request).user, now=now
     )

@@ -40,12 +40,14 @@ def plan_create(
     klass: str = "standard",
     dims: dict[str, int] | None = None,
     until: datetime | None = None,
+    revises: str = "",
 ) -> Plan:
     """Try every alternative of a version, or every candidate of a task, on every pool, and their cascades; keep the answer.
 
     A candidate is feasible only where its pool has room for it until the instant `until`, by default as far ahead as a
-    quote reaches that says nothing: its quote would be accepted now. Raises Problem(422) for requirements that no task can
-    have or a class that is not offered, Problem(409) while no price book is in force.
+    quote reaches that says nothing: its quote would be accepted now. `revises`: the contract whose rest is planned.
+    Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
+    book is in force.
     """
     _check(requirements, until=until, now=now)
     window = window_of(None, until, now=now)
@@ -83,6 +85,7 @@ def plan_create(
             "dims": dims or {},
             "pools": _pools_json(gathered),
             **({} if task is None else _data_json(task)),
+            **({"revises": revises} if revises else {}),
         },
         created_by=actor,
         created_at=now,

@@ -18,12 +18,13 @@ from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.idempotency import idempotent
 from apps.accounts.paging import Cursor, paginate
-from apps.accounts.roles import BUYING, Scope
+from apps.accounts.roles import BUYING, ENGINEERING, Scope
 from apps.pricing.rating import decimal_text
 from apps.sales import selectors, services
 from apps.sales.ending import Ending, ending_of
 from apps.sales.filters import contracts_filter, filters_strict
 from apps.sales.models import Contract, ContractState
+from apps.sales.revising import contract_plan_again, difference_of
 
 router = Router(tags=["quotes and contracts"])
 BUY = requires(Scope.BUY, roles=BUYING)
@@ -189,6 +190,35 @@ def contract_list(request: HttpRequest, state: str = "", form: str = "", project
 def contract_get(request: HttpRequest, pk: UUID) -> Contract:
     """With what is used of it, and quoted against actual."""
     return contract_of(request, pk)
+
+
+class RevisionRow(Schema):
+    name: str
+    before: str
+    after: str
+
+
+class RevisionOut(Schema):
+    """A new plan for what is left, beside the contract. It is applied by accepting a quote of `plan` with `amends`."""
+
+    plan: UUID
+    items: int
+    is_feasible: bool
+    rows: list[RevisionRow]
+
+
+@router.post(
+    "/contracts/{uuid:pk}/plan", auth=requires(Scope.BUILD, roles=ENGINEERING), response={201: RevisionOut},
+    operation_id="contract_plan", summary="Plan again what a contract has left",
+)  # fmt: skip
+@idempotent
+def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
+    """Nothing is applied: the answer is the difference in cost, promises and windows."""
+    contract = contract_of(request, pk, roles=ENGINEERING)
+    plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
+    rows = [RevisionRow(**one.to_json()) for one in difference_of(contract, plan)]
+    items = int(plan.requirements["items"])
+    return 201, RevisionOut(plan=plan.pk, items=items, is_feasible=plan.chosen is not None, rows=rows)
 
 
 @router.post(

@@ -26,5 +26,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("commitments", views.commitment_list, name="commitment_list"),
     path("contracts", views.contract_list, name="contract_list"),
     path("contracts/<uuid:pk>", views.contract_detail, name="contract_detail"),
+    path("contracts/<uuid:pk>/plan", views.contract_plan, name="contract_plan"),
     path("contracts/<uuid:pk>/end", views.contract_end, name="contract_end"),
 ]

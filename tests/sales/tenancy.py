@@ -121,6 +121,8 @@ ROUTES = [
     page("/commitments", "POST", roles=MONEY),
     page("/contracts"),
     page("/contracts/<uuid:pk>", make=_contract),
+    page("/contracts/<uuid:pk>/plan", "POST", roles=ENGINEERING, make=_contract),
+    operation("POST /contracts/{uuid:pk}/plan", roles=ENGINEERING, scope=Scope.BUILD, make=_contract),
     page("/contracts/<uuid:pk>/end", "POST", roles=BUYING, make=_contract),
     operation("POST /quotes/preview", roles=ENGINEERING, scope=Scope.BUILD, body={"lines": []}),
     operation("POST /quotes", roles=ENGINEERING, scope=Scope.BUILD, body={"lines": []}),

@@ -23,7 +23,10 @@ from apps.sales.commitments import TITLES
 from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
 from apps.sales.holds import hold_context
+from apps.sales.holds import hold_context
 from apps.sales.loading import loading_said
+from apps.sales.models import ContractState
+from apps.sales.revising import difference_of, revision_of
 
 register = template.Library()
 
@@ -32,6 +35,16 @@ register = template.Library()
 def plan_hold(context: template.Context, plan: Plan) -> dict[str, Any]:
     """{% plan_hold plan %}: what is held for a plan, and the button that holds it, on the plan's page."""
     return {**hold_context(plan, now=timezone.now()), "csrf_token": context.get("csrf_token")}
+
+
+@register.inclusion_tag("sales/_plan_revision.html")
+def plan_revision(plan: Plan) -> dict[str, Any]:
+    """{% plan_revision plan %}: how a plan for the rest of a contract differs from it; nothing for other plans."""
+    contract = revision_of(plan)
+    if contract is None:
+        return {"contract": None}
+    is_open = contract.state == ContractState.ACTIVE and timezone.now() < contract.ends_at
+    return {"plan": plan, "contract": contract, "changes": difference_of(contract, plan), "is_open": is_open}
 
 
 @register.filter

@@ -4,7 +4,7 @@ from apps.sales.views.builder import quote_new, quote_preview
 from apps.sales.views.buying import buying, standing
 from apps.sales.views.commitments import commitment_list
 from apps.sales.views.comparing import quote_compare
-from apps.sales.views.contracts import contract_detail, contract_end, contract_list
+from apps.sales.views.contracts import contract_detail, contract_end, contract_list, contract_plan
 from apps.sales.views.holding import plan_hold, plan_hold_release
 from apps.sales.views.quotes import (
     quote_accept,
@@ -24,6 +24,7 @@ __all__ = [
     "contract_detail",
     "contract_end",
     "contract_list",
+    "contract_plan",
     "plan_hold",
     "plan_hold_release",
     "quote_accept",

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
-from apps.accounts.roles import BUYING
+from apps.accounts.roles import BUYING, ENGINEERING
 from apps.figures import money_exact_format
 from apps.ledger.selectors import usage_of
 from apps.pricing.rating import decimal_text
@@ -25,6 +25,7 @@ from apps.sales.facts import facts_of_line
 from apps.sales.filters import contracts_filter, filters_read
 from apps.sales.late import late_term
 from apps.sales.models import Contract, ContractState
+from apps.sales.revising import contract_plan_again
 from apps.sales.views.quotes import PER_PAGE, lined, list_context
 from apps.timetable.selectors import windows_of
 
@@ -70,6 +71,18 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "now": now,
     }
     return render(request, "sales/contract_detail.html", context)
+
+
+@require_POST
+def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Plan again what the contract has left; the new plan's page shows the difference."""
+    contract = org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
+    try:
+        plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("sales:contract_detail", pk=pk)
+    return redirect("planner:plan_detail", pk=plan.pk)
 
 
 @require_POST

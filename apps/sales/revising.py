@@ -1,0 +1,135 @@
+"""Planning the rest of a contract again: a new plan, and its difference from what the contract has. Nothing is applied here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.figures import duration_format, instant_format, money_exact_format, percent_format
+from apps.planner.models import Plan
+from apps.planner.services import plan_create
+from apps.planner.solver import Requirements
+from apps.pricing.rating import decimal_text
+from apps.sales.amendments import amendment_check, rest_of
+from apps.sales.models import Contract
+from apps.sales.plans import candidate_of
+from apps.sales.selectors import contract_usage
+from apps.timetable.selectors import windows_of
+
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row of the difference: exact values for programs, texts for people."""
+
+    name: str
+    title: str
+    before: str
+    after: str
+    before_text: str
+    after_text: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything would change."""
+        return self.before != self.after
+
+    def to_json(self) -> dict[str, str]:
+        """As the API says it."""
+        return {"name": self.name, "before": self.before, "after": self.after}
+
+
+def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
+    """A new plan for the items that a contract has left, until its end, with the requirements of its own plan.
+
+    Nothing changes before somebody accepts the quote that amends the contract. The plan sees the contract's own windows as
+    taken, so that what it calls feasible fits beside them. Raises Problem(409): the contract is over, follows no plan, has
+    nothing left, or its model and task are gone.
+    """
+    amendment_check(contract, now=now)
+    plan = Plan.objects.select_related("task", "model_version").filter(pk=contract.plan_id).first()
+    subject = None if plan is None else plan.task or plan.model_version
+    if plan is None or subject is None:
+        detail = "This contract follows no plan, or the plan's model is gone; amend it by hand."
+        raise Problem(409, "No plan to revise", detail, kind="no-plan")
+    items = items_left(contract, plan)
+    if items < 1:
+        raise Problem(409, "Nothing is left", "Every item of this contract is used.", kind="contract-over")
+    wanted = plan.requirements
+    return plan_create(
+        subject=subject,
+        requirements=Requirements(
+            items=items, accuracy=_fraction(wanted.get("accuracy")), latency=_fraction(wanted.get("latency")),
+            duration=_fraction(wanted.get("duration")),
+        ),
+        klass=contract.klass, dims=plan.basis.get("dims") or None if plan.task is None else None, until=contract.ends_at,
+        actor=actor, now=now, revises=str(contract.pk),
+    )  # fmt: skip
+
+
+def items_left(contract: Contract, plan: Plan) -> int:
+    """Items of which nothing has run: by the first program, which sees every item."""
+    rows = _candidate(contract, plan)["lines"]
+    unused = {line.facts.program_id: line.unused for line in contract_usage(contract).lines}
+    first = unused.get(rows[0]["program"], 0)
+    return int(Fraction(first * int(plan.requirements["items"]), rows[0]["executions"]))
+
+
+def revision_of(plan: Plan) -> Contract | None:
+    """The active contract that a plan proposes to revise."""
+    pk = plan.basis.get("revises")
+    related = Contract.objects.select_related("pool", "organisation", "quote")
+    return related.filter(pk=UUID(pk), organisation=plan.organisation_id).first() if pk else None
+
+
+def difference_of(contract: Contract, plan: Plan) -> list[Change]:
+    """What the new plan's choice changes in cost, promises and windows; empty where nothing is feasible."""
+    old_plan = Plan.objects.filter(pk=contract.plan_id).first()
+    if plan.chosen is None or old_plan is None:
+        return []
+    return list(_changes(contract, _candidate(contract, old_plan), plan))
+
+
+def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Change]:
+    new, unit, zone = candidate_of(plan), contract.terms["currency"], contract.organisation.time_zone
+    rest = rest_of(contract)
+
+    def money(amount: str) -> str:
+        return money_exact_format(amount, unit)
+
+    def instant(text: str) -> str:
+        return instant_format(datetime.fromisoformat(text), zone) if text else NONE
+
+    yield _change("price", "Price of what is left", decimal_text(rest.worth), new["price"], money)
+    if rest.charge:
+        yield _change("charge", "Charge for ending the contract", "0", decimal_text(rest.charge), money)
+    yield _change("choice", "Programs", str(old.get("title", "")), str(new["title"]), str)
+    yield _change("pool", "Pool", contract.pool.slug, new["pool"], str)
+    yield _change("accuracy", "Accuracy, at least", old.get("accuracy"), new["accuracy"], lambda text: percent_format(text, 2))
+    yield _change("latency", "Latency of one item", old.get("latency"), new["latency"], duration_format)
+    windows = [one for one in windows_of(contract.pk) if one.end > plan.created_at]
+    end = max((one.end for one in windows), default=None)
+    yield _change("completion", "All items done by", end.isoformat() if end else "", new["completion"], instant)
+    said = f"{len(windows)} windows on {contract.pool.slug} end"
+    taken = f"new ones on {new['pool']} until {instant(new['completion'])}"
+    yield Change("windows", "Windows", str(len(windows)), "", said, taken)
+
+
+def _change(name: str, title: str, before: str | None, after: str | None, shown: Any) -> Change:
+    texts = [shown(value) if value else NONE for value in (before, after)]
+    return Change(name, title, before or "", after or "", *texts)
+
+
+def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
+    return candidate_of(plan, contract.terms.get("promises", {}).get("number"))
+
+
+def _fraction(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
