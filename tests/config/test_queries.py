@@ -33,11 +33,12 @@ FIXED = {
     "accounts.IdempotencyRecord", "billing.BillingProfile", "billing.CreditEnd", "billing.CreditNoteCounter",
     "billing.DunningStep", "billing.InvoiceCounter", "billing.KeptDraft", "billing.Payment", "billing.ReleasedUsage",
     "billing.StripeCall", "billing.StripeCustomer", "billing.StripeFact", "billing.StripePush", "billing.WebhookEndpoint",
-    "compilation.OwnProcessor", "dispatch.DeviceHour", "fleet.HostMeasurement", "fleet.Pool", "fleet.ProcessorVersion",
+    "compilation.OwnProcessor", "dispatch.DeviceHour", "dispatch.JobLabels",
+    "fleet.HostMeasurement", "fleet.Pool", "fleet.ProcessorVersion",
     "fleet.Site", "ledger.Account", "ledger.Chain", "ledger.ChainRoot", "ledger.Spend", "planner.OwnMachine",
     "planner.PlaceMeasurement", "planner.PriceListFile", "planner.RentedPrice", "pricing.PriceBook",
     "registry.Evaluation", "registry.ModelFamily", "registry.UploadPart", "sales.BuyingRules", "sales.ContractQuota",
-    "sales.OrganisationStanding",
+    "sales.OrganisationStanding", "sales.PlanHold",
 }  # fmt: skip
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('dispatch', '0006_device_hours'),
+        ('dispatch', '0007_stage_load'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -23,7 +23,6 @@ from apps.sales.commitments import TITLES
 from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
 from apps.sales.holds import hold_context
-from apps.sales.holds import hold_context
 from apps.sales.loading import loading_said
 from apps.sales.models import ContractState
 from apps.sales.revising import difference_of, revision_of
