@@ -37,7 +37,7 @@ class Promise:
     promised_text: str
     kept_text: str
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """As the API says it."""
         return {"name": self.name, "promised": self.promised, "kept": self.kept, "verdict": self.verdict}
 

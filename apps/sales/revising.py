@@ -54,7 +54,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
     nothing left, or its model and task are gone.
     """
     amendment_check(contract, now=now)
-    plan = Plan.objects.select_related("task", "model_version").filter(pk=contract.plan_id).first()
+    plan = _plan_of(contract)
     subject = None if plan is None else plan.task or plan.model_version
     if plan is None or subject is None:
         detail = "This contract follows no plan, or the plan's model is gone; amend it by hand."
@@ -91,7 +91,7 @@ def revision_of(plan: Plan) -> Contract | None:
 
 def difference_of(contract: Contract, plan: Plan) -> list[Change]:
     """What the new plan's choice changes in cost, promises and windows; empty where nothing is feasible."""
-    old_plan = Plan.objects.filter(pk=contract.plan_id).first()
+    old_plan = _plan_of(contract)
     if plan.chosen is None or old_plan is None:
         return []
     return list(_changes(contract, _candidate(contract, old_plan), plan))
@@ -125,6 +125,12 @@ def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Ch
 def _change(name: str, title: str, before: str | None, after: str | None, shown: Any) -> Change:
     texts = [shown(value) if value else NONE for value in (before, after)]
     return Change(name, title, before or "", after or "", *texts)
+
+
+def _plan_of(contract: Contract) -> Plan | None:
+    if contract.plan_id is None:
+        return None
+    return Plan.objects.select_related("task", "model_version").filter(pk=contract.plan_id).first()
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
