@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("timetable", "0001_initial"),
+        ("timetable", "0002_reservations_held"),
     ]
 
     operations = [
