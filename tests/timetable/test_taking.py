@@ -53,7 +53,7 @@ def busy(cast: Cast, pool: Pool, device: Device, start: datetime, length: timede
         organisation=cast.organisation, pool=pool, klass="standard", contract_id=cast.organisation.pk,
         defaults={"created_at": NOW},
     )  # fmt: skip
-    for slot in slots_free([device], start, start + length):
+    for slot in slots_free([device], start, start + length, now=NOW):
         Window.objects.create(reservation=reservation, device=device, period=DateTimeTZRange(slot.start, slot.end, "[)"))
 
 
