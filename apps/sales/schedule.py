@@ -11,4 +11,9 @@ SCHEDULE = {
         "schedule": 20.0,
         "options": {"queue": "default", "expires": 20},
     },
+    "standing-sweep": {
+        "task": "apps.sales.tasks.standing_sweep",
+        "schedule": 60.0,
+        "options": {"queue": "default", "expires": 60},
+    },
 }

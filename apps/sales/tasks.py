@@ -3,7 +3,8 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.sales.services import contracts_close_due, plan_holds_end_due
+from apps.sales.services import contracts_close_due, plan_holds_end_due, standing_serve_all
+from apps.sales.services import standing_serve as serve
 
 
 @shared_task(name="apps.sales.tasks.contracts_close", queue="default")
@@ -16,3 +17,15 @@ def contracts_close() -> int:
 def plan_holds_end() -> int:
     """Release what is held for plans no longer."""
     return plan_holds_end_due(now=timezone.now())
+
+
+@shared_task(name="apps.sales.tasks.standing_serve", queue="default")
+def standing_serve(*, pool: str) -> int:
+    """Offer what is free on a pool to the requests that wait for it."""
+    return serve(pool=pool, now=timezone.now())
+
+
+@shared_task(name="apps.sales.tasks.standing_sweep", queue="default")
+def standing_sweep() -> int:
+    """End requests whose time is over, and serve every pool: whatever freed its time, and if word of it was lost."""
+    return standing_serve_all(now=timezone.now())

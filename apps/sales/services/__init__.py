@@ -14,6 +14,7 @@ from apps.sales.services.contracts import (
 from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
 from apps.sales.services.holding import holds_live, plan_hold
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
+from apps.sales.services.serving import standing_serve, standing_serve_all
 from apps.sales.services.sharing import quote_share, quote_unshare, quote_withdraw
 from apps.sales.services.standing import (
     acceptance_refusals,
@@ -23,6 +24,7 @@ from apps.sales.services.standing import (
     standing_of,
     standing_set,
 )
+from apps.sales.services.waiting import standing_expire_due, standing_file, standing_withdraw
 
 __all__ = [
     "MOST_EXECUTIONS",
@@ -51,6 +53,11 @@ __all__ = [
     "quote_unshare",
     "quote_withdraw",
     "rules_now",
+    "standing_expire_due",
+    "standing_file",
     "standing_of",
+    "standing_serve",
+    "standing_serve_all",
     "standing_set",
+    "standing_withdraw",
 ]

@@ -29,6 +29,7 @@ from apps.sales.releasing import Release, Takeover, release_of, rest_rating
 from apps.sales.selectors import contract_usage, terms_line
 from apps.sales.services.quotas import line_lock as _line_lock
 from apps.sales.services.quotas import quota_draw, quota_return
+from apps.sales.services.waiting import capacity_freed
 from apps.timetable.services import reservation_release
 
 # All that may be used is charged: nothing is left on hold but what is lacking to the contract's minimum.
@@ -190,6 +191,7 @@ def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | N
     contract.state = ContractState.ENDED if any(line.unused for line in usage.lines) else ContractState.USED
     contract.closed_at = now
     contract.save(update_fields=["state", "closed_at"])
+    capacity_freed(contract.pool)
     return contract
 
 

@@ -78,21 +78,7 @@ def offer_make(
     With `amends` the document names that contract and the difference to what is left of it; `measured` charges programs
     whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
     """
-    document_book = document_of(book_in_force(at=now))
-    asks, form = _asks(organisation, lines, pool, form)
-    if measured:
-        asks = asks_measured(asks, pool)
-    asked = window_of(*(window or (None, None)), now=now)
-    _check_ahead(form, asked, now)
-    price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
-    commitment, asks, priced = _under_commitment(organisation, asks, price, amends=amends, now=now)
-    if not priced.price_class.offered:
-        raise Problem(
-            422,
-            "Not yet available",
-            f"{priced.price_class.title} is not yet available; choose another class.",
-            kind="class-not-offered",
-        )
+    commitment, asks, priced = _price(organisation, lines, klass, pool, window, now, form, amends, measured)
     alternatives = alternatives_of(asks=asks, chosen=priced, now=now)
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
     if amends is not None:
@@ -106,6 +92,51 @@ def offer_make(
         priced=priced, identity=who, alternatives=alternatives, starts=[one.to_json() for one in cheapest], now=now
     )
     return Offer(priced, document, starts)
+
+
+def price_make(
+    *,
+    organisation: Organisation,
+    lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
+    klass: str,
+    pool: Pool,
+    window: tuple[datetime | None, datetime | None] | None,
+    now: datetime,
+    form: Form = PER_EXECUTION,
+    measured: bool = False,
+) -> Priced:
+    """The price alone of what `offer_make` offers. Raises Problem."""
+    return _price(organisation, lines, klass, pool, window, now, form, None, measured)[2]
+
+
+def _price(
+    organisation: Organisation,
+    lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
+    klass: str,
+    pool: Pool,
+    window: tuple[datetime | None, datetime | None] | None,
+    now: datetime,
+    form: Form,
+    amends: Contract | None,
+    measured: bool,
+) -> tuple[Commitment | None, list[Ask], Priced]:
+    document_book = document_of(book_in_force(at=now))
+    asks, form = _asks(organisation, lines, pool, form)
+    if measured:
+        asks = asks_measured(asks, pool)
+    asked = window_of(*(window or (None, None)), now=now)
+    _check_ahead(form, asked, now)
+    price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
+    found = _under_commitment(organisation, asks, price, amends=amends, now=now)
+    priced = found[2]
+    if not priced.price_class.offered:
+        raise Problem(
+            422,
+            "Not yet available",
+            f"{priced.price_class.title} is not yet available; choose another class.",
+            kind="class-not-offered",
+        )
+    return found
 
 
 def _asks(

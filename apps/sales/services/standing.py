@@ -25,6 +25,7 @@ from apps.timetable.expiry import taken
 from apps.timetable.models import Window, WindowState
 
 ONLY = 1  # the one row of the rules
+KEPT = "kept"  # the class of windows that stand in the timetable for a claim, never after a commit
 
 
 def rules_now() -> Rules:
@@ -73,7 +74,12 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
     """What the organisation has on hold, and what was charged of contracts that are closed, in the quote's currency. Of a
     contract that the quote replaces only what was charged."""
-    rows = Hold.objects.filter(organisation_id=quote.organisation_id, currency=quote.currency)
+    return committed_in(quote.organisation_id, quote.currency, replaced=replaced)
+
+
+def committed_in(organisation_id: Any, currency: str, *, replaced: Contract | None = None) -> Decimal:
+    """The same of an organisation in a currency."""
+    rows = Hold.objects.filter(organisation_id=organisation_id, currency=currency)
     open_hold = When(state=HoldState.PENDING, then=F("amount"))
     of_replaced = [When(contract_id=replaced.pk, then=F("posted"))] if replaced else []
     field: DecimalField[Any, Any] = DecimalField(max_digits=72, decimal_places=40)
@@ -86,7 +92,7 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
         reservation__organisation_id=quote.organisation_id,
         reservation__pool_id=quote.pool_id,
         state=WindowState.ACTIVE,
-    )
+    ).exclude(reservation__klass=KEPT)
     rows = taken(rows, now=now).exclude(reservation__in=PlanHold.objects.filter(quote=quote).values("reservation"))
     if replaced is not None:
         rows = rows.exclude(reservation_id=replaced.reservation_id)

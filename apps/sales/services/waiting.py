@@ -1,0 +1,231 @@
+"""Standing requests: filed with their money set aside, served when there is room, ended in every other case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Max
+
+from apps.accounts.broker import task_send_on_commit
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record, email_is_confirmed
+from apps.fleet.models import Pool
+from apps.fleet.selectors import pool_get
+from apps.ledger.models import OutboxRow
+from apps.ledger.services import HOLD_GRACE, hold_place, hold_release
+from apps.pricing.rating import decimal_text, exact_sum
+from apps.pricing.rating.decimals import subtract
+from apps.sales.asks import window_of_document
+from apps.sales.buying import Asked, refusals
+from apps.sales.documents import Priced
+from apps.sales.facts import project_uuid
+from apps.sales.models import FormName, Quote, QuoteState, StandingRequest, StandingState
+from apps.sales.services.quoting import price_make
+from apps.sales.services.standing import committed_in, rules_now, standing_of
+from apps.sales.standing_asks import PERIODIC, asked_of, waits_until
+
+WAITING_MOST = 200  # of one organisation
+SERVE = "apps.sales.tasks.standing_serve"
+
+
+@transaction.atomic
+def standing_file(
+    *,
+    quote_id: UUID,
+    organisation: Organisation,
+    most: Decimal,
+    until: datetime | None = None,
+    pools: Sequence[str] = (),
+    actor: User,
+    now: datetime,
+    token_id: UUID | None = None,
+) -> StandingRequest:
+    """Ask for what a quote asks for, at `most` at the most, finished before `until` (default: the quote's period), on the
+    quote's pool or on any of `pools`. `most` is set aside now and released when the request ends without a contract.
+
+    Raises Problem: the quote cannot be waited for, `until` has passed or lies too far ahead, a pool does not run the work,
+    a spend cap or the credit limit is reached, or the organisation has `WAITING_MOST` requests already.
+    """
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
+    _check_quote(quote)
+    window = window_of_document(quote.document)
+    until = window.end if quote.form in PERIODIC or until is None else until
+    last = waits_until(quote, until)
+    if now >= last:
+        raise Problem(422, "Too late", "Name a time to come until which the request waits.", kind="window")
+    known = [pool_get(slug) for slug in dict.fromkeys(pools or [quote.pool.slug])]
+    asked = asked_of(quote)
+    priced = [
+        price_make(organisation=organisation, klass=quote.klass, pool=pool, window=(window.start, until), now=now, **asked)
+        for pool in known
+    ]
+    currency = priced[0].book.currency
+    _check_money(organisation, most, currency.code, actor)
+    request = StandingRequest.objects.create(
+        organisation=organisation, number=_number(organisation), quote=quote, pools=[pool.slug for pool in known],
+        klass=quote.klass, form=quote.form, begins_at=window.start, until=until, waits_until=last, most=most,
+        currency=currency.code, least_us=min(_least(one) for one in priced), filed_at=now, filed_by=actor,
+        token_id=token_id,
+    )  # fmt: skip
+    hold_place(
+        organisation_id=organisation.pk, contract_id=request.pk, amount=most, currency=currency.code,
+        idempotency_key=f"standing:{request.pk}", now=now, shares=_shares(priced[0], most), token_id=token_id,
+        expires_at=last + HOLD_GRACE,
+    )  # fmt: skip
+    _told("filed", request, now, actor=actor)
+    for pool in known:
+        task_send_on_commit(SERVE, queue="default", pool=pool.slug)
+    return request
+
+
+def _check_quote(quote: Quote) -> None:
+    if quote.state == QuoteState.ACCEPTED:
+        raise Problem(409, "Already accepted", "This quote became a contract; ask for a new quote.", kind="quote-accepted")
+    if quote.amends_id is not None:
+        raise Problem(
+            422, "Cannot wait", "A quote that amends a contract cannot wait for room: what it replaces is used meanwhile.",
+            kind="standing-amends",
+        )  # fmt: skip
+
+
+def _check_money(organisation: Organisation, most: Decimal, currency: str, actor: User) -> None:
+    """Raises Problem where the organisation may not commit to that much, and where it waits for too much already."""
+    if most <= 0:
+        raise Problem(422, "No price", "Name the most that the work may cost, above 0.", kind="standing-price")
+    waiting = StandingRequest.objects.filter(organisation=organisation, state=StandingState.WAITING).count()
+    if waiting >= WAITING_MOST:
+        raise Problem(
+            409, "Too many requests wait", f"At most {WAITING_MOST} requests wait at once; withdraw one first.",
+            kind="standing-many",
+        )  # fmt: skip
+    asked = Asked(
+        amount=most, currency=currency, committed=committed_in(organisation.pk, currency), seconds=Fraction(0),
+        ahead=Fraction(0), devices=1, pool="", is_confirmed=email_is_confirmed(actor),
+    )  # fmt: skip
+    for problem in refusals(asked, standing_of(organisation.pk), rules_now()):
+        raise problem
+
+
+def _number(organisation: Organisation) -> int:
+    """The next number of the organisation, under its lock."""
+    rows = StandingRequest.objects.filter(organisation=organisation)
+    return (rows.aggregate(most=Max("number"))["most"] or 0) + 1
+
+
+def _least(priced: Priced) -> int:
+    """Whole microseconds of device time that the work takes whatever the pool's power; 0 where that is not fixed."""
+    if priced.pool.is_host or priced.form.name == FormName.QUOTA:
+        return 0
+    return int(priced.duration / priced.pool.slowdown * 10**6)
+
+
+def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
+    """`most` by project: what each line costs now, within `most`, and the rest to the project of the first line. None for a
+    quota, from which every project draws."""
+    shares: dict[UUID, Decimal] = {}
+    left = most
+    for line in priced.lines:
+        project = project_uuid(line.ask.facts)
+        if project is None:
+            return None
+        part = min(left, line.worst.amount)
+        shares[project] = exact_sum([shares.get(project, Decimal(0)), part])
+        left = subtract(left, part)
+    first = next(iter(shares))
+    shares[first] = exact_sum([shares[first], left])
+    return shares
+
+
+@transaction.atomic
+def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: User, now: datetime) -> StandingRequest:
+    """Stop waiting and release the money. Repeating it is safe. Raises Problem(409): the request was served or has ended."""
+    request = _locked(request_id, organisation.pk)
+    if request.state == StandingState.WITHDRAWN:
+        return request
+    if not request.is_waiting:
+        raise Problem(
+            409, "Not waiting", f"This request is {request.get_state_display().lower()} already.", kind="standing-over"
+        )
+    return standing_end(request, StandingState.WITHDRAWN, now=now, actor=actor)
+
+
+def standing_expire_due(*, now: datetime, limit: int = 500) -> int:
+    """End every request whose time is over, one transaction each; returns how many."""
+    due = StandingRequest.objects.filter(state=StandingState.WAITING, waits_until__lte=now).order_by("waits_until")
+    return sum(_expire(*ids, now=now) for ids in list(due.values_list("pk", "organisation_id")[:limit]))
+
+
+@transaction.atomic
+def _expire(request_id: UUID, organisation_id: UUID, *, now: datetime) -> bool:
+    request = _locked(request_id, organisation_id)
+    if not request.is_waiting or now < request.waits_until:
+        return False
+    standing_end(request, StandingState.EXPIRED, now=now)
+    return True
+
+
+@transaction.atomic
+def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kind: str, now: datetime) -> None:
+    """End a request that may not be served any more, for its rights or its money."""
+    request = _locked(request_id, organisation_id)
+    if request.is_waiting:
+        request.reason, request.reason_kind = reason[:400], kind
+        standing_end(request, StandingState.REFUSED, now=now)
+
+
+def _locked(request_id: UUID, organisation_id: UUID) -> StandingRequest:
+    """The request under its lock, behind that of its organisation."""
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
+    rows = StandingRequest.objects.select_for_update(no_key=True, of=("self",)).filter(organisation=organisation_id)
+    return rows.select_related("organisation", "filed_by", "token").get(pk=request_id)
+
+
+standing_locked = _locked
+
+
+def standing_end(
+    request: StandingRequest, state: StandingState, *, now: datetime, actor: User | None = None
+) -> StandingRequest:
+    """End a locked request without a contract, and release what is set aside for it."""
+    hold_release(contract_id=request.pk, now=now)
+    request.state, request.ended_at = state, now
+    request.save(update_fields=["state", "ended_at", "reason", "reason_kind"])
+    _told(state.value, request, now, actor=actor)
+    return request
+
+
+def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -> None:
+    """Keep that a locked request became a contract, whose hold has replaced its own."""
+    request.state, request.contract, request.ended_at = StandingState.SERVED, contract, now
+    request.reason = request.reason_kind = ""
+    request.save(update_fields=["state", "contract", "ended_at", "reason", "reason_kind"])
+    _told("served", request, now, contract=str(contract.pk), net=decimal_text(contract.net))
+
+
+def _told(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
+    """The audit log, and word for the customer's webhooks and mail, in the transaction that makes it true."""
+    detail = {
+        "request": str(request.pk), "number": request.number, "quote": str(request.quote_id),
+        "most": decimal_text(request.most), "currency": request.currency, "reason": request.reason, **more,
+    }  # fmt: skip
+    audit_record(
+        action=f"standing.{what}", subject=f"standing request {request.pk}", actor=actor, organisation=request.organisation,
+        now=now, detail=detail,
+    )  # fmt: skip
+    OutboxRow.objects.create(
+        organisation=request.organisation, topic=f"standing.{what}", payload=detail, created_at=now
+    )
+
+
+def capacity_freed(pool: Pool) -> None:
+    """Ask a worker, after the commit, to offer what is free on the pool to the requests that wait for it."""
+    if StandingRequest.objects.filter(state=StandingState.WAITING, pools__contains=[pool.slug]).exists():
+        task_send_on_commit(SERVE, queue="default", pool=pool.slug)
