@@ -14,6 +14,7 @@ from apps.billing.models import Invoice
 from apps.billing.payments import provider_of
 from apps.figures import money_format
 from apps.ledger.models import OutboxRow
+from apps.sales.models import StandingRequest
 
 
 def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
@@ -42,3 +43,24 @@ def words(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
         f"{instructions.text} Reference: {instructions.reference}." if invoice.is_waiting else "Nothing is to be paid."
     )
     return subject, f"{lead}\n{how}\n\n{link}\n"
+
+
+ENDED = {
+    "standing.expired": "There was no room at your price in time. The amount set aside is released.",
+    "standing.refused": "It could not be served. The amount set aside is released.",
+}
+
+
+def standing_mail(row: OutboxRow, *, now: datetime) -> None:
+    """Tell whoever filed a standing request what became of it."""
+    request = StandingRequest.objects.select_related("filed_by", "contract").get(pk=row.payload["request"])
+    if not request.filed_by.is_active:
+        return
+    if request.contract is not None:
+        amount = money_format(request.contract.net, request.contract.terms["currency"])
+        subject, lead = f"Request {request.number}: reserved for {amount}", "There is room, and the work is reserved."
+        link = f"{settings.SITE_URL}/contracts/{request.contract.pk}"
+    else:
+        subject, lead = f"Request {request.number} has ended", " ".join([ENDED[row.topic], request.reason]).strip()
+        link = f"{settings.SITE_URL}/standing/{request.pk}"
+    send_mail(subject, f"{lead}\n\n{link}\n", None, [request.filed_by.email])

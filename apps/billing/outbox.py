@@ -90,7 +90,7 @@ HANDLERS: tuple[Handler, ...] = (
         "webhooks",
         (
             "ledger.usage", "ledger.hold.", "contract.", "invoice.", "payment.", "refund.", "dispute.", "credit_note.",
-            "credit.", "guarantee.", "budget.",
+            "credit.", "guarantee.", "budget.", "standing.",
         ),
         "apps.billing.webhooks.services.outbox_handle",
     ),
@@ -98,6 +98,10 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(
         "invoice-mails", ("invoice.issued", "invoice.reminder"), "apps.billing.mails.invoice_mail", remote=True,
         queue="mail",
+    ),
+    Handler(
+        "standing-mails", ("standing.served", "standing.expired", "standing.refused"), "apps.billing.mails.standing_mail",
+        remote=True, queue="mail",
     ),
     Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True, queue="mail"),
     Handler("webhook-mails", ("webhook.",), "apps.billing.webhooks.services.disabled_mail", remote=True, queue="mail"),

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
+from apps.accounts.broker import task_send_on_commit
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -39,6 +40,7 @@ def pricebook_publish(
             action="price-book.publish", subject=f"price book {book.version}", actor=actor, now=now,
             detail={"digest": book.digest, "effective_from": effective_from.isoformat()},
         )  # fmt: skip
+    task_send_on_commit("apps.sales.tasks.standing_sweep", queue="default")  # what waits for a price is tried
     return published
 
 

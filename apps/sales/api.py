@@ -38,8 +38,11 @@ from apps.sales.exports import quote_file_response
 from apps.sales.filters import QUOTE_STATES, filters_strict, quotes_filter
 from apps.sales.holds_api import router as holds_router
 from apps.sales.models import Contract, Quote
+from apps.sales.nodes_api import router as nodes_router
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import QuoteLine
+from apps.sales.standing_api import router as standing_router
+from apps.sales.standing_selectors import wait_of
 from apps.sales.volumes import Form as VolumeForm
 
 router = Router(tags=["quotes and contracts"])
@@ -48,6 +51,8 @@ router.add_router("", commitments_router)
 router.add_router("", comparing_router)
 router.add_router("", contracts_router)
 router.add_router("", holds_router)
+router.add_router("", standing_router)
+router.add_router("", nodes_router)
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 BUY = requires(Scope.BUY, roles=BUYING)
 BIG = 2**63 - 1
@@ -147,10 +152,30 @@ class QuoteOut(Schema):
         return contract.id if contract else None
 
 
+class WaitOut(Schema):
+    """`start` and `seconds` are null where the pool has no room in the days that quotes reach ahead."""
+
+    pool: str
+    start: datetime | None
+    seconds: str | None
+    said: str
+
+    @staticmethod
+    def resolve_seconds(found: Any) -> str | None:
+        return None if found.seconds is None else str(found.seconds)
+
+
 class QuoteDetailOut(QuoteOut):
-    """`refused` is what accepting the quote would be refused for now, beside the capacity and the spend caps."""
+    """`refused` is what accepting the quote would be refused for now, beside the capacity and the spend caps; `wait` how long
+    its work would wait for room, null where there is some in its period."""
 
     refused: list[RefusedOut]
+    wait: WaitOut | None
+
+    @staticmethod
+    def resolve_wait(row: Quote) -> Any:
+        now = timezone.now()
+        return wait_of(row, now=now) if row.is_valid(now=now) else None
 
     @staticmethod
     def resolve_refused(row: Quote, context: dict[str, Any]) -> list[Problem]:

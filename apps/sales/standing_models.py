@@ -83,6 +83,11 @@ class StandingRequest(models.Model):
         return f"standing request {self.id}"
 
     @property
+    def pk_text(self) -> str:
+        """The id as addresses write it."""
+        return str(self.pk)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it may still be served or withdrawn."""
         return self.state == StandingState.WAITING

@@ -55,7 +55,7 @@ from apps.reports.models import ForecastRun, ReconciliationRow, ReconciliationRu
 from apps.reports.rerating import rerating_ask
 from apps.reports.whatif import what_if_ask
 from apps.sales.models import Commitment, Contract, Quote
-from apps.sales.services import quote_create
+from apps.sales.services import quote_create, standing_file
 from apps.timetable.models import Refusal
 from tests.cast import Cast, person
 from tests.compilation.tenancy import bare_job
@@ -201,10 +201,13 @@ class Growth:
     def _sales(self, number: int) -> None:
         """A quote that is open, and a contract with a job that is done and one that waits; invoiced, paid, credited."""
         scene, program = self._scene()
-        quote_create(
+        quote = quote_create(
             organisation=self.cast.organisation, lines=[(program, 100)], klass="standard", pool=self.market.lpu,
             window=(self.now, self.now + timedelta(days=1)), actor=self.cast.engineer, now=self.now,
         )  # fmt: skip
+        self.objects["standing"] = standing_file(
+            quote_id=quote.pk, organisation=self.cast.organisation, most=quote.worst, actor=self.cast.engineer, now=self.now
+        )
         contract = scene.contract((program, 1000))
         scene.run(scene.job(contract, 2))
         self.now = scene.now
@@ -231,7 +234,7 @@ class Growth:
         invoice = invoice_issue(organisation=self.cast.organisation, actor=self.cast.billing, now=self.now)
         for program in programs:
             self._job(scene, contract, program, 1)
-        self.objects = {
+        self.objects |= {
             "contracts": contract, "jobs": jobs[0], "invoices": invoice, "versions": programs[0].model_version,
             "quotes": Quote.objects.get(pk=contract.quote_id), "models": programs[0].model_version.model,
             "customers": self.cast.organisation, "commitments": Commitment.objects.order_by("accepted_at").last(),

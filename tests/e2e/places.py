@@ -125,7 +125,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "organisation-delete": "/settings/organisation/delete", "organisation-new": "/organisations/new",
             "prices-compare": "/prices/compare", "budgets": "/portal/budgets", "webhooks": "/portal/webhooks",
             "usage": "/portal/usage?group=key", "payment-methods": "/portal/payment-methods", "caps": "/portal/caps",
-            "commitments": "/commitments",
+            "commitments": "/commitments", "standing": "/standing", "quotas": "/quotas",
         }
     )  # fmt: skip
 
@@ -161,6 +161,7 @@ def _buy_and_run(visit: visiting.Watched, found: Places) -> None:
     found.public["shared-quote"] = _share_link(visit)
     pages["quote-accept"] = f"{pages['quote-of-plan']}/accept"
     pages["contract"] = walk.accept(visit, pages["quote"])
+    pages["quote-wait"] = f"{pages['quote-of-plan']}/wait"
     pages["job"] = walk.run_job(visit, pages["contract"], items=3)
     found.public["invitation"] = walk.invite(visit, "colleague@example.com")
     pages["invoice-draft"] = "/invoices/draft"

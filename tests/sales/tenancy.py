@@ -12,8 +12,8 @@ from apps.accounts.roles import BUYING, ENGINEERING, MONEY, Scope
 from apps.planner.models import Plan
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
-from apps.sales.models import Contract, Quote
-from apps.sales.services import commitment_enter, plan_hold, quote_accept, quote_create, quote_share
+from apps.sales.models import Contract, Quote, StandingRequest
+from apps.sales.services import commitment_enter, plan_hold, quote_accept, quote_create, quote_share, standing_file
 from tests.cast import Cast
 from tests.sales.market import open_market
 from tests.tenancy import operation, page
@@ -60,6 +60,18 @@ def _shared(cast: Cast) -> dict[str, Any]:
 
 def _contract(cast: Cast) -> dict[str, Any]:
     return {"pk": a_contract_of(cast).pk}
+
+
+def a_request_of(cast: Cast) -> StandingRequest:
+    """A standing request that waits."""
+    quote = a_quote_of(cast)
+    return standing_file(
+        quote_id=quote.pk, organisation=cast.organisation, most=quote.worst, actor=cast.engineer, now=timezone.now()
+    )
+
+
+def _request(cast: Cast) -> dict[str, Any]:
+    return {"pk": a_request_of(cast).pk}
 
 
 def _commitment(cast: Cast) -> dict[str, Any]:
@@ -117,6 +129,18 @@ ROUTES = [
     page("/quotes/<uuid:pk>/accept", "GET", "POST", roles=BUYING, make=_quote),
     page("/quotes/<uuid:pk>/quote.<str:kind>", make=_file),
     page("/shared/quotes/<str:token>", public=True, make=_shared),
+    page("/quotes/<uuid:pk>/wait", "GET", "POST", roles=BUYING, make=_quote),
+    page("/standing"),
+    page("/standing/<uuid:pk>", make=_request),
+    page("/standing/<uuid:pk>/withdraw", "POST", roles=BUYING, make=_request),
+    operation("GET /standing"),
+    operation("GET /standing/{uuid:pk}", make=_request),
+    operation("POST /standing", roles=BUYING, scope=Scope.BUY, body={"most": "0"}),
+    operation("POST /standing/{uuid:pk}/withdraw", roles=BUYING, scope=Scope.BUY, make=_request),
+    page("/quotas"),
+    page("/quotas", "POST", roles=MONEY),
+    operation("GET /quota-tree"),
+    operation("PUT /quota-tree", roles=MONEY, scope=Scope.BUY, body={"nominal": None}),
     page("/commitments"),
     page("/commitments", "POST", roles=MONEY),
     page("/contracts"),

@@ -10,13 +10,13 @@ from django.db.models import Exists, OuterRef
 from apps.accounts.models import AuditEntry
 from apps.billing.reconciling.postings import digest_follows, figures_differ
 from apps.ledger.altered import compared
-from apps.ledger.models import HoldState
+from apps.ledger.models import Hold, HoldState
 from apps.ledger.selectors import hold_of
 from apps.pricing.rating import decimal_text
 from apps.sales.asks import asks_of
 from apps.sales.late import late_term
 from apps.sales.minimum import minimum_quoted
-from apps.sales.models import Commitment, Contract, ContractState, Quote
+from apps.sales.models import Commitment, Contract, ContractState, Quote, StandingRequest
 from apps.sales.releasing import late_due
 from apps.sales.selectors import contract_usage
 from apps.sales.services.accepting import terms_of
@@ -36,6 +36,7 @@ def contract_differences(organisation_id: UUID) -> list[str]:
     # Fetched beside them: joined, a contract whose quote is gone would not be seen.
     for contract in contracts.select_related("quota").prefetch_related("quote", "lines").iterator(AT_ONCE):
         found += _contract_compared(contract, _quote_of(contract))
+    found += _requests(organisation_id)
     for commitment in Commitment.objects.filter(organisation_id=organisation_id).order_by("accepted_at", "id"):
         found += _promised(commitment)
     return found + [sentence for model, name in NAMED for sentence in _lost(model, name, organisation_id)]
@@ -117,6 +118,20 @@ def _held(name: str, contract: Contract) -> list[str]:
     if contract.state != ContractState.ACTIVE and hold.state != HoldState.EXPIRED and hold.posted < least:
         return [f"{name}: it came to {decimal_text(hold.posted)}, less than its minimum of {decimal_text(least)}"]
     return []
+
+
+def _requests(organisation_id: UUID) -> list[str]:
+    """Standing requests beside their holds: the whole of `most` while one waits, nothing once it has ended."""
+    rows = list(StandingRequest.objects.filter(organisation_id=organisation_id).order_by("filed_at", "id"))
+    holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=[row.pk for row in rows])}
+    found = []
+    for row in rows:
+        hold = holds.get(row.pk)
+        if hold is None or (hold.amount, hold.currency, hold.posted) != (row.most, row.currency, 0):
+            found.append(f"standing request {row.id}: what is held is not its price")
+        elif (hold.state == HoldState.PENDING) != row.is_waiting:
+            found.append(f"standing request {row.id}: it is {row.state}, and its hold is {hold.state}")
+    return found
 
 
 def _late(name: str, contract: Contract) -> list[str]:

@@ -29,6 +29,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
     "payments": (("payment.", "refund.", "dispute."), "Money that came, went back or is disputed"),
     "credits": (("credit_note.", "credit.", "guarantee."), "Credit notes and credits"),
     "budgets": (("budget.",), "Alerts of budgets"),
+    "standing": (("standing.",), "Standing requests filed, served and ended"),
 }
 
 

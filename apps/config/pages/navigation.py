@@ -36,6 +36,7 @@ BUILD = (
     Entry("Plans", "route", "planner:plan_list", "/plans", ("/places",)),
     Entry("Quotes", "calculator", "sales:quote_list", "/quotes"),
     Entry("Contracts", "file-invoice", "sales:contract_list", "/contracts"),
+    Entry("Standing requests", "hourglass", "sales:standing_list", "/standing"),
     Entry("Jobs", "player-play", "dispatch:job_list", "/jobs"),
     PROCESSORS,
 )
@@ -43,6 +44,7 @@ MONEY = (
     Entry("Portal", "chart-bar", "billing:portal", "/portal"),
     Entry("Invoices", "receipt", "billing:invoice_list", "/invoices"),
     Entry("Commitments", "calendar-time", "sales:commitment_list", "/commitments"),
+    Entry("Quotas", "gauge", "sales:quota_tree", "/quotas"),
     Entry("Price book", "book-2", "pricing:book", "/prices"),
 )
 ADMINISTRATION = (

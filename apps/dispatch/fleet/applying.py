@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 from django.db.models import QuerySet
 
+from apps.accounts.broker import task_send_on_commit
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
@@ -30,6 +31,7 @@ from apps.timetable.models import Reservation, ReservationState, Window, WindowS
 from apps.timetable.services import LOCK_TIMEOUT
 
 TRIES = 3
+SWEEP = "apps.sales.tasks.standing_sweep"  # offers what a change of the fleet frees to the requests that wait
 
 T = TypeVar("T")
 Edit = Callable[[dict[str, Any]], None]
@@ -102,6 +104,7 @@ def _apply(
     change.moves = _move(plan.moves)
     _holds_end(plan)
     change.save(update_fields=["moves"])
+    task_send_on_commit(SWEEP, queue="default")
     return change
 
 
@@ -119,6 +122,7 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
     document_store(before=before, after=after, now=now, revive=change.retired)
     moves = _move(plan.moves)
     _holds_end(plan)
+    task_send_on_commit(SWEEP, queue="default")
     change.undone_at, change.undone_by = now, actor
     change.save(update_fields=["undone_at", "undone_by"])
     detail = {"summary": plan.sentence(), "after": after.digest, "windows_moved": len(moves)}

@@ -36,6 +36,7 @@ from apps.sales.plan_changes import changes_of, with_changes
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.amending import contract_replace
 from apps.sales.services.hold_ending import hold_end
+from apps.sales.services.nodes import quota_check
 from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
 from apps.timetable.holding import reservation_claim
@@ -133,6 +134,9 @@ def _accept(
         reserve(
             priced, contract_id=contract.id, organisation_id=organisation.id, now=now, reservation_id=contract.reservation_id
         )
+    quota_check(
+        organisation_id=organisation.pk, reservation_id=contract.reservation_id, asks=given.asks, token_id=token_id, now=now
+    )
     _hold(given, priced, contract, caps)
     return contract
 

@@ -228,7 +228,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
         plan_id=request.quote.plan_id, actor=row.filed_by, now=this.now, **asked_of(request.quote),
     )  # fmt: skip
     if quote.worst > row.most or quote.currency != row.currency:
-        raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="price")
+        raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
     devices = devices_lock(this.pool)
     hold_release(contract_id=row.pk, now=this.now)
     kept = _claims_stand(this, row.organisation_id, free_by_device(devices, this.now, this.until))

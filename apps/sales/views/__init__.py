@@ -6,6 +6,7 @@ from apps.sales.views.commitments import commitment_list
 from apps.sales.views.comparing import quote_compare
 from apps.sales.views.contracts import contract_detail, contract_end, contract_list, contract_plan
 from apps.sales.views.holding import plan_hold, plan_hold_release
+from apps.sales.views.nodes import quota_tree
 from apps.sales.views.quotes import (
     quote_accept,
     quote_detail,
@@ -17,6 +18,7 @@ from apps.sales.views.quotes import (
     quote_validity,
     quote_withdraw,
 )
+from apps.sales.views.waiting import quote_wait, standing_detail, standing_list, standing_withdraw
 
 __all__ = [
     "buying",
@@ -27,6 +29,7 @@ __all__ = [
     "contract_plan",
     "plan_hold",
     "plan_hold_release",
+    "quota_tree",
     "quote_accept",
     "quote_compare",
     "quote_detail",
@@ -38,6 +41,10 @@ __all__ = [
     "quote_shared",
     "quote_unshare",
     "quote_validity",
+    "quote_wait",
     "quote_withdraw",
     "standing",
+    "standing_detail",
+    "standing_list",
+    "standing_withdraw",
 ]

@@ -30,6 +30,7 @@ from apps.sales.exports import priced_lines, quote_file_response
 from apps.sales.filters import QUOTE_STATES, Filters, filters_read, quotes_filter
 from apps.sales.models import FormName, Quote
 from apps.sales.releasing import takeover_stored
+from apps.sales.standing_selectors import wait_of
 
 PER_PAGE = 25
 
@@ -64,6 +65,7 @@ def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     share = request.build_absolute_uri(f"/shared/quotes/{quote.share_token}") if quote.is_shared(now=now) else ""
     refused = services.acceptance_refusals(quote, actor=actor, now=now) if quote.is_valid(now=now) else []
     context = _context(quote) | {"share_url": share, "is_shared": False, "refused": refused}
+    context["wait"] = wait_of(quote, now=now) if quote.is_valid(now=now) else None
     return render(request, "sales/quote_detail.html", context)
 
 
@@ -117,6 +119,7 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
         "change": rest.difference(quote.worst) if rest else None,
         "refusal": refusal,
         "refused": [] if hasattr(quote, "contract") else services.acceptance_refusals(quote, actor=actor, now=now),
+        "wait": None if hasattr(quote, "contract") else wait_of(quote, now=now),
         "alternatives": [one for one in refusal.errors if "pool" in one] if refusal and refusal.kind == "capacity-taken" else [],
         "cap": caps.get(quote.currency),
         "caps_elsewhere": [] if quote.currency in caps else list(caps.values()),

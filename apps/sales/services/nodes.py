@@ -1,0 +1,217 @@
+"""The quota tree of an organisation, checked where time is reserved, under the organisation's lock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import ApiToken, Organisation
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.figures import duration_format
+from apps.ledger.models import Hold
+from apps.registry.models import Project
+from apps.sales.asks import Ask, asks_of
+from apps.sales.facts import project_uuid
+from apps.sales.models import Contract, QuotaNode
+from apps.sales.node_limits import Excess, Node, Use, excess, set_fault, uses
+from apps.timetable.models import Window, WindowState
+
+Key = tuple[UUID | None, UUID | None]  # project, API token; (None, None) is the organisation
+
+
+def nodes_of(organisation_id: Any) -> list[QuotaNode]:
+    """The organisation's node, then its projects by name, each with its API tokens."""
+    rows = QuotaNode.objects.filter(organisation=organisation_id).select_related("project", "token")
+    return sorted(
+        rows,
+        key=lambda row: (row.project_id is not None, _name(row.project), row.token_id is not None, _name(row.token)),
+    )
+
+
+def _name(row: Project | ApiToken | None) -> str:
+    return f"{row.name} {row.pk}" if row else ""
+
+
+def tree_of(rows: Sequence[QuotaNode]) -> list[Node]:
+    """The rows as the rules see them."""
+    return [
+        Node(_key(row), _parent(row), row.nominal_us, row.lending_us, row.borrowing_us) for row in rows
+    ]
+
+
+def _key(row: QuotaNode) -> Key:
+    return (row.project_id, row.token_id)
+
+
+def _parent(row: QuotaNode) -> Key | None:
+    if row.token_id is not None:
+        return (row.project_id, None)
+    return (None, None) if row.project_id is not None else None
+
+
+def reserved_by_node(
+    organisation_id: Any, known: set[Key], *, now: datetime, besides: UUID | None = None
+) -> dict[Key, int]:
+    """Microseconds of windows that have not passed, by the node through which they were reserved; `besides` a reservation."""
+    windows = Window.objects.filter(
+        reservation__organisation_id=organisation_id, state=WindowState.ACTIVE, period__endswith__gt=now
+    )
+    if besides is not None:
+        windows = windows.exclude(reservation=besides)
+    ahead: defaultdict[UUID, int] = defaultdict(int)
+    for contract_id, period in windows.values_list("reservation__contract_id", "period"):
+        ahead[contract_id] += _micros(max(period.lower, now), period.upper)
+    contracts = Contract.objects.filter(pk__in=ahead).only("pk", "terms")
+    tokens = dict(Hold.objects.filter(contract_id__in=ahead).values_list("contract_id", "token_id"))
+    found: defaultdict[Key, int] = defaultdict(int)
+    for contract in contracts:
+        parts = divided(ahead[contract.pk], asks_of(contract.terms), tokens.get(contract.pk), known)
+        for key, amount in parts.items():
+            found[key] += amount
+    return dict(found)
+
+
+def _micros(start: datetime, end: datetime) -> int:
+    length = end - start
+    return (length.days * 86_400 + length.seconds) * 10**6 + length.microseconds
+
+
+def divided(total: int, asks: Sequence[Ask], token_id: UUID | None, known: set[Key]) -> dict[Key, int]:
+    """Reserved time by node: each project's share of the work, at the API token's node within it where there is one. What a
+    quota reserves is no project's. Whole microseconds; what dividing leaves goes to the first."""
+    weights: defaultdict[Key, Fraction] = defaultdict(Fraction)
+    for ask in asks:
+        weights[_place(project_uuid(ask.facts), token_id, known)] += ask.executions * ask.facts.seconds
+    whole = sum(weights.values())
+    parts = {key: int(total * weight / whole) if whole else 0 for key, weight in weights.items()}
+    first = next(iter(parts))
+    parts[first] += total - sum(parts.values())
+    return parts
+
+
+def _place(project: UUID | None, token_id: UUID | None, known: set[Key]) -> Key:
+    for key in ((project, token_id), (project, None)):
+        if project is not None and key in known:
+            return key
+    return (None, None)
+
+
+def quota_check(
+    *, organisation_id: Any, reservation_id: UUID, asks: Sequence[Ask], token_id: UUID | None, now: datetime
+) -> None:
+    """Raises Problem where what was just reserved is more than the quota tree allows. Call it within the transaction that
+    reserves, under the organisation's lock; without nodes nothing is limited."""
+    rows = nodes_of(organisation_id)
+    if not rows:
+        return
+    known = {_key(row) for row in rows}
+    mine = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)
+    total = sum(_micros(max(one.lower, now), one.upper) for one in mine.values_list("period", flat=True))
+    reserved = reserved_by_node(organisation_id, known, now=now, besides=reservation_id)
+    found = excess(tree_of(rows), reserved, divided(total, asks, token_id, known))
+    if found is not None:
+        raise _refusal(found, rows, reserved)
+
+
+def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> Problem:
+    tree, by_key = tree_of(rows), {_key(row): row for row in rows}
+    row = by_key[found.node.key]  # type: ignore[index]
+    now_is = uses(tree, reserved)
+    siblings = [one for one in rows if _parent(one) == found.node.parent and one is not row and found.node.parent is not None]
+    idle = [one for one in siblings if now_is[_key(one)].free]
+    helps = f"Release {_said(found.over)} of reserved time there"
+    if found.is_borrowing and idle:
+        helps += f", or let an owner raise its borrowing limit: {' and '.join(node_name(one) for one in idle)} has time to lend"
+    elif not found.is_borrowing:
+        lenders = [one for one in rows if now_is[_key(one)].free and one.lending_us is not None and one is not row]
+        if lenders:
+            helps += f", or let {' and '.join(node_name(one) for one in lenders)} lend more of what it does not use"
+    return Problem(
+        409,
+        "Quota reached",
+        f"{node_name(row)} may have {_said(row.nominal_us)} reserved ahead{_borrows(row)}. {_said(found.use.demand)} are in use "
+        f"or kept, and this needs {_said(found.asked)}. {helps}.",
+        kind="quota-reached",
+        errors=[{
+            "node": node_name(row), "nominal": _seconds(row.nominal_us), "used": _seconds(found.use.used),
+            "asked": _seconds(found.asked), "over": _seconds(found.over),
+        }],
+    )  # fmt: skip
+
+
+def _borrows(row: QuotaNode) -> str:
+    return "" if not row.borrowing_us or row.project_id is None else f" and borrow {_said(row.borrowing_us)}"
+
+
+def node_name(row: QuotaNode) -> str:
+    """A node as people call it."""
+    if row.token is not None:
+        return f"API token {row.token.name}"
+    return f"Project {row.project.name}" if row.project is not None else "The organisation"
+
+
+def _said(micros: int) -> str:
+    return duration_format(Fraction(micros, 10**6))
+
+
+def _seconds(micros: int) -> str:
+    return str(Fraction(micros, 10**6))
+
+
+@transaction.atomic
+def node_set(
+    *,
+    organisation: Organisation,
+    project_id: UUID | None = None,
+    token_id: UUID | None = None,
+    nominal_us: int | None,
+    lending_us: int | None = None,
+    borrowing_us: int | None = None,
+    actor: Any,
+    now: datetime,
+) -> QuotaNode | None:
+    """Set or (nominal None) remove the quota of the organisation, a project, or an API token within a project.
+
+    What is reserved stays. Raises Problem: a project or token of somebody else, or a tree that does not add up.
+    """
+    Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    _check_scope(organisation, project_id, token_id)
+    scope: dict[str, Any] = {"organisation": organisation, "project_id": project_id, "token_id": token_id}
+    row = None
+    if nominal_us is None:
+        QuotaNode.objects.filter(**scope).delete()
+    else:
+        limits = {"nominal_us": nominal_us, "lending_us": lending_us, "borrowing_us": borrowing_us, "set_at": now}
+        row, _ = QuotaNode.objects.update_or_create(**scope, defaults=limits)
+    fault = set_fault(tree_of(nodes_of(organisation.pk)))
+    if fault:
+        raise Problem(422, "The quota does not add up", fault, kind="quota-tree")
+    audit_record(
+        action="quota.set", subject=str(token_id or project_id or organisation.name), actor=actor, organisation=organisation,
+        now=now, detail={"nominal_us": nominal_us, "lending_us": lending_us, "borrowing_us": borrowing_us},
+    )  # fmt: skip
+    return row
+
+
+def _check_scope(organisation: Organisation, project_id: UUID | None, token_id: UUID | None) -> None:
+    wrong = (
+        (project_id is not None and not Project.objects.filter(pk=project_id, organisation=organisation).exists())
+        or (token_id is not None and not ApiToken.objects.filter(pk=token_id, organisation=organisation).exists())
+        or (token_id is not None and project_id is None)
+    )
+    if wrong:
+        raise Problem(404, "Not found", "There is no such project or API token here.", kind="not-found")
+
+
+def tree_shown(organisation: Organisation, *, now: datetime) -> list[tuple[QuotaNode, Use]]:
+    """Every node with its use, in the order of the tree."""
+    rows = nodes_of(organisation.pk)
+    found = uses(tree_of(rows), reserved_by_node(organisation.pk, {_key(row) for row in rows}, now=now))
+    return [(row, found[_key(row)]) for row in rows]

@@ -1,0 +1,96 @@
+"""What reads standing requests: their place in the order, what they wait for, and how long a quote would wait."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import Organisation
+from apps.accounts.problems import Problem
+from apps.figures import duration_format
+from apps.fleet.selectors import pools
+from apps.pricing.limits import LONGEST_WINDOW
+from apps.sales.asks import window_of_document
+from apps.sales.models import Quote, StandingRequest
+from apps.sales.services.quoting import price_make
+from apps.sales.services.serving import standing_order, waiting_for
+from apps.sales.standing_asks import PERIODIC, asked_of
+from apps.sales.turns import Waiting, protected_from
+from apps.timetable.instants import instant_of, micros_of
+
+
+class Place(NamedTuple):
+    """A request's place on one pool: first is 1. `protected`: later requests leave it the time that it claims."""
+
+    pool: str
+    position: int
+    waiting: int
+    protected: bool
+
+
+class Wait(NamedTuple):
+    """How long the work of a quote would wait as the timetable is sold now; `start` None: there is no room to come."""
+
+    pool: str
+    start: datetime | None
+    seconds: Fraction | None
+    said: str
+
+
+def standing_of_organisation(organisation: Organisation) -> QuerySet[StandingRequest]:
+    """Every request, newest first."""
+    rows = StandingRequest.objects.filter(organisation=organisation)
+    return rows.select_related("quote", "filed_by", "contract").order_by("-filed_at", "-id")
+
+
+def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
+    """Where it stands on each of its pools; [] when it no longer waits."""
+    found = []
+    for pool in pools().filter(slug__in=request.pools).order_by("slug") if request.is_waiting else []:
+        rows = waiting_for(pool, now=now)
+        if request.pk not in rows:
+            continue
+        protected, others = standing_order(pool, list(rows.values()), now=now)
+        keys = [one.key for one in [*protected, *others]]
+        position = keys.index(request.pk) + 1
+        found.append(Place(pool.slug, position, len(keys), position <= len(protected)))
+    return found
+
+
+def protected_at(request: StandingRequest) -> datetime:
+    """When it is protected for its age."""
+    filed, until = micros_of(request.filed_at), micros_of(request.waits_until)
+    return instant_of(protected_from(Waiting(request.pk, request.organisation_id, filed, until)))
+
+
+def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
+    """How long the quote's work would wait on its pool, by the timetable as sold; None where it has room in its period, and
+    for work that belongs to a stated period."""
+    window = window_of_document(quote.document)
+    if quote.form in PERIODIC or quote.amends_id is not None or now >= window.end:
+        return None
+    tried = ((window.start, window.end), (max(now, window.start), now + LONGEST_WINDOW - timedelta(minutes=1)))
+    try:
+        asked = asked_of(quote)
+        for number, period in enumerate(tried):
+            priced = price_make(
+                organisation=quote.organisation, klass=quote.klass, pool=quote.pool, window=period, now=now, **asked
+            )
+            slots = priced.preview(now=now)
+            if slots is not None:
+                return None if number == 0 else _wait(quote, min(slot.start for slot in slots), now)
+    except Problem:
+        return None
+    return Wait(quote.pool.slug, None, None, f"Pool {quote.pool.slug} has no room for it in the next {LONGEST_WINDOW.days} days.")
+
+
+def _wait(quote: Quote, start: datetime, now: datetime) -> Wait:
+    seconds = Fraction((start - now) // timedelta(microseconds=1), 10**6)
+    said = (
+        f"As the timetable is sold now, pool {quote.pool.slug} has room from {start:%Y-%m-%d %H:%M} UTC: "
+        f"a wait of {duration_format(seconds)}."
+    )
+    return Wait(quote.pool.slug, start, seconds, said)

@@ -1,0 +1,83 @@
+"""The quota tree of an organisation: used, lent and borrowed device time."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.access import organisation_get, principal_get
+from apps.accounts.models import ApiToken, Organisation
+from apps.accounts.problems import Problem
+from apps.accounts.roles import ANY_ROLE, MONEY
+from apps.registry.models import Project
+from apps.sales.services.nodes import node_name, node_set, tree_shown
+
+HOUR = 3600 * 10**6
+
+
+def _hours(**options: Any) -> forms.DecimalField:
+    return forms.DecimalField(min_value=Decimal(0), max_value=Decimal(10**6), decimal_places=4, required=False, **options)
+
+
+class NodeForm(forms.Form):
+    """One node. Hours of device time; an empty nominal amount removes the quota."""
+
+    project = forms.ModelChoiceField(Project.objects.none(), required=False, empty_label="The whole organisation")
+    token = forms.ModelChoiceField(ApiToken.objects.none(), required=False, label="API token", empty_label="All of them")
+    nominal = _hours(label="Nominal hours", help_text="Empty: remove this quota.")
+    lending = _hours(label="Lends at most", help_text="Hours that siblings may borrow while they are not used. Empty: all.")
+    borrowing = _hours(label="Borrows at most", help_text="Hours above the nominal amount. Empty: whatever is lent.")
+
+    def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:
+        super().__init__(*args, **options)
+        of_ours = {"organisation": organisation}
+        self.fields["project"].queryset = Project.objects.filter(**of_ours).order_by("name")  # type: ignore[attr-defined]
+        tokens = ApiToken.objects.filter(**of_ours, revoked_at=None).order_by("name")
+        self.fields["token"].queryset = tokens  # type: ignore[attr-defined]
+
+
+@require_http_methods(["GET", "POST"])
+def quota_tree(request: HttpRequest) -> HttpResponse:
+    """GET: the tree with its bars. POST: set one node."""
+    organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
+    now, refusal = timezone.now(), None
+    form = NodeForm(request.POST or None, organisation=organisation)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            node_set(
+                organisation=organisation, project_id=given["project"].pk if given["project"] else None,
+                token_id=given["token"].pk if given["token"] else None, nominal_us=_micros(given["nominal"]),
+                lending_us=_micros(given["lending"]), borrowing_us=_micros(given["borrowing"]),
+                actor=principal_get(request).user, now=now,
+            )  # fmt: skip
+        except Problem as problem:
+            refusal = problem
+        else:
+            messages.success(request, "Saved. It applies to every reservation from now on.")
+            return redirect("sales:quota_tree")
+    rows = [
+        {
+            "row": row, "use": use, "name": node_name(row), "depth": (row.project_id is not None) + (row.token_id is not None),
+            "nominal": Fraction(row.nominal_us, 10**6), "used": Fraction(use.used, 10**6), "free": Fraction(use.free, 10**6),
+            "borrowed": Fraction(use.borrowed, 10**6),
+            "lends": None if row.lending_us is None else Fraction(row.lending_us, 10**6),
+            "borrows": None if row.borrowing_us is None else Fraction(row.borrowing_us, 10**6),
+            "bar": min(100, use.used * 100 // max(row.nominal_us, use.used, 1)),
+        }
+        for row, use in tree_shown(organisation, now=now)
+    ]  # fmt: skip
+    status = refusal.status if refusal else 422 if form.errors else 200
+    return render(request, "sales/quota_tree.html", {"rows": rows, "form": form, "refusal": refusal}, status=status)
+
+
+def _micros(hours: Decimal | None) -> int | None:
+    return None if hours is None else int(Fraction(hours) * HOUR)
