@@ -134,9 +134,10 @@ def _claim_of_stretch(work: Work, free: Free, limits: Limits) -> Claim:
 
 
 def _starts(slots: Sequence[Interval], inside: Interval, length: int) -> list[int]:
-    """The starts of a stretch among which one has the most free time: the sum changes its slope only at these."""
+    """The starts of a stretch among which one has the most free time: one that begins within a slot loses nothing by moving to
+    the slot's start, one that begins between slots nothing by moving to the next."""
     last = inside.end - length
     if last < inside.start:
         return []
-    edges = {inside.start, last, *(edge for one in slots for edge in (one.start, one.end - length))}
+    edges = {inside.start, last, *(one.start for one in slots)}
     return sorted(edge for edge in edges if inside.start <= edge <= last)

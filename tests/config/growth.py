@@ -54,7 +54,7 @@ from apps.reports.forecasts import forecast_run
 from apps.reports.models import ForecastRun, ReconciliationRow, ReconciliationRun
 from apps.reports.rerating import rerating_ask
 from apps.reports.whatif import what_if_ask
-from apps.sales.models import Commitment, Contract, Quote
+from apps.sales.models import Commitment, Contract, QuotaNode, Quote
 from apps.sales.services import quote_create, standing_file
 from apps.timetable.models import Refusal
 from tests.cast import Cast, person
@@ -146,6 +146,10 @@ class Growth:
         BudgetAlert.objects.create(
             budget=budget, month=now.date().replace(day=1), kind="actual", percent=50, used=Decimal(500), at=now
         )
+        for nominal, of in ((10**15, None), (10**9, project)):
+            QuotaNode.objects.get_or_create(
+                organisation=organisation, project=of, token=None, defaults={"nominal_us": nominal, "set_at": now}
+            )
         grant_create(
             organisation=organisation, amount=Decimal("0.001"), currency="EUR", reason=f"Credit {number}", expires_at=None,
             idempotency_key=f"growth {number}", actor=cast.admin, now=now,

@@ -45,10 +45,10 @@ NO_PAGES = {
     "registry:sample_add", "reports:capacity_plan_cancel", "reports:forecast_csv", "reports:rerating_new", "reports:trace",
     "reports:what_if_cancel", "registry:version_delete", "registry:version_file", "sales:contract_end",
     "sales:quote_file", "sales:quote_preview", "sales:standing", "sales:quote_share", "sales:quote_unshare",
-    "sales:quote_validity", "sales:quote_withdraw",
+    "sales:quote_validity", "sales:quote_withdraw", "sales:standing_withdraw",
 }  # fmt: skip
 # tests/stripe/test_walk.py, which has a Stripe to get events from; an upload in its line (tests/registry) ends while one looks.
-ELSEWHERE = {"billing:stripe_event", "registry:upload_detail"}
+ELSEWHERE = {"billing:stripe_event", "registry:upload_detail", "sales:standing_detail"}
 # Steps of a sign-in, which people.py takes, and pages for somebody who has a second factor.
 STEPS = {
     "account_confirm_email", "account_reset_password_from_key", "account_set_password", "mfa_authenticate", "mfa_deactivate_totp",
