@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('accounts', '0004_confirmed'),
         ('planner', '0003_places'),
-        ('sales', '0009_buying_limits'),
+        ('sales', '0010_standing'),
         ('timetable', '0002_reservations_held'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
