@@ -20,6 +20,7 @@ from apps.reports.forecast_pages import router as forecast_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
 from apps.reports.rerating_pages import router as rerating_router
 from apps.reports.revenue_pages import router as revenue_router
+from apps.reports.sheet_pages import router as sheet_router
 from apps.reports.views import day_of
 from apps.reports.whatif_pages import router as what_if_router
 
@@ -31,6 +32,7 @@ router.add_router("", rerating_router)
 router.add_router("", reconciliation_router)
 router.add_router("", forecast_router)
 router.add_router("", what_if_router)
+router.add_router("", sheet_router)
 
 
 class HourOut(Schema):

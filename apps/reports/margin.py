@@ -130,7 +130,7 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
     by_customer: dict[UUID, _Sum] = {}
     reasons = {pk: unknown(parts, pool.processor_class, pk) for pk, pool in pools.items()}
     devices = list(Device.objects.select_related("pool").order_by("pool__slug", "name"))
-    for part, rows in zip(parts, _ran(parts), strict=True):
+    for part, rows in zip(parts, ran_within(parts), strict=True):
         for device in devices:
             seconds = _owned(device, part)
             cost = part.cost(device.pool.processor_class, seconds, device.pool_id)
@@ -155,7 +155,7 @@ def _owned(device: Device, part: Segment) -> Fraction:
     return max(Fraction(0), seconds_of(last - first))
 
 
-def _ran(parts: Sequence[Segment]) -> list[list[Ran]]:
+def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
     """What ran within each of the parts, leases that reach over an end of it cut there; nothing of no length."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:

@@ -8,6 +8,7 @@ from apps.reports import (
     reconciliation_pages,
     rerating_pages,
     revenue_pages,
+    sheet_pages,
     views,
     whatif_pages,
 )
@@ -25,6 +26,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("capacity/what-if", whatif_pages.what_if_page, name="what_if"),
     path("capacity/what-if/<uuid:pk>", whatif_pages.what_if_detail, name="what_if_detail"),
     path("capacity/what-if/<uuid:pk>/cancel", whatif_pages.what_if_cancelled, name="what_if_cancel"),
+    path("reports", sheet_pages.report_list, name="report_list"),
+    path("reports/<slug:slug>", sheet_pages.report_page, name="report"),
     path("revenue", revenue_pages.revenue_page, name="revenue"),
     path("revenue/ratings", rerating_pages.rerating_new, name="rerating_new"),
     path("revenue/ratings/<uuid:pk>", rerating_pages.rerating_detail, name="rerating"),

@@ -49,7 +49,15 @@ def _forecast(cast: Cast) -> dict[str, Any]:
     return {}
 
 
+def _sheet(cast: Cast) -> dict[str, Any]:
+    return {"slug": "load"}
+
+
 ROUTES = [
+    page("/reports", admin=True),
+    page("/reports/<slug:slug>", admin=True, make=_sheet),
+    operation("GET /reports", scope=Scope.ADMIN),
+    operation("GET /reports/{slug}", scope=Scope.ADMIN, make=_sheet),
     page("/capacity", admin=True),
     page("/capacity/plan", "GET", "POST", admin=True),
     page("/capacity/plan/<uuid:pk>", admin=True, make=_capacity_plan),

@@ -49,6 +49,7 @@ MONEY = (
 )
 ADMINISTRATION = (
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
+    Entry("Reports", "table", "reports:report_list", "/reports"),
     Entry("Revenue", "chart-bar", "reports:revenue", "/revenue"),
     Entry("Costs", "receipt-2", "reports:cost_list", "/costs"),
     Entry("Reconciliation", "scale", "reports:reconciliation_list", "/reconciliations"),

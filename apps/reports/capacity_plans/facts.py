@@ -97,14 +97,14 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
         if processor is None:
             left_out.append(f"{pool.slug} is a host: what it does is measured, so it is not planned.")
             continue
-        target = _target(processor.name, processor.digest)
+        target = target_of(processor.name, processor.digest)
         if target is None:
             left_out.append(f"{pool.slug}: the description of its processor {processor} is no longer offered.")
             continue
         found.append(
             PoolFacts(
                 pool.slug, pool.owned, pool.clock_at(target.clock_hz),
-                _per_second(target, "link_in"), _per_second(target, "link_out"),
+                per_second(target, "link_in"), per_second(target, "link_out"),
                 target.memory_bytes, target.energy["cycle"], costs.rate(pool.processor_class, pool.pk),
                 tuple(_loads(lines.get(pool.pk, ()), target, left_out, now)),
             )
@@ -112,7 +112,7 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
     return Facts(tuple(found), tuple(left_out), currency)
 
 
-def _target(name: str, digest: str) -> Any | None:
+def target_of(name: str, digest: str) -> Any | None:
     """The description of a processor as it is offered now; None where it is another one."""
     try:
         return processor_find(name=name, digest=digest) or targets.find(name, digest)
@@ -120,7 +120,7 @@ def _target(name: str, digest: str) -> Any | None:
         return None
 
 
-def _per_second(target: Any, link: str) -> int:
+def per_second(target: Any, link: str) -> int:
     unit = getattr(target, link)
     return int(unit.instances * unit.bytes_per_cycle * target.clock_hz)
 

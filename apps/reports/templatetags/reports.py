@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,8 +12,12 @@ from django.utils.safestring import SafeString
 
 from apps import figures
 from apps.reports.costs import rounded
+from apps.reports.sheets.core import Value
 
 register = template.Library()
+WRITTEN: dict[str, Callable[[Fraction | int], str]] = {
+    "share": figures.percent_format, "seconds": figures.duration_format, "count": figures.count_format,
+}  # fmt: skip
 
 
 @register.filter
@@ -42,4 +47,28 @@ def wait(seconds: float | str | None) -> str:
 @register.filter
 def heat(value: float | None) -> int:
     """0 for nothing, then six equal steps up to all of it."""
+    return 0 if not value else min(6, -int(-value * 6 // 1))
+
+
+@register.simple_tag
+def cell(value: Value, kind: str, currency: str = "") -> str:
+    """{% cell value column.kind sheet.currency %}: a report's value in its unit; in words where it is not known."""
+    if value is None:
+        return format_html('<span class="text-secondary">{}</span>', "not known")
+    if kind == "money" and isinstance(value, Fraction | Decimal):
+        return known(value, currency)
+    if isinstance(value, Fraction | int) and kind in WRITTEN:
+        return WRITTEN[kind](value)
+    return str(value)
+
+
+@register.filter
+def is_figure(kind: str) -> bool:
+    """{% if column.kind|is_figure %}: whether the column stands to the right."""
+    return kind not in {"text", "day", "instant"}
+
+
+@register.filter
+def heat_of(value: Fraction | None) -> int:
+    """0 for nothing, then six equal steps up to all of it; more than all is as all."""
     return 0 if not value else min(6, -int(-value * 6 // 1))

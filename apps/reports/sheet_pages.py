@@ -1,0 +1,134 @@
+"""The reports over a period, as pages, files and JSON, all from the same table."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+from ninja import Router, Schema
+
+from apps.accounts.access import platform_admin_required
+from apps.accounts.auth import requires
+from apps.accounts.numbers import Day
+from apps.accounts.problems import Problem
+from apps.accounts.roles import Scope
+from apps.pricing.selectors import book_in_force
+from apps.reports.sheets.core import Asked, Report, Sheet, as_csv, as_json, period_read
+from apps.reports.sheets.index import ELSEWHERE, REPORTS
+
+router = Router(tags=["reports"])
+SHOWN = 500  # rows that a page lists; the files have all
+
+
+class ReportLineOut(Schema):
+    """A report and the question that it answers."""
+
+    report: str
+    title: str
+    line: str
+
+
+class ColumnOut(Schema):
+    """`kind`: text, share (1 is all), seconds, count, money (of the report's currency), instant, day."""
+
+    name: str
+    label: str
+    kind: str
+
+
+class ReportOut(Schema):
+    """Days from `from` to `to`, both included (UTC). Rows by the names of their columns: exact decimals as texts, with at most 12
+    places; null is not known."""
+
+    report: str
+    title: str
+    first: str
+    last: str
+    currency: str
+    columns: list[ColumnOut]
+    rows: list[dict[str, str | int | None]]
+    notes: list[str]
+
+
+@router.get(
+    "/reports", auth=requires(Scope.ADMIN), response=list[ReportLineOut], operation_id="report_list",
+    summary="The administrator's reports",
+)  # fmt: skip
+def report_all(request: HttpRequest) -> list[dict[str, Any]]:
+    """Each has an address of its own."""
+    return [{"report": one.slug, "title": one.title, "line": one.line} for one in REPORTS.values()]
+
+
+@router.get(
+    "/reports/{slug}", auth=requires(Scope.ADMIN), response=ReportOut, operation_id="report_get",
+    summary="One report over a period",
+)  # fmt: skip
+def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: Day | None = None) -> dict[str, Any]:
+    """The last 28 days unless stated, at most 366; the calendar of gaps reaches from today on, at most 62 days. Raises
+    Problem(422) for days that cannot be reported on."""
+    report = REPORTS.get(slug)
+    if report is None:
+        detail = f"There is no report '{slug}'. Choose one of: {', '.join(REPORTS)}."
+        raise Problem(404, "No such report", detail, kind="report-unknown")
+    asked = _asked(report, first.isoformat() if first else "", last.isoformat() if last else "", "")
+    if asked.period.notice:
+        raise Problem(422, "Impossible period", asked.period.notice, kind="report-period")
+    told = as_json(report, asked, report.make(asked))
+    return {**told, "first": told["from"], "last": told["to"]}
+
+
+@require_GET
+@platform_admin_required
+def report_list(request: HttpRequest) -> HttpResponse:
+    """Every report with the question that it answers."""
+    context = {"reports": REPORTS.values(), "elsewhere": ELSEWHERE}
+    return render(request, "reports/report_list.html", context)
+
+
+@require_GET
+@platform_admin_required
+def report_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """`?from=2026-11-01&to=2026-11-28`, `&view=` of the map; `&format=csv` and `json` are the files."""
+    report = REPORTS.get(slug)
+    if report is None:
+        raise Http404
+    asked = _asked(report, request.GET.get("from", ""), request.GET.get("to", ""), request.GET.get("view", ""))
+    sheet = report.make(asked)
+    if request.GET.get("format") == "csv":
+        return as_csv(report, asked, sheet)
+    if request.GET.get("format") == "json":
+        response = JsonResponse(as_json(report, asked, sheet), json_dumps_params={"indent": 1})
+        response["Content-Disposition"] = f'attachment; filename="{slug}-{asked.period.first}-{asked.period.last}.json"'
+        return response
+    period = urlencode({"from": asked.period.first, "to": asked.period.last})
+    context = {
+        "report": report, "asked": asked, "sheet": sheet, "period": period,
+        "rows": [list(zip(sheet.columns, row, strict=True)) for row in sheet.rows[:SHOWN]],
+        "more": len(sheet.rows) - SHOWN, "tabs": _tabs(sheet, period),
+        "current": dict(sheet.views).get(sheet.view, ""), "height": _height(sheet),
+        "api_path": f"/api/v1/reports/{slug}?first={asked.period.first}&last={asked.period.last}",
+    }  # fmt: skip
+    return render(request, "reports/report.html", context)
+
+
+def _height(sheet: Sheet) -> str:
+    """Horizontal bars need room for each of them."""
+    bars = len(sheet.chart["categories"]) if sheet.chart and sheet.chart.get("horizontal") else 0
+    return "sm" if 0 < bars <= 4 else "lg" if bars > 10 else "md"
+
+
+def _tabs(sheet: Sheet, period: str) -> list[tuple[str, str]]:
+    return [(f"?{period}&view={name}", label) for name, label in sheet.views]
+
+
+def _asked(report: Report, first: str, last: str, view: str) -> Asked:
+    now = timezone.now()
+    try:
+        currency = book_in_force(at=now).currency
+    except Problem:  # without a price book no cost is stated in any currency
+        currency = ""
+    return Asked(period_read(first, last, now=now, is_ahead=report.is_ahead), now, currency, view)

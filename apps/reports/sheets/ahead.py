@@ -1,0 +1,161 @@
+"""A calendar of what is still free, and what it would fetch by the price book in force at the class for gaps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fractions import Fraction
+from uuid import UUID
+
+from apps.accounts.problems import Problem
+from apps.fleet.models import Pool
+from apps.pricing.rating import NotPriced, PriceBookDocument, PriceClass
+from apps.pricing.selectors import book_in_force, document_of
+from apps.reports.margin import total
+from apps.reports.sheets.core import DAY, Asked, Column, Metric, Sheet, Value
+from apps.reports.sheets.spans import Free, gaps, service
+
+TERA = 10**12
+HOUR = Fraction(3600)
+COLUMNS = (
+    Column("pool", "Pool"), Column("day", "Day (UTC)", "day"), Column("gaps", "Gaps", "count"),
+    Column("free", "Free", "seconds"), Column("longest", "Longest gap", "seconds"),
+    Column("price_class", "Class"), Column("per_hour", "A device-hour fetches", "money"),
+    Column("fetches", "Would fetch", "money"),
+)  # fmt: skip
+
+
+@dataclass
+class _Day:
+    count: int = 0
+    seconds: Fraction = Fraction(0)
+    longest: Fraction = Fraction(0)
+    fetches: list[Fraction | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a device-hour of a pool fetches at least, at any hour and at off-peak hours, with the classes' names; None where
+    the book has no price, or no fewest operations of a cycle (hosts)."""
+
+    anytime: Fraction | None
+    off_peak: Fraction | None
+    name: str
+
+
+def calendar(asked: Asked) -> Sheet:
+    """A row for each pool and day from now on; gaps are cut at midnight (UTC)."""
+    start, end = max(asked.period.start, asked.now), asked.period.end
+    try:
+        book = document_of(book_in_force(at=asked.now))
+    except Problem:
+        book = None
+    found = service(start=start, end=end)
+    pools = {pool.pk: pool for pool in Pool.objects.select_related("processor").filter(is_active=True).order_by("slug")}
+    rates = {pk: gap_rates(book, pool) for pk, pool in pools.items()}
+    off_peak = book.tariff.intervals(start, end) if book and start < end else []
+    days: dict[tuple[UUID, datetime], _Day] = defaultdict(_Day)
+    for gap in gaps(found.spans, start=start, end=end) if start < end else []:
+        if gap.pool in pools:
+            _spread(gap, rates[gap.pool], off_peak, days)
+    order = {pk: place for place, pk in enumerate(pools)}
+    keys = sorted(days, key=lambda key: (order[key[0]], key[1]))
+    rows = [_row(pools[pool].slug, day, days[pool, day], rates[pool]) for pool, day in keys]
+    currency = book.currency.code if book else asked.currency
+    worth = [row[7] for row in rows if row[7] is not None]
+    return Sheet(
+        COLUMNS,
+        rows,
+        metrics=[
+            Metric("Free", sum((days[key].seconds for key in keys), Fraction(0)), "seconds", "device time of all pools"),
+            Metric("Would fetch", sum((Fraction(one) for one in worth), Fraction(0)), "money", "where it is known"),  # type: ignore[arg-type]
+        ],
+        notes=[
+            "A gap fetches at least what the book asks for a used device-hour, in the cheapest class that may run at that hour.",
+            "That is the fewest operations of a cycle at the price of the cheapest precision; denser work pays more.",
+            "Classes that keep time for their owner are left out.",
+            "A price for hosts follows from operations that are measured, not from hours, so it is not known.",
+        ],
+        chart=_chart(pools, days, asked),
+        currency=currency,
+    )
+
+
+def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
+    """What a device-hour in a gap of this pool fetches."""
+    if book is None or pool.processor is None:
+        return Rates(None, None, "")
+    hourly = _list_price(book, pool)
+    gap = [one for one in book.classes.values() if one.offered and not one.unused and not one.time_of_use]
+    anytime = min((one for one in gap if not one.off_peak_only), key=_factor, default=None)
+    cheapest = min(gap, key=_factor, default=None)
+    if hourly is None or cheapest is None:
+        return Rates(None, None, "")
+    said = list(dict.fromkeys(one.name for one in (anytime, cheapest) if one is not None))
+    return Rates(
+        None if anytime is None else hourly * max(_factor(anytime), Fraction(book.floor)),
+        hourly * max(_factor(cheapest), Fraction(book.floor)), ", ".join(said),
+    )  # fmt: skip
+
+
+def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
+    """Of an hour: fewest operations of a cycle x cycles, in the precision that fetches least."""
+    assert pool.processor is not None
+    cycles = pool.clock_at(pool.processor.clock_hz) * HOUR
+    found = []
+    for precision, price in book.prices.get(pool.processor_class, {}).items():
+        try:
+            found.append(book.minimum(pool.processor_class, precision) * cycles * Fraction(price) / TERA)
+        except NotPriced:
+            continue
+    return min(found, default=None)
+
+
+def _factor(one: PriceClass) -> Fraction:
+    return Fraction(one.surcharge) * Fraction(one.discount)
+
+
+def _spread(
+    gap: Free, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
+) -> None:
+    """Adds the gap to each of its days."""
+    at = gap.start
+    while at < gap.end:
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        until = min(gap.end, midnight + DAY)
+        length, day = _seconds(until - at), days[gap.pool, midnight]
+        day.count += 1
+        day.seconds += length
+        day.longest = max(day.longest, length)
+        overlaps = [(max(at, first), min(until, last)) for first, last in off_peak if first < until and last > at]
+        cheap = sum((_seconds(last - first) for first, last in overlaps), Fraction(0))
+        day.fetches.append(_worth(rates, cheap, length - cheap))
+        at = until
+
+
+def _worth(rates: Rates, cheap: Fraction, rest: Fraction) -> Fraction | None:
+    if rates.off_peak is None:
+        return None
+    return (rates.off_peak * cheap + (rates.anytime or Fraction(0)) * rest) / HOUR
+
+
+def _seconds(length: timedelta) -> Fraction:
+    return Fraction(length // timedelta(microseconds=1), 10**6)
+
+
+def _row(pool: str, day: datetime, one: _Day, rates: Rates) -> tuple[Value, ...]:
+    fetches = total(one.fetches)
+    per_hour = None if fetches is None or not one.seconds else fetches * HOUR / one.seconds
+    return pool, day.date().isoformat(), one.count, one.seconds, one.longest, rates.name or None, per_hour, fetches
+
+
+def _chart(pools: dict[UUID, Pool], days: dict[tuple[UUID, datetime], _Day], asked: Asked) -> dict[str, object]:
+    every = [asked.period.start + DAY * number for number in range((asked.period.end - asked.period.start).days)]
+    return {
+        "unit": "s", "stacked": True, "categories": [f"{day:%m-%d}" for day in every],
+        "series": [
+            {"name": pool.slug, "values": [float(days[pk, day].seconds) if (pk, day) in days else 0 for day in every]}
+            for pk, pool in pools.items()
+        ],
+    }  # fmt: skip

@@ -1,0 +1,73 @@
+"""How far the fleet is from the fewest devices that could hold what is sold, by the capacity plans of the period."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from django.db import connection
+
+from apps.reports.models import CapacityPlan
+from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio
+
+PLANS_MOST = 62  # the newest of the period
+COLUMNS = (
+    Column("at", "Plan of", "instant"), Column("pool", "Pool"), Column("owned", "In service", "count"),
+    Column("used", "Hold windows", "count"), Column("needed", "Plan needs", "count"), Column("bound", "Proven bound", "count"),
+    Column("above", "Plan above bound", "share"), Column("apart", "Devices above bound", "count"),
+)  # fmt: skip
+
+# Devices that hold a window within the day after the plan: what the sold work uses.
+_USED = """
+SELECT place, pool.slug, count(DISTINCT win.device_id)
+FROM unnest(%(instants)s::timestamptz[]) WITH ORDINALITY AS plan (at, place)
+JOIN timetable_window AS win ON win.state = 'active' AND win.period && tstzrange(at, at + interval '1 day')
+JOIN fleet_device AS owner ON owner.id = win.device_id
+JOIN fleet_pool AS pool ON pool.id = owner.pool_id
+GROUP BY 1, 2
+"""
+
+
+def bounds(asked: Asked) -> Sheet:
+    """A row for each plan of the period and pool, the newest first."""
+    plans = CapacityPlan.objects.filter(
+        asked_at__gte=asked.period.start, asked_at__lt=asked.period.end, finished_at__isnull=False, is_cancelled=False,
+        result__isnull=False,
+    ).order_by("-asked_at", "-id")  # fmt: skip
+    some = list(plans.values_list("asked_at", "result__pools")[:PLANS_MOST])
+    used = _used([at for at, _ in some])
+    rows = [_row(at, pool, used.get((place, pool["pool"]), 0)) for place, (at, pools) in enumerate(some) for pool in pools]
+    newest = [row for row in rows if row[0] == rows[0][0]] if rows else []
+    sums = [sum(int(row[at] or 0) for row in newest) for at in (2, 3, 4, 5)]  # type: ignore[arg-type]
+    return Sheet(
+        COLUMNS,
+        rows,
+        metrics=[
+            Metric("In service", sums[0], "count", "devices, in the newest plan"), Metric("Hold windows", sums[1], "count"),
+            Metric("Plan needs", sums[2], "count", "if programs shared devices"), Metric("Proven bound", sums[3], "count"),
+        ],
+        notes=[
+            "Devices run one program at a time today. The plan and its bound say how few would do if programs shared them.",
+            "How many hold windows is what the sold work uses within a day of the plan.",
+        ],
+        chart={
+            "unit": "", "whole": True, "categories": [str(row[1]) for row in newest],
+            "series": [
+                {"name": COLUMNS[at].label, "values": [int(row[at] or 0) for row in newest]}  # type: ignore[arg-type]
+                for at in (2, 3, 4, 5)
+            ],
+        },
+    )  # fmt: skip
+
+
+def _used(instants: list[datetime]) -> dict[tuple[int, str], int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_USED, {"instants": instants})
+        return {(place - 1, slug): count for place, slug, count in cursor.fetchall()}
+
+
+def _row(at: datetime, pool: dict[str, Any], used: int) -> tuple[Value, ...]:
+    needed, bound = pool["needed"], pool["bound"]
+    above: Fraction | None = ratio(needed - bound, bound)
+    return at, pool["pool"], pool["owned"], used, needed, bound, above, max(0, used - bound)

@@ -1,0 +1,189 @@
+"""How full every pool is in each hour of the day: device time, bytes over the link, and memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from apps.fleet.models import Pool, PoolKind
+from apps.reports.capacity_plans.facts import per_second, target_of
+from apps.reports.sheets.core import Asked, Column, Heat, Metric, Sheet, Value, ratio
+from apps.reports.sheets.spans import Service, service
+
+HOURS = 24
+VIEWS = (
+    ("sold", "Time sold"), ("ran", "Time that ran"), ("link-in", "Link in"), ("link-out", "Link out"), ("memory", "Memory"),
+)  # fmt: skip
+COLUMNS = (
+    Column("pool", "Pool"), Column("hour", "Hour (UTC)"), Column("available", "In service", "seconds"),
+    Column("sold", "Sold", "seconds"), Column("ran", "Ran", "seconds"), Column("sold_share", "Time sold", "share"),
+    Column("ran_share", "Time that ran", "share"), Column("link_in_share", "Link in", "share"),
+    Column("link_out_share", "Link out", "share"), Column("memory_share", "Memory", "share"),
+)  # fmt: skip
+PLACES = {name: 5 + at for at, (name, _) in enumerate(VIEWS)}
+
+# A window that reaches over several hours is cut at each of them.
+_SOLD = """
+SELECT owner.pool_id, extract(hour FROM hour AT TIME ZONE 'UTC')::int,
+    sum((1000000 * extract(epoch FROM
+        least(upper(win.period), hour + interval '1 hour', %(end)s) - greatest(lower(win.period), hour, %(start)s)))::bigint)
+FROM timetable_window AS win
+JOIN fleet_device AS owner ON owner.id = win.device_id
+CROSS JOIN LATERAL generate_series(
+    date_trunc('hour', greatest(lower(win.period), %(start)s), 'UTC'), least(upper(win.period), %(end)s), interval '1 hour'
+) AS hour
+WHERE win.state = 'active' AND win.period && tstzrange(%(start)s, %(end)s) AND hour < least(upper(win.period), %(end)s)
+GROUP BY 1, 2
+"""
+# Blocks count in the hour in which they began. The program's own figures are read once for each program.
+_RAN = """
+WITH ran AS (
+    SELECT owner.pool_id, extract(hour FROM lease.device_from AT TIME ZONE 'UTC')::int AS hour, stage.program_id,
+        sum(lease.count) AS executions,
+        sum(CASE WHEN pool.kind = %(host)s THEN extract(epoch FROM lease.device_to - lease.device_from)
+            ELSE (lease.next_cycle - lease.first_cycle)::numeric / stage.clock_hz END) AS seconds
+    FROM dispatch_lease AS lease
+    JOIN fleet_device AS owner ON owner.id = lease.device_id
+    JOIN fleet_pool AS pool ON pool.id = owner.pool_id
+    JOIN dispatch_jobstage AS stage ON stage.id = lease.stage_id
+    WHERE lease.state = 'done' AND lease.device_from >= %(start)s AND lease.device_from < %(end)s GROUP BY 1, 2, 3
+)
+SELECT pool_id, hour, sum(seconds),
+    sum(executions * (program.resources #>> '{io,bytes_in}')::numeric),
+    sum(executions * (program.resources #>> '{io,bytes_out}')::numeric),
+    sum(seconds * (program.resources #>> '{storage,total}')::numeric)
+FROM ran JOIN compilation_program AS program ON program.id = ran.program_id GROUP BY 1, 2
+"""
+
+
+@dataclass
+class _Cell:
+    """One pool in one hour of the day, over all days: seconds in service, sold and run, bytes, and byte-seconds."""
+
+    available: Fraction = Fraction(0)
+    sold: Fraction = Fraction(0)
+    ran: Fraction = Fraction(0)
+    link_in: Fraction | None = None
+    link_out: Fraction | None = None
+    held: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Bytes a second of one device's link each way and its memory; None for a host, whose program counts say nothing."""
+
+    link_in: int | None = None
+    link_out: int | None = None
+    memory: int | None = None
+
+
+def load(asked: Asked) -> Sheet:
+    """A row for each pool and hour of the day; the view is the dimension that the map shows."""
+    start, until = asked.period.start, asked.until
+    found = service(start=start, end=until)
+    pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
+    cells = _cells(found, start, until)
+    rows = [_row(pool, hour, cells[pool.pk, hour], _rates(pool)) for pool in pools for hour in range(HOURS)]
+    whole = [sum((Fraction(row[at] or 0) for row in rows), Fraction(0)) for at in (2, 3, 4)]  # type: ignore[arg-type]
+    view = asked.view if asked.view in PLACES else "sold"
+    title = dict(VIEWS)[view]
+    return Sheet(
+        COLUMNS,
+        rows if whole[1] or whole[2] else [],
+        metrics=[
+            Metric("In service", whole[0], "seconds", "device time of all pools"),
+            Metric("Sold", ratio(whole[1], whole[0]), "share", "of the time in service"),
+            Metric("Ran", ratio(whole[2], whole[0]), "share", "of the time in service"),
+        ],
+        notes=[
+            "Each hour of the day is the mean over all days. A block counts in the hour in which it began.",
+            "Memory: the share of all devices' memory that running programs filled, over time. Hosts state no link and memory.",
+        ],
+        chart={
+            "unit": "%", "categories": [f"{hour:02d}" for hour in range(HOURS)],
+            "series": [
+                {"name": pool.slug, "values": [_per_cent(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)]}
+                for at, pool in enumerate(pools)
+            ],
+        },
+        heat=Heat(
+            title, "Pool", [f"{hour:02d}" for hour in range(HOURS)],
+            [
+                (pool.slug, [_share(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)])
+                for at, pool in enumerate(pools)
+            ],
+            "By pool and hour of the day (UTC), the mean of all days. Darker: fuller. Empty: nothing, or not known.",
+        ),
+        views=list(VIEWS),
+        view=view,
+    )  # fmt: skip
+
+
+def _share(value: Value) -> Fraction | None:
+    return value if isinstance(value, Fraction) else None
+
+
+def _per_cent(value: Value) -> float | None:
+    share = _share(value)
+    return None if share is None else round(float(share * 100), 3)
+
+
+def _rates(pool: Pool) -> _Rates:
+    if pool.processor is None:
+        return _Rates()
+    target = target_of(pool.processor.name, pool.processor.digest)
+    if target is None:
+        return _Rates(memory=pool.processor.memory_bytes)
+    return _Rates(per_second(target, "link_in"), per_second(target, "link_out"), target.memory_bytes)
+
+
+def _cells(found: Service, start: datetime, until: datetime) -> dict[tuple[UUID, int], _Cell]:
+    cells: dict[tuple[UUID, int], _Cell] = defaultdict(_Cell)
+    for span in found.spans:
+        for hour, seconds in _by_hour(span.start, span.end).items():
+            cells[span.pool, hour].available += seconds
+    told: dict[str, Any] = {"start": start, "end": until, "host": PoolKind.HOST}
+    with connection.cursor() as cursor:
+        cursor.execute(_SOLD, told)
+        for pool, hour, micros in cursor.fetchall():
+            cells[pool, hour].sold += Fraction(int(micros), 10**6)
+        cursor.execute(_RAN, told)
+        for pool, hour, seconds, link_in, link_out, held in cursor.fetchall():
+            cell = cells[pool, hour]
+            cell.ran += Fraction(seconds)
+            cell.link_in, cell.link_out, cell.held = (None if x is None else Fraction(x) for x in (link_in, link_out, held))
+    return cells
+
+
+def _by_hour(start: datetime, end: datetime) -> dict[int, Fraction]:
+    """Seconds of [start, end) by hour of the day (UTC); whole days are counted, not walked."""
+    days, rest = divmod(end - start, timedelta(days=1))
+    found = {hour: Fraction(3600 * days) for hour in range(HOURS)} if days else {}
+    at, until = start, start + rest
+    while at < until:
+        following = min(until, at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
+        length = Fraction((following - at) // timedelta(microseconds=1), 10**6)
+        found[at.hour] = found.get(at.hour, Fraction(0)) + length
+        at = following
+    return found
+
+
+def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]:
+    return (
+        pool.slug, f"{hour:02d}", cell.available, cell.sold, cell.ran, ratio(cell.sold, cell.available),
+        ratio(cell.ran, cell.available), _of(cell.link_in, rates.link_in, cell.available),
+        _of(cell.link_out, rates.link_out, cell.available), _of(cell.held, rates.memory, cell.available),
+    )  # fmt: skip
+
+
+def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:
+    """An amount of what a rate gives in so much time; nothing ran: none of it."""
+    if not rate or not seconds:
+        return None
+    return (amount or Fraction(0)) / (rate * seconds)

@@ -1,0 +1,121 @@
+"""What was promised beside what was done, and what repeated or lost blocks cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from apps.fleet.models import Pool, PoolKind
+from apps.reports.costs import Segment, segments
+from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio
+
+COLUMNS = (
+    Column("pool", "Pool"), Column("class", "Class bought"), Column("due", "Blocks due", "count"),
+    Column("kept", "Promise kept", "count"), Column("late", "Lesser class", "count"), Column("missed", "Missed", "count"),
+    Column("share", "Kept of due", "share"), Column("delay", "Results after, p95", "seconds"),
+    Column("repeated", "Repeated", "count"), Column("repeated_seconds", "Time of repeats and losses", "seconds"),
+    Column("repeated_cost", "Its cost", "money"),
+)  # fmt: skip
+
+# A block counts where its device time began. It kept its promise if the class that was served is the one that was bought; an
+# attempt that another worker repeated took device time that nobody paid, and so did a block that failed on our side.
+_BLOCKS = """
+SELECT place, owner.pool_id, reservation.klass,
+    count(*) FILTER (WHERE lease.state = 'done' AND coalesce(used.klass, reservation.klass) = reservation.klass),
+    count(*) FILTER (WHERE lease.state = 'done' AND coalesce(used.klass, reservation.klass) <> reservation.klass),
+    count(*) FILTER (WHERE lease.is_missed),
+    count(*) FILTER (WHERE lease.epoch > 1 AND lease.state = 'done'),
+    coalesce(sum((CASE WHEN lease.is_missed THEN lease.epoch ELSE lease.epoch - 1 END) * spent.seconds)
+        FILTER (WHERE lease.is_missed OR (lease.epoch > 1 AND lease.state = 'done')), 0),
+    percentile_disc(0.95) WITHIN GROUP (
+        ORDER BY greatest(interval '0', lease.finished_at - lease.device_to)) FILTER (WHERE lease.state = 'done')
+FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) WITH ORDINALITY AS part (first, last, place)
+JOIN dispatch_lease AS lease ON lease.device_from >= first AND lease.device_from < last
+    AND (lease.state = 'done' OR lease.is_missed)
+JOIN fleet_device AS owner ON owner.id = lease.device_id
+JOIN fleet_pool AS pool ON pool.id = owner.pool_id
+JOIN timetable_window AS win ON win.id = lease.window_id
+JOIN timetable_reservation AS reservation ON reservation.id = win.reservation_id
+JOIN dispatch_jobstage AS stage ON stage.id = lease.stage_id
+LEFT JOIN ledger_usagerow AS used ON used.organisation_id = reservation.organisation_id
+    AND used.occurred_from = lease.device_from AND used.lease_id = lease.id
+CROSS JOIN LATERAL (SELECT CASE WHEN pool.kind = %(host)s THEN extract(epoch FROM lease.device_to - lease.device_from)
+    ELSE (lease.next_cycle - lease.first_cycle)::numeric / stage.clock_hz END AS seconds) AS spent
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+
+
+class _Blocks(NamedTuple):
+    """Blocks of one pool and class in one part of the period."""
+
+    place: int
+    pool: UUID
+    klass: str
+    kept: int
+    late: int
+    missed: int
+    repeated: int
+    lost: Fraction
+    delay: Fraction | None
+
+
+def promises(asked: Asked) -> Sheet:
+    """A row for each pool and class that was bought."""
+    parts = segments(start=asked.period.start, end=asked.until, currency=asked.currency)
+    pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
+    groups: dict[tuple[str, str], list[_Blocks]] = {}
+    for one in _blocks(parts):
+        groups.setdefault((pools[one.pool].slug, one.klass), []).append(one)
+    rows = [_row(slug, klass, groups[slug, klass], parts, pools) for slug, klass in sorted(groups)]
+    due, kept, missed = (sum(int(row[at] or 0) for row in rows) for at in (2, 3, 5))  # type: ignore[arg-type]
+    return Sheet(
+        COLUMNS,
+        rows,
+        metrics=[
+            Metric("Blocks due", due, "count"), Metric("Kept", ratio(kept, due), "share", "served as the class that was bought"),
+            Metric("Missed", missed, "count", "failed on our side, credited by themselves"),
+        ],
+        notes=[
+            "A block is a run of executions on one device. It kept its promise when it ended in the time of the class bought.",
+            "Work that got a lesser class costs what that class costs.",
+            "A block is repeated when a worker fell silent and another took it over; nobody pays for the attempts before.",
+        ],
+        chart={
+            "unit": "", "whole": True, "horizontal": True, "stacked": True,
+            "categories": [f"{row[0]}, {row[1]}" for row in rows],
+            "series": [
+                {"name": COLUMNS[at].label, "values": [int(row[at] or 0) for row in rows]}  # type: ignore[arg-type]
+                for at in (3, 4, 5)
+            ],
+        },
+        currency=asked.currency,
+    )  # fmt: skip
+
+
+def _blocks(parts: Sequence[Segment]) -> list[_Blocks]:
+    told: dict[str, Any] = {
+        "starts": [part.start for part in parts], "ends": [part.end for part in parts], "host": PoolKind.HOST,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_BLOCKS, told)
+        return [
+            _Blocks(place - 1, *some, Fraction(lost), None if delay is None else Fraction(str(delay.total_seconds())))
+            for place, *some, lost, delay in cursor.fetchall()
+        ]
+
+
+def _row(
+    slug: str, klass: str, some: list[_Blocks], parts: Sequence[Segment], pools: dict[UUID, Pool]
+) -> tuple[Value, ...]:
+    kept, late, missed = (sum(getattr(one, name) for one in some) for name in ("kept", "late", "missed"))
+    costs = [parts[one.place].cost(pools[one.pool].processor_class, one.lost, one.pool) for one in some]
+    delays = [one.delay for one in some if one.delay is not None]
+    cost = None if any(one is None for one in costs) else sum((one or Fraction(0) for one in costs), Fraction(0))
+    return (
+        slug, klass, kept + late + missed, kept, late, missed, ratio(kept, kept + late + missed), max(delays, default=None),
+        sum(one.repeated for one in some), sum((one.lost for one in some), Fraction(0)), cost,
+    )  # fmt: skip
