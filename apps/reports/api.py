@@ -17,6 +17,7 @@ from apps.reports import selectors
 from apps.reports.capacity_plan_pages import router as capacity_plan_router
 from apps.reports.cost_pages import router as cost_router
 from apps.reports.forecast_pages import router as forecast_router
+from apps.reports.proposal_pages import router as proposal_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
 from apps.reports.rerating_pages import router as rerating_router
 from apps.reports.revenue_pages import router as revenue_router
@@ -33,6 +34,7 @@ router.add_router("", reconciliation_router)
 router.add_router("", forecast_router)
 router.add_router("", what_if_router)
 router.add_router("", sheet_router)
+router.add_router("", proposal_router)
 
 
 class HourOut(Schema):

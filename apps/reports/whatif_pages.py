@@ -26,6 +26,7 @@ from apps.accounts.roles import Scope
 from apps.reports.changes import Change
 from apps.reports.demand_traces import trace_upload
 from apps.reports.models import DemandTrace, WhatIf
+from apps.reports.proposals import is_of_the_fleet
 from apps.reports.rerating_pages import shown
 from apps.reports.whatif import what_if_ask, what_if_cancel
 from apps.reports.whatif_forms import TraceForm, WhatIfForm
@@ -218,6 +219,7 @@ def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "what_if": asked, "change": said(asked), "rows": [_row(one) for one in asked.result or []],
         "hours": [f"{hour:02d}" for hour in range(24)], "currency": asked.currency,
+        "applies": asked.finished_at is not None and is_of_the_fleet(Change(**asked.change)),
         "api_path": f"/api/v1/capacity/what-if/{pk}",
     }  # fmt: skip
     if asked.rerating is not None and asked.finished_at:

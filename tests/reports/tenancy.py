@@ -53,7 +53,24 @@ def _sheet(cast: Cast) -> dict[str, Any]:
     return {"slug": "load"}
 
 
+def _applied(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"pk": what_if_ask(change=Change({"lpu-a": 1}), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
+
+
+def _proposal(cast: Cast) -> dict[str, Any]:
+    open_market()
+    asked = capacity_plan_ask(asked_by=cast.admin, now=timezone.now())
+    asked.result = {"pools": [{"pool": "lpu-a", "proposals": [{"kind": "short", "devices": 1}]}]}
+    asked.save(update_fields=["result"])
+    return {"pk": asked.pk, "pool": "lpu-a", "kind": "short"}
+
+
 ROUTES = [
+    page("/capacity/plan/<uuid:pk>/<slug:pool>/<slug:kind>", admin=True, make=_proposal),
+    page("/capacity/what-if/<uuid:pk>/fleet", admin=True, make=_applied),
+    operation("GET /capacity/what-if/{uuid:pk}/fleet", scope=Scope.ADMIN, make=_applied),
+    operation("GET /capacity/plans/{uuid:pk}/fleet/{pool}/{kind}", scope=Scope.ADMIN, make=_proposal),
     page("/reports", admin=True),
     page("/reports/<slug:slug>", admin=True, make=_sheet),
     operation("GET /reports", scope=Scope.ADMIN),

@@ -9,15 +9,17 @@ from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import platform_admin_required, principal_get
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
-from apps.dispatch.fleet import edits, fleet_apply, fleet_edit, fleet_preview, fleet_undo
+from apps.dispatch.fleet import edits, fleet_apply, fleet_edit, fleet_undo
 from apps.dispatch.fleet.applying import Edit, change_last
 from apps.dispatch.fleet.forms import CostForm, DevicesForm, NewPoolForm, NewSiteForm, PoolForm, SiteForm
+from apps.dispatch.fleet.showing import SHOWN, Shown, difference_page
 from apps.fleet.current import document_now, document_parse, document_stored
 from apps.fleet.document import LARGEST, difference, write
 from apps.fleet.models import Device, FleetChange
@@ -25,7 +27,6 @@ from compiler import ModelError, targets
 
 PER_PAGE = 25
 RETIRED = "retired"  # what the page sends for a device that is owned no more
-SHOWN = 200  # changes of a difference that a page lists
 
 
 def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
@@ -171,17 +172,8 @@ def fleet_file(request: HttpRequest) -> HttpResponse:
         response = HttpResponse(write(document_now()), content_type="application/toml; charset=utf-8")
         response["Content-Disposition"] = 'attachment; filename="fleet.toml"'
         return response
-    try:
-        document = document_parse(_uploaded(request))
-        plan = fleet_preview(document=document, now=timezone.now())
-    except Problem as refusal:
-        return render(request, "fleet/difference.html", {"refusal": refusal}, status=refusal.status)
-    changes = plan.difference.changes
-    context = {
-        "plan": plan, "changes": changes[:SHOWN], "more": len(changes) - SHOWN, "moves": plan.moves[:SHOWN],
-        "moves_more": len(plan.moves) - SHOWN, "text": write(document), "digest": plan.before.digest,
-    }  # fmt: skip
-    return render(request, "fleet/difference.html", context)
+    shown = Shown("What the file changes", reverse("fleet:fleet"), "Fleet", "file")
+    return difference_page(request, lambda: document_parse(_uploaded(request)), shown)
 
 
 def _uploaded(request: HttpRequest) -> bytes:
@@ -218,7 +210,7 @@ def _apply(request: HttpRequest) -> str:
     document = document_parse(request.POST.get("text", ""))
     change = fleet_apply(
         document=document, expected=request.POST.get("digest", ""), actor=principal_get(request).user,
-        now=timezone.now(), note="file",
+        now=timezone.now(), note=request.POST.get("note", "file"),
     )  # fmt: skip
     return change.summary if change else "The file is what runs already; nothing changed."
 

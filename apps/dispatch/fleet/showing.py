@@ -1,0 +1,41 @@
+"""The page that shows what another fleet document would change, before anything does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from apps.accounts.problems import Problem
+from apps.dispatch.fleet.planning import fleet_preview
+from apps.fleet.document import Document, write
+
+SHOWN = 200  # changes of a difference that a page lists
+
+
+class Shown(NamedTuple):
+    """What the page says around the difference; `note` is kept with the change once it is applied."""
+
+    title: str
+    back: str
+    back_label: str
+    note: str
+
+
+def difference_page(request: HttpRequest, make: Callable[[], Document], shown: Shown) -> HttpResponse:
+    """What the document that `make` gives would change, and which reservations move; with the button that applies it. What
+    `make` refuses is said."""
+    try:
+        document = make()
+        plan = fleet_preview(document=document, now=timezone.now())
+    except Problem as refusal:
+        return render(request, "fleet/difference.html", {"refusal": refusal, "shown": shown}, status=refusal.status)
+    changes = plan.difference.changes
+    context = {
+        "plan": plan, "changes": changes[:SHOWN], "more": len(changes) - SHOWN, "moves": plan.moves[:SHOWN],
+        "moves_more": len(plan.moves) - SHOWN, "text": write(document), "digest": plan.before.digest, "shown": shown,
+    }  # fmt: skip
+    return render(request, "fleet/difference.html", context)

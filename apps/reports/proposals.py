@@ -1,0 +1,130 @@
+"""From a what-if or a capacity plan to the fleet document that it proposes; `apps/dispatch/fleet` checks and applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import Count
+
+from apps.accounts.problems import Problem
+from apps.dispatch.fleet import edits
+from apps.fleet.current import document_check, document_now
+from apps.fleet.document import Document, natural
+from apps.fleet.document.model import HOST
+from apps.fleet.models import DeviceState
+from apps.reports.changes import Change
+from apps.reports.models import CapacityPlan, WhatIf
+from apps.timetable.models import Window, WindowState
+
+Raw = dict[str, Any]
+Held = Mapping[tuple[str, str], int]
+KINDS = ("spare", "power", "short")
+
+
+def windows_held(*, now: datetime) -> dict[tuple[str, str], int]:
+    """How many windows to come each device holds, by pool and name."""
+    rows = Window.objects.filter(state=WindowState.ACTIVE, period__endswith__gt=now, device__owned_until__isnull=True)
+    counted = rows.order_by().values_list("device__pool__slug", "device__name").annotate(count=Count("id"))
+    return {(slug, name): count for slug, name, count in counted}
+
+
+def is_of_the_fleet(change: Change) -> bool:
+    """Whether the fleet can be changed so: other demand, a trace or prices alone change nothing in it."""
+    return bool(any(change.devices.values()) or change.failed_sites or change.power_percent != 100)
+
+
+def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
+    """The running fleet with the change of a what-if. Raises Problem(422) where the fleet cannot become that."""
+    change = Change(**asked.change)
+    if not is_of_the_fleet(change):
+        detail = "This what-if changes demand or prices alone; the fleet has nothing to apply."
+        raise Problem(422, "Nothing to apply", detail, kind="proposal-empty")
+    held = windows_held(now=now)
+
+    def edit(raw: Raw) -> None:
+        for slug, count in sorted(change.devices.items()):
+            _count(raw, slug, count, held)
+        for slug in change.failed_sites:
+            _fail(raw, slug)
+        if change.power_percent != 100:
+            for pool in sorted(slug for slug, one in raw["pools"].items() if one["processor"] != HOST):
+                _power(raw, pool, Fraction(change.power_percent, 100))
+
+    return _edited(edit)
+
+
+def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime) -> Document:
+    """The running fleet with one proposal of a capacity plan. Raises Problem: 404 where the plan has no such proposal."""
+    pools = {one["pool"]: one for one in (asked.result or {}).get("pools", [])}
+    found = next((one for one in pools.get(pool, {}).get("proposals", []) if one["kind"] == kind), None)
+    if found is None:
+        raise Problem(404, "No such proposal", f"This plan proposes nothing of that kind for {pool}.", kind="proposal-unknown")
+    held = windows_held(now=now)
+
+    def edit(raw: Raw) -> None:
+        _known(raw, pool)
+        if kind == "short":
+            edits.devices_add(pool, found["devices"])(raw)
+        elif kind == "power":
+            _power(raw, pool, Fraction(found["share"]))
+        else:
+            for name in _idlest(raw, pool, found["devices"], held):
+                edits.device_set(pool, name, DeviceState.SPARE)(raw)
+
+    return _edited(edit)
+
+
+def _edited(edit: Callable[[Raw], None]) -> Document:
+    raw = document_now().to_json()
+    edit(raw)
+    return document_check(raw)
+
+
+def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
+    """Devices added, or those with the fewest windows to come retired."""
+    if not count:
+        return
+    _known(raw, slug)
+    if count > 0:
+        edits.devices_add(slug, count)(raw)
+        return
+    for name in _idlest(raw, slug, -count, held):
+        edits.device_set(slug, name, None)(raw)
+
+
+def _idlest(raw: Raw, slug: str, count: int, held: Held) -> list[str]:
+    """The active devices that hold the fewest windows to come; of equals the last by name."""
+    active = [one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.ACTIVE]
+    if count > len(active):
+        detail = f"Pool {slug} has {len(active):,} active devices by now; {count:,} cannot be taken. Ask again."
+        raise Problem(422, "Too few devices", detail, kind="proposal-outdated")
+    ordered = sorted(active, key=natural, reverse=True)
+    return sorted(ordered, key=lambda name: held.get((slug, name), 0))[:count]
+
+
+def _fail(raw: Raw, site: str) -> None:
+    for pool in raw["pools"].values():
+        if pool["site"] == site:
+            for device in pool["devices"]:
+                device["state"] = DeviceState.FAILED.value
+
+
+def _power(raw: Raw, slug: str, share: Fraction) -> None:
+    """The present setting times the share, where that is a whole per cent."""
+    setting = raw["pools"][slug]["power_percent"] * share
+    if setting.denominator != 1 or not 1 <= setting <= 100:
+        detail = (
+            f"Pool {slug} runs at {raw['pools'][slug]['power_percent']} % now; {float(setting):g} % is no setting. Settings are "
+            "whole per cents from 1 to 100."
+        )
+        raise Problem(422, "No such power setting", detail, kind="proposal-outdated")
+    raw["pools"][slug]["power_percent"] = int(setting)
+
+
+def _known(raw: Raw, slug: str) -> None:
+    if slug not in raw["pools"]:
+        detail = f"There is no pool {slug} any more. Ask again."
+        raise Problem(422, "The pool has gone", detail, kind="proposal-outdated")
