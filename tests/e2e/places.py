@@ -11,7 +11,6 @@ from typing import Any
 from playwright.sync_api import Browser, expect
 
 from apps.planner.places.formats import SAMPLE as FILL_IN
-from apps.reports.sheets.index import REPORTS
 from bin.models import fetch
 from tests.e2e import visit as visiting
 from tests.e2e import walk
@@ -38,6 +37,9 @@ class Places:
 
 # A direction classifier of an OCR engine: 0.6 MB, its lengths open, so that the page has to ask for them.
 REAL_MODEL, LENGTHS = CASES["cls"]
+
+
+SHEETS = ("load", "stranded", "idle-cost", "gaps", "deadlines", "executed", "bound")
 
 
 def make_places(opened: Browser, product: Product) -> Places:
@@ -72,7 +74,7 @@ def make_places(opened: Browser, product: Product) -> Places:
         "capacity": "/capacity", "fleet": "/fleet", "fleet-pool": "/fleet/pools/lpu-a", "fleet-pool-new": "/fleet/pools/new",
         "fleet-site": "/fleet/sites/home", "fleet-site-new": "/fleet/sites/new", "fleet-changes": "/fleet/changes",
         "fleet-change": "/fleet/changes/1", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
-        "reports": "/reports", **{f"report-{name}": f"/reports/{name}" for name in REPORTS},
+        "reports": "/reports", **{f"report-{name}": f"/reports/{name}" for name in SHEETS},
         "capacity-plan": planned, "capacity-plans": "/capacity/plan",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
