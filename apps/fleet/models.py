@@ -196,7 +196,7 @@ class FleetChange(models.Model):
     """One change of the whole fleet, from one document to another: a stack, of which the last one may be undone.
 
     `moves` are the windows that it moved, each {"window", "from", "to"} with the devices' ids; `made` and `retired` the ids
-    of the devices that it added and took away.
+    of the devices that it added and took away; `lost` the windows that a recorded failure lost.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -211,6 +211,7 @@ class FleetChange(models.Model):
     moves = models.JSONField(default=list)
     made = models.JSONField(default=list)
     retired = models.JSONField(default=list)
+    lost = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
     undone_at = models.DateTimeField(null=True, blank=True)
     undone_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
 

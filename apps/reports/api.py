@@ -16,6 +16,7 @@ from apps.pricing.rating import decimal_text
 from apps.reports import selectors
 from apps.reports.capacity_plan_pages import router as capacity_plan_router
 from apps.reports.cost_pages import router as cost_router
+from apps.reports.failure_pages import router as failure_router
 from apps.reports.forecast_pages import router as forecast_router
 from apps.reports.proposal_pages import router as proposal_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
@@ -34,6 +35,7 @@ router.add_router("", reconciliation_router)
 router.add_router("", forecast_router)
 router.add_router("", what_if_router)
 router.add_router("", sheet_router)
+router.add_router("", failure_router)
 router.add_router("", proposal_router)
 
 

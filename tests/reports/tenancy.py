@@ -49,6 +49,10 @@ def _forecast(cast: Cast) -> dict[str, Any]:
     return {}
 
 
+def _device(cast: Cast) -> dict[str, Any]:
+    return {"pk": open_market().lpu.devices.earliest("name").pk}
+
+
 def _sheet(cast: Cast) -> dict[str, Any]:
     return {"slug": "load"}
 
@@ -71,6 +75,8 @@ ROUTES = [
     page("/capacity/what-if/<uuid:pk>/fleet", admin=True, make=_applied),
     operation("GET /capacity/what-if/{uuid:pk}/fleet", scope=Scope.ADMIN, make=_applied),
     operation("GET /capacity/plans/{uuid:pk}/fleet/{pool}/{kind}", scope=Scope.ADMIN, make=_proposal),
+    page("/fleet/devices/<uuid:pk>/failure", "GET", "POST", admin=True, make=_device),
+    operation("POST /fleet/devices/{uuid:pk}/failure", scope=Scope.ADMIN, make=_device),
     page("/reports", admin=True),
     page("/reports/<slug:slug>", admin=True, make=_sheet),
     operation("GET /reports", scope=Scope.ADMIN),

@@ -172,14 +172,15 @@ def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
     missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
     related = missed.select_related("stage__job__contract__organisation", "stage__program")
     due = [lease for lease in related.order_by("finished_at", "id") if _key(lease) not in known][:limit]
-    return sum(_guarantee_credit(lease, now=now) for lease in due)
+    return sum(guarantee_credit(lease, now=now) for lease in due)
 
 
 def _key(lease: Lease) -> str:
     return f"missed:{lease.pk}"
 
 
-def _guarantee_credit(lease: Lease, *, now: datetime) -> bool:
+def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
+    """Credit one block that failed on our side; False where it was credited already."""
     contract = lease.stage.job.contract
     line = terms_line(contract, lease.stage.program.digest)
     stated = line["rating"]

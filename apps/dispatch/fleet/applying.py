@@ -35,6 +35,7 @@ SWEEP = "apps.sales.tasks.standing_sweep"  # offers what a change of the fleet f
 
 T = TypeVar("T")
 Edit = Callable[[dict[str, Any]], None]
+Lose = Callable[[FleetChange, list[UUID]], None]  # what becomes of windows that a failure lost, in the same transaction
 
 
 class _InUse(Exception):
@@ -53,16 +54,17 @@ def fleet_apply(
 
 
 def fleet_edit(
-    *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = ""
+    *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = "", lose: Lose | None = None
 ) -> FleetChange | None:
-    """Applies the running document with one edit made to it as plain data; checked as a file is."""
+    """Applies the running document with one edit made to it as plain data; checked as a file is. With `lose` the windows of
+    devices that fail are given to it where they find no place, instead of a refusal."""
 
     def edited(before: Document) -> Document:
         raw = before.to_json()
         edit(raw)
         return document_check(raw)
 
-    return _retried(lambda: _apply(edited, expected=expected, actor=actor, now=now, note=note))
+    return _retried(lambda: _apply(edited, expected=expected, actor=actor, now=now, note=note, lose=lose))
 
 
 def fleet_undo(*, expected: str = "", actor: User | None, now: datetime) -> FleetChange:
@@ -89,21 +91,25 @@ def _retried(work: Callable[[], T]) -> T:
 
 @transaction.atomic
 def _apply(
-    make: Callable[[Document], Document], *, expected: str, actor: User | None, now: datetime, note: str
-) -> FleetChange | None:
+    make: Callable[[Document], Document], *, expected: str, actor: User | None, now: datetime, note: str,
+    lose: Lose | None = None,
+) -> FleetChange | None:  # fmt: skip
     fleet_lock()
     before = document_now()
     _expected_check(before, expected)
     after = make(before)
     if after == before:
         return None
-    plan = _plan_locked(before, after, now=now)
+    plan = _plan_locked(before, after, now=now, may_lose=lose is not None)
     change = fleet_write(
         before=before, after=plan.after, moved=len(plan.moves), actor=actor, now=now, note=note, said=plan.sentence()
     )
     change.moves = _move(plan.moves)
     _holds_end(plan)
-    change.save(update_fields=["moves"])
+    change.lost = [str(pk) for pk in plan.lost]
+    change.save(update_fields=["moves", "lost"])
+    if lose is not None and plan.lost:
+        lose(change, plan.lost)
     task_send_on_commit(SWEEP, queue="default")
     return change
 
@@ -114,6 +120,12 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
     change = change_last()
     if change is None:
         raise Problem(409, "Nothing to undo", "No change of the fleet is left to undo.", kind="fleet-nothing-to-undo")
+    if change.lost:
+        detail = (
+            "The last change recorded a failure: windows were lost and credited, so it stays. Set the device to active when it "
+            "serves again."
+        )
+        raise Problem(409, "A recorded failure stays", detail, kind="fleet-failure-recorded")
     before, after = document_now(), document_stored(change.before)
     _expected_check(before, expected)
     names = dict(Device.objects.filter(pk__in=[one["from"] for one in change.moves]).values_list("pk", "name"))
@@ -141,8 +153,9 @@ def _expected_check(before: Document, expected: str) -> None:
 
 
 def _plan_locked(
-    before: Document, after: Document, *, now: datetime, wanted: dict[UUID, str] | None = None
-) -> Plan:
+    before: Document, after: Document, *, now: datetime, wanted: dict[UUID, str] | None = None,
+    may_lose: bool = False,
+) -> Plan:  # fmt: skip
     """The plan, made while nobody can sell, place or give back time of the pools that it touches. Raises Problem."""
     slugs = pools_affected(before, after)
     held = _contracts_lock(slugs, now)
@@ -150,7 +163,7 @@ def _plan_locked(
     newer = [pk for pk in _contracts(slugs, now) if pk not in held]
     _newer_lock(newer)
     plan = plan_make(before=before, after=after, now=now, in_use=_in_use(slugs, now), wanted=wanted)
-    plan.check()
+    plan.check(may_lose=may_lose)
     return plan
 
 

@@ -50,6 +50,7 @@ class Promise(NamedTuple):
     organisation: str
     pool: str
     until: datetime
+    is_failure: bool = False  # only windows of devices that failed have no place
 
     def __str__(self) -> str:
         return f"{self.contract} of {self.organisation} on {self.pool} until {self.until:%Y-%m-%d %H:%M} UTC"
@@ -58,7 +59,7 @@ class Promise(NamedTuple):
 @dataclass
 class Plan:
     """A change of the fleet and what follows from it. `after` is what will run: the document that was given, with the spare
-    devices in service that stand in for failed ones."""
+    devices in service that stand in for failed ones. `lost`: windows of failed devices that find no place."""
 
     before: Document
     after: Document
@@ -67,6 +68,7 @@ class Plan:
     broken: list[Promise] = field(default_factory=list)
     spares: list[str] = field(default_factory=list)
     holds: set[UUID] = field(default_factory=set)  # reservations that are only held and have no other place: given up
+    lost: list[UUID] = field(default_factory=list)
 
     @property
     def difference(self) -> Difference:
@@ -93,13 +95,15 @@ class Plan:
         spares = f" In service instead of failed devices: {', '.join(self.spares)}." if self.spares else ""
         return f"{self.difference.summary()}: {moves}, {lost}.{''.join(kept)}{spares}"
 
-    def check(self) -> None:
-        """Raises Problem(409), which names the contracts, where a promise would break."""
-        if not self.broken:
+    def check(self, *, may_lose: bool = False) -> None:
+        """Raises Problem(409), which names the contracts, where a promise would break. `may_lose`: what failed devices held is
+        lost and that is recorded."""
+        broken = [one for one in self.broken if not (may_lose and one.is_failure)]
+        if not broken:
             return
-        named = "; ".join(str(one) for one in self.broken[:NAMED])
-        more = f"; and {len(self.broken) - NAMED} more" if len(self.broken) > NAMED else ""
-        count = len(self.broken)
+        named = "; ".join(str(one) for one in broken[:NAMED])
+        more = f"; and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
+        count = len(broken)
         raise Problem(
             409,
             "Promises would break",
@@ -111,7 +115,7 @@ class Plan:
                     "contract": str(one.contract), "organisation": one.organisation, "pool": one.pool,
                     "until": one.until.isoformat(),
                 }
-                for one in self.broken
+                for one in broken
             ],
         )  # fmt: skip
 
@@ -214,7 +218,10 @@ def _outcome(plan: Plan, slug: str, windows: list[Window], settled: Settled, los
             kept[stay.device].append(by_key[stay.key])
     for device in sorted(kept, key=natural):
         plan.stays.append(Stay(slug, device, len(kept[device]), max(one.end for one in kept[device])))
-    plan.broken += _promises(plan, [by_key[one.key] for one in lost], slug)
+    gone = [by_key[one.key] for one in lost if states.get(one.device) == "failed"]
+    plan.lost += [one.pk for one in gone if one.reservation.held_until is None]
+    others = [by_key[one.key] for one in lost if states.get(one.device) != "failed"]
+    plan.broken += _promises(plan, others, slug) + [one._replace(is_failure=True) for one in _promises(plan, gone, slug)]
 
 
 def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:

@@ -13,7 +13,7 @@ from apps.fleet.models import Pool
 from apps.pricing.rating import NotPriced, PriceBookDocument, PriceClass
 from apps.pricing.selectors import book_in_force, document_of
 from apps.reports.margin import total
-from apps.reports.sheets.core import DAY, Asked, Column, Metric, Sheet, Value
+from apps.reports.sheets.core import DAY, Asked, Column, Metric, Sheet, Value, hours
 from apps.reports.sheets.spans import Free, gaps, service
 
 TERA = 10**12
@@ -153,9 +153,9 @@ def _row(pool: str, day: datetime, one: _Day, rates: Rates) -> tuple[Value, ...]
 def _chart(pools: dict[UUID, Pool], days: dict[tuple[UUID, datetime], _Day], asked: Asked) -> dict[str, object]:
     every = [asked.period.start + DAY * number for number in range((asked.period.end - asked.period.start).days)]
     return {
-        "unit": "s", "stacked": True, "categories": [f"{day:%m-%d}" for day in every],
+        "unit": "h", "stacked": True, "categories": [f"{day:%m-%d}" for day in every],
         "series": [
-            {"name": pool.slug, "values": [float(days[pk, day].seconds) if (pk, day) in days else 0 for day in every]}
+            {"name": pool.slug, "values": [hours(days[pk, day].seconds) if (pk, day) in days else 0 for day in every]}
             for pk, pool in pools.items()
         ],
     }  # fmt: skip

@@ -187,5 +187,5 @@ def ratio(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
 
 
 def hours(seconds: Fraction) -> float:
-    """Seconds as a chart draws them."""
-    return float(seconds)
+    """Seconds as hours, as a chart draws them."""
+    return float(seconds / 3600)

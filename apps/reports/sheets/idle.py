@@ -11,7 +11,7 @@ from apps.accounts.models import Organisation
 from apps.fleet.models import Pool
 from apps.reports.costs import Segment, segments
 from apps.reports.margin import device_time, ran_within, total
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio
+from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, hours, ratio
 from apps.reports.sheets.spans import sold
 
 NOBODY = "nobody"
@@ -102,12 +102,12 @@ def _chart(rows: list[tuple[Value, ...]], currency: str) -> dict[str, object]:
     for row in rows:
         sums.setdefault(str(row[0]), []).append(row[6])
     known = all(one is not None for some in sums.values() for one in some)
-    at, unit = (6, currency) if known else (4, "s")
+    at, unit = (6, currency) if known else (4, "h")
     by_owner: dict[str, Fraction] = defaultdict(Fraction)
     for row in rows:
         by_owner[str(row[0])] += Fraction(row[at] or 0)  # type: ignore[arg-type]
     dearest = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:CHARTED]
     return {
         "unit": unit, "horizontal": True, "categories": dearest,
-        "series": [{"name": "Idle", "values": [float(by_owner[name]) for name in dearest]}],
+        "series": [{"name": "Idle", "values": [float(by_owner[name]) if known else hours(by_owner[name]) for name in dearest]}],
     }  # fmt: skip

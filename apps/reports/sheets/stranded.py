@@ -53,7 +53,7 @@ def stranded(asked: Asked) -> Sheet:
         ],
         notes=_notes(owned, usual),
         chart={
-            "unit": "s", "horizontal": True, "stacked": True, "categories": [pool.slug for pool, _ in owned],
+            "unit": "h", "horizontal": True, "stacked": True, "categories": [pool.slug for pool, _ in owned],
             "series": [
                 {"name": cause, "values": [hours(some[cause]) for _, some in owned]}
                 for cause in CAUSES
