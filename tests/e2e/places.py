@@ -61,6 +61,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     planned = walk.plan_capacity(visit)
     rerated = walk.costs_and_another_book(visit, "Wanda's workshop")
     compared_fleets = walk.forecast_and_what_if(visit)
+    proposal, failure = (_first_link(visit, *one) for one in ((planned, "Show the change"), ("/fleet", "Record failure")))
     found.console += visit.noted()
     administrator.close()
     found.public = {
@@ -81,8 +82,15 @@ def make_places(opened: Browser, product: Product) -> Places:
         "reconciliations": "/reconciliations",
         "reconciliation": compared, "reconciliation-rows": compared_rows, "costs": "/costs", "rerating": rerated,
         "forecast": "/capacity/forecast", "what-if": "/capacity/what-if", "what-if-difference": compared_fleets,
+        "what-if-fleet": f"{compared_fleets}/fleet", "capacity-plan-fleet": proposal, "failure": failure,
     }  # fmt: skip
     return found
+
+
+def _first_link(visit: visiting.Watched, path: str, name: str) -> str:
+    """Where the page's first link of that name leads."""
+    visit.open(path)
+    return visit.page.get_by_role("link", name=name).first.get_attribute("href") or ""
 
 
 def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:

@@ -387,6 +387,7 @@ def forecast_and_what_if(visit: Watched) -> str:
     page.get_by_role("button", name="Upload").click()
     expect(page.get_by_role("rowheader", name="asked.csv")).to_be_visible()
     page.get_by_label("Demand", exact=True).fill("2")
+    page.get_by_label("Devices of lpu-a", exact=True).fill("1")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_url(re.compile(r"/capacity/what-if/[0-9a-f-]{36}$"))
     expect(page.get_by_role("heading", name="Difference")).to_be_visible(timeout=PATIENT)  # by itself, without a reload
