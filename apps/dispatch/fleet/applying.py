@@ -121,11 +121,11 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
     if change is None:
         raise Problem(409, "Nothing to undo", "No change of the fleet is left to undo.", kind="fleet-nothing-to-undo")
     if change.lost:
-        detail = (
+        stays = (
             "The last change recorded a failure: windows were lost and credited, so it stays. Set the device to active when it "
             "serves again."
         )
-        raise Problem(409, "A recorded failure stays", detail, kind="fleet-failure-recorded")
+        raise Problem(409, "A recorded failure stays", stays, kind="fleet-failure-recorded")
     before, after = document_now(), document_stored(change.before)
     _expected_check(before, expected)
     names = dict(Device.objects.filter(pk__in=[one["from"] for one in change.moves]).values_list("pk", "name"))

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 from apps.reports.models import CapacityPlan
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio
+from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
 
 PLANS_MOST = 62  # the newest of the period
 COLUMNS = (
@@ -39,7 +39,7 @@ def bounds(asked: Asked) -> Sheet:
     used = _used([at for at, _ in some])
     rows = [_row(at, pool, used.get((place, pool["pool"]), 0)) for place, (at, pools) in enumerate(some) for pool in pools]
     newest = [row for row in rows if row[0] == rows[0][0]] if rows else []
-    sums = [sum(int(row[at] or 0) for row in newest) for at in (2, 3, 4, 5)]  # type: ignore[arg-type]
+    sums = [sum(whole(row[at]) for row in newest) for at in (2, 3, 4, 5)]
     return Sheet(
         COLUMNS,
         rows,
@@ -54,7 +54,7 @@ def bounds(asked: Asked) -> Sheet:
         chart={
             "unit": "", "whole": True, "categories": [str(row[1]) for row in newest],
             "series": [
-                {"name": COLUMNS[at].label, "values": [int(row[at] or 0) for row in newest]}  # type: ignore[arg-type]
+                {"name": COLUMNS[at].label, "values": [whole(row[at]) for row in newest]}
                 for at in (2, 3, 4, 5)
             ],
         },

@@ -186,6 +186,11 @@ def ratio(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
     return Fraction(part) / Fraction(whole) if whole else None
 
 
+def whole(value: Value) -> int:
+    """A count of a row; 0 where it is not known."""
+    return value if isinstance(value, int) else 0
+
+
 def hours(seconds: Fraction) -> float:
     """Seconds as hours, as a chart draws them."""
     return float(seconds / 3600)

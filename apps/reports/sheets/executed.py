@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connection
 
 from apps.fleet.models import PoolKind
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio
+from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
 
 COLUMNS = (
     Column("pool", "Pool"), Column("kind", "Device time is"), Column("blocks", "Blocks", "count"),
@@ -45,12 +45,12 @@ def executed(asked: Asked) -> Sheet:
         by_pool.setdefault(row[0], []).append(row)
     rows = [_row(slug, some) for slug, some in by_pool.items()]
     exact = [row for row in rows if row[4] is not None]
-    off = sum(abs(int(row[4] or 0) - int(row[5] or 0)) for row in exact)  # type: ignore[arg-type]
+    off = sum(abs(whole(row[4]) - whole(row[5])) for row in exact)
     return Sheet(
         COLUMNS,
         rows,
         metrics=[
-            Metric("Executions", sum(int(row[3] or 0) for row in rows), "count"),  # type: ignore[arg-type]
+            Metric("Executions", sum(whole(row[3]) for row in rows), "count"),
             Metric("Cycles that differ", off, "count", "of deterministic processors; of programs with a bound fewer may run"),
         ],
         notes=[

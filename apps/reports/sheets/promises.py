@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import connection
 
 from apps.fleet.models import Pool, PoolKind
-from apps.reports.costs import Segment, segments
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio
+from apps.reports.costs import Segment, seconds_of, segments
+from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
 
 COLUMNS = (
     Column("pool", "Pool"), Column("class", "Class bought"), Column("due", "Blocks due", "count"),
@@ -71,7 +71,7 @@ def promises(asked: Asked) -> Sheet:
     for one in _blocks(parts):
         groups.setdefault((pools[one.pool].slug, one.klass), []).append(one)
     rows = [_row(slug, klass, groups[slug, klass], parts, pools) for slug, klass in sorted(groups)]
-    due, kept, missed = (sum(int(row[at] or 0) for row in rows) for at in (2, 3, 5))  # type: ignore[arg-type]
+    due, kept, missed = (sum(whole(row[at]) for row in rows) for at in (2, 3, 5))
     return Sheet(
         COLUMNS,
         rows,
@@ -88,7 +88,7 @@ def promises(asked: Asked) -> Sheet:
             "unit": "", "whole": True, "horizontal": True, "stacked": True,
             "categories": [f"{row[0]}, {row[1]}" for row in rows],
             "series": [
-                {"name": COLUMNS[at].label, "values": [int(row[at] or 0) for row in rows]}  # type: ignore[arg-type]
+                {"name": COLUMNS[at].label, "values": [whole(row[at]) for row in rows]}
                 for at in (3, 4, 5)
             ],
         },
@@ -103,8 +103,8 @@ def _blocks(parts: Sequence[Segment]) -> list[_Blocks]:
     with connection.cursor() as cursor:
         cursor.execute(_BLOCKS, told)
         return [
-            _Blocks(place - 1, *some, Fraction(lost), None if delay is None else Fraction(str(delay.total_seconds())))
-            for place, *some, lost, delay in cursor.fetchall()
+            _Blocks(place - 1, pool, klass, kept, late, missed, repeated, Fraction(lost), delay and seconds_of(delay))
+            for place, pool, klass, kept, late, missed, repeated, lost, delay in cursor.fetchall()
         ]
 
 

@@ -158,9 +158,9 @@ def usual_work(*, start: datetime, end: datetime) -> dict[UUID, int]:
 class Gaps(NamedTuple):
     """Time of a pool in service that nobody bought: how many gaps, their seconds, and of both those too short."""
 
-    count: int
+    number: int
     seconds: Fraction
-    short_count: int
+    short_number: int
     short: Fraction
 
 
