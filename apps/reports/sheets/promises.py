@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from fractions import Fraction
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -103,9 +104,13 @@ def _blocks(parts: Sequence[Segment]) -> list[_Blocks]:
     with connection.cursor() as cursor:
         cursor.execute(_BLOCKS, told)
         return [
-            _Blocks(place - 1, pool, klass, kept, late, missed, repeated, Fraction(lost), delay and seconds_of(delay))
+            _Blocks(place - 1, pool, klass, kept, late, missed, repeated, Fraction(lost), _length(delay))
             for place, pool, klass, kept, late, missed, repeated, lost, delay in cursor.fetchall()
         ]
+
+
+def _length(delay: timedelta | None) -> Fraction | None:
+    return None if delay is None else seconds_of(delay)
 
 
 def _row(
