@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ from apps.compilation.models import Precision, Program
 from apps.compilation.selectors import load_seconds, programs_of_versions
 from apps.fleet.models import Pool, PoolKind
 from apps.fleet.selectors import host_measurement_latest, pools
+from apps.planner.metrics import Metric
 from apps.planner.scores import bound_of
 from apps.planner.solver import Answers, Evaluated, Variant
 from apps.pricing.rating import Counts, PriceBookDocument, Terms, rate
@@ -21,6 +23,8 @@ from apps.registry.models import Evaluation, ModelVersion
 from apps.registry.selectors import family_evaluations, family_of
 
 NANOSECONDS = 10**9
+SIX_PLACES = Decimal(1).scaleb(-6)
+VOTING = {Metric("accuracy").title, Metric("agreement").title}  # of these an answer is the class with the highest score
 
 
 @dataclass(frozen=True)
@@ -73,22 +77,48 @@ def choice_of(version: ModelVersion, dims: dict[str, int] | None) -> Choice:
 
 def gather(*, choice: Choice, klass: str, book: PriceBookDocument, instant: datetime) -> Gathered:
     """Every candidate on every active pool in every precision that it has, priced by the tariff of an `instant`."""
-    programs = [p for p in programs_of_versions([one.pk for one in choice.versions]) if choice.fits(p)]
+    programs: dict[UUID, list[Program]] = defaultdict(list)
+    for program in programs_of_versions([one.pk for one in choice.versions]):
+        if choice.fits(program):
+            programs[program.model_version_id].append(program)
     answers: dict[UUID, Evaluated] = {}
     variants: list[Variant] = []
     places: dict[str, Place] = {}
     for pool in pools():
         for one in choice.versions:
-            for precision in precisions_of(one, pool, programs):
-                place = place_of(one, pool, programs, precision)
+            for precision in precisions_of(one, pool, programs[one.pk]):
+                place = place_of(one, pool, programs[one.pk], precision)
                 evaluation = choice.evaluation(place, precision)
                 if evaluation is not None and evaluation.pk not in answers:
                     answers[evaluation.pk] = evaluated_of(evaluation)
                 key = f"{one.pk}@{pool.slug}" + ("" if precision == Precision.FLOAT32 else f":{precision}")
                 places[key] = place
                 evaluated = answers[evaluation.pk] if evaluation else None
-                variants.append(_variant(key, place, evaluated, klass, book, instant, precision))
+                variant = _variant(key, place, evaluated, klass, book, instant, precision)
+                variants.append(variant if evaluation is None else replace(variant, **_together(place, evaluation)))
     return Gathered(variants, places)
+
+
+def _together(place: Place, evaluation: Evaluation) -> dict[str, Any]:
+    """What a program needs to share with another one to work on the same items: what it takes, the items on which it was
+    evaluated, and for a vote its classes."""
+    program = place.program
+    if program is None:
+        return {}
+    chosen_on = evaluation.items["choose"].get("dataset_digest", "")  # where the platform evaluated, the family says it
+    votes = evaluation.metric.partition(" of ")[0] in VOTING
+    return {
+        "takes": (signature(program), chosen_on),
+        "program": program.digest,
+        "classes": classes_of(program, evaluation.confidence_output) if votes else None,
+    }
+
+
+def classes_of(program: Program, output: str) -> int | None:
+    """How many classes the output scores; None where it has no single score for each class."""
+    shape: list[int | str] = next((one["shape"] for one in program.outputs if one["name"] == output), [])
+    sizes = [size for size in shape if size != 1]
+    return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], int) else None
 
 
 def precisions_of(version: ModelVersion, pool: Pool, programs: list[Program]) -> list[str]:
@@ -224,9 +254,15 @@ def pricer_of(
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """The answers of both parts, as the solver takes them."""
+    """The answers of both parts, as the solver takes them; confidences with the six places that dispatch compares."""
     parts = {
-        name: Answers.of(part["labels"], part["predicted"], part["confidence"]) for name, part in evaluation.items.items()
+        name: Answers.of(part["labels"], part["predicted"], [_six(one) for one in part["confidence"]])
+        for name, part in evaluation.items.items()
     }
     bound = bound_of(evaluation.metric, evaluation.items)
     return Evaluated(choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output, bound=bound)
+
+
+def _six(confidence: str) -> str:
+    """Six places at most; only owners state more."""
+    return confidence if len(confidence) <= len("0.123456") else str(Decimal(confidence).quantize(SIX_PLACES))

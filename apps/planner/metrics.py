@@ -103,7 +103,7 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
     if metric.name in NUMERIC:
         return _numeric(output, name, output if labels is None else np.asarray(labels), metric)
     scores = scores_of(output, name)
-    best = _best(scores)
+    best = best_of(scores)
     confidence, has_confidence = _confidence(scores)
     if metric.name == "agreement":
         wanted = [int(one) for one in (best if labels is None else labels)]
@@ -118,8 +118,8 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
     return Verdict(known.tolist(), _top(scores, best, known, metric.k).tolist(), confidence, has_confidence)
 
 
-def _best(scores: Array) -> Array:
-    """The class with the highest score, the first of equals; `NO_ANSWER` where a score is not a number."""
+def best_of(scores: Array) -> Array:
+    """Of scores [items, classes] the class with the highest, the first of equals; `NO_ANSWER` where a score is not a number."""
     wrong = np.asarray(np.isnan(scores.astype(np.float64)).any(axis=1))
     return np.where(wrong, NO_ANSWER, np.where(wrong[:, None], 0, scores).argmax(axis=1))
 

@@ -21,14 +21,15 @@ __all__ = [
 class Plan(models.Model):
     """An answer to stated requirements, kept as it was given.
 
-    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "klass", "completion", "until"}, exact numbers as
-    strings: `completion` is the instant until which there had to be room, `until` the same where it was stated.
-    `candidates`: every combination that was tried, cheapest first, with price, latency, accuracy, the instant at which it
-    would have been done and the reasons that speak against it. `chosen`: the cheapest feasible one, with `lines` for a quote
-    ([{"program", "executions", "expected"}]), `pool`, and for a cascade `threshold`, `output` and `programs`; None when
-    nothing is feasible.
-    `changes`: what could be relaxed then. `basis`: price book, error of the bounds, number of combinations; of a task also
-    `metric` and `data_set`.
+    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "objective", "klass", "completion", "until"}, exact
+    numbers as strings: `completion` is the instant until which there had to be room, `until` the same where it was stated.
+    `candidates`: every single and the combinations that were judged, the best by the objective first, with price, latency,
+    accuracy, the instant at which it would have been done and the reasons that speak against it. `chosen`: the best feasible
+    one, with `lines` for a quote ([{"program", "executions", "expected"}]), `pool`, `kind`, and of several `programs` in the
+    order in which they run the `outputs` that tell confidences or answers, of a cascade `thresholds` (plans made when two
+    programs were the most have `threshold` and `output` alone); None when nothing is feasible.
+    `changes`: what could be relaxed then. `basis`: price book, error of each bound and their number, how many combinations were
+    `examined` and `judged`, pools of which not all programs were combined (`narrowed`); of a task also `metric` and `data_set`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -23,7 +23,7 @@ def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
     """The chosen candidate's programs in the order in which they run, with executions per item.
 
-    The second program of a cascade counts the proven upper bound of the share of items that go on to it.
+    The later programs of a cascade count the proven upper bound of the share of items that go on to them.
     """
     chosen = _chosen(plan)
     programs = (

@@ -19,7 +19,7 @@ from apps.planner.candidates import choice_of_task, metric_title
 from apps.planner.capacity import Timetables
 from apps.planner.gathering import Gathered, choice_of, gather, missing_programs
 from apps.planner.models import Plan, Task
-from apps.planner.solver import Candidate, Change, Requirements, Solution, Use, solve
+from apps.planner.solver import OBJECTIVES, Candidate, Change, Requirements, Solution, Use, solve
 from apps.pricing.limits import Window, tariff_instant, window_of
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force, document_of
@@ -42,7 +42,7 @@ def plan_create(
     until: datetime | None = None,
     revises: str = "",
 ) -> Plan:
-    """Try every alternative of a version, or every candidate of a task, on every pool, and their cascades; keep the answer.
+    """Try every alternative of a version, or every candidate of a task, on every pool, and combinations of them; keep the answer.
 
     A candidate is feasible only where its pool has room for it until the instant `until`, by default as far ahead as a
     quote reaches that says nothing: its quote would be accepted now. `revises`: the contract whose rest is planned.
@@ -81,6 +81,9 @@ def plan_create(
             "book_digest": book.digest,
             "currency": book.currency.code,
             "examined": solution.examined,
+            "judged": len(candidates),
+            "narrowed": [asdict(one) for one in solution.narrowed],
+            "bounds": solution.bounds,
             "error": str(solution.error),
             "dims": dims or {},
             "pools": _pools_json(gathered),
@@ -127,6 +130,8 @@ def _check(requirements: Requirements, *, until: datetime | None, now: datetime)
         errors.append({"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."})
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
         errors.append({"field": "accuracy", "message": "State an accuracy between 0 and 1, for example 0.97."})
+    if requirements.objective not in OBJECTIVES:
+        errors.append({"field": "objective", "message": f"Choose one of {', '.join(OBJECTIVES)}."})
     for name in ("latency", "duration", "budget"):
         value = getattr(requirements, name)
         if value is not None and value <= 0:
@@ -167,11 +172,7 @@ def _candidate_json(
         "pool_name": pool.name,
         "models": [{"version": str(place.version.pk), "name": place.title} for place in places],
         "programs": programs,
-        "lines": [
-            _line_json(use, program, candidate)
-            for use, program in zip(candidate.uses, programs, strict=True)
-            if program
-        ],
+        "lines": [_line_json(use, program) for use, program in zip(candidate.uses, programs, strict=True) if program],
         "accuracy": _text(candidate.accuracy),
         "correct": candidate.correct,
         "total": candidate.total,
@@ -181,19 +182,22 @@ def _candidate_json(
         "certainty": candidate.certainty,
         "price": None if candidate.total_price is None else decimal_text(candidate.total_price),
         "price_per_thousand": _per_thousand(candidate.price, requirements.items),
-        "threshold": _text(candidate.threshold),
-        "share": _text(candidate.share),
-        "output": candidate.output,
+        "thresholds": [str(one) for one in candidate.thresholds],
+        "shares": [str(one) for one in candidate.shares],
+        "outputs": list(candidate.outputs),
+        # The first of each, as plans had them when a cascade had two programs.
+        "threshold": _text(next(iter(candidate.thresholds), None)),
+        "share": _text(next(iter(candidate.shares), None)),
+        "output": next(iter(candidate.outputs), ""),
         "feasible": candidate.feasible,
         "reasons": list(candidate.reasons),
         "on_frontier": candidate.on_frontier,
     }
 
 
-def _line_json(use: Use, program: str, candidate: Candidate) -> dict[str, Any]:
+def _line_json(use: Use, program: str) -> dict[str, Any]:
     """`executions` are what the price counts; `per_item` is the exact share, `expected` what was seen on the evaluation."""
-    per_item = Fraction(1) if use is candidate.uses[0] else candidate.share
-    return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(per_item)}
+    return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(use.per_item)}
 
 
 def _per_thousand(price: Decimal | None, items: int) -> str | None:

@@ -63,7 +63,7 @@ def test_every_model_and_the_cascade_are_tried_on_every_pool(cast: Cast, market:
     singles = {(name, pool) for name in market for pool in ("lpu-a", "lpu2-b", "host-cpu")}
     cascades = {("digits-small then digits-large", pool) for pool in ("lpu-a", "lpu2-b")}
     assert tried == singles | cascades
-    assert found.basis["examined"] == len(tried)
+    assert found.basis["examined"] == found.basis["judged"] == len(tried)
 
 
 def test_the_price_is_that_of_the_rating_to_the_last_digit(cast: Cast, market: dict[str, ModelVersion]) -> None:
@@ -124,8 +124,8 @@ def test_a_cascade_says_what_a_job_needs_to_run_it(cast: Cast, market: dict[str,
     row = row_of(
         plan(cast, market["digits-small"], accuracy=Fraction(97, 100)), "digits-small then digits-large", "lpu2-b"
     )
-    assert (row["kind"], row["output"]) == ("cascade", "probabilities")
-    assert 0 < Decimal(row["threshold"]) < 1
+    assert (row["kind"], row["outputs"]) == ("cascade", ["probabilities"])
+    assert [0 < Decimal(level) < 1 for level in row["thresholds"]] == [True]
     assert len(row["programs"]) == 2
     lines = selectors.plan_lines(Plan(organisation=cast.organisation, chosen=row))
     assert [program.model_version.model.name for program, _ in lines] == ["digits-small", "digits-large"]

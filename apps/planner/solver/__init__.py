@@ -2,8 +2,19 @@
 
 from apps.planner.solver.answers import Answers, Evaluated
 from apps.planner.solver.search import solve
-from apps.planner.solver.types import Candidate, Change, Demand, Placed, Requirements, Solution, Use, Variant
+from apps.planner.solver.types import (
+    OBJECTIVES,
+    Candidate,
+    Change,
+    Demand,
+    Placed,
+    Requirements,
+    Solution,
+    Use,
+    Variant,
+)
 
 __all__ = [
-    "Answers", "Candidate", "Change", "Demand", "Evaluated", "Placed", "Requirements", "Solution", "Use", "Variant", "solve",
+    "OBJECTIVES", "Answers", "Candidate", "Change", "Demand", "Evaluated", "Placed", "Requirements", "Solution", "Use",
+    "Variant", "solve",
 ]  # fmt: skip

@@ -1,15 +1,15 @@
-"""What classifiers answered on items set aside, alone and in pairs, and what that proves about them.
+"""What classifiers answered on items set aside, alone and together, and what that proves about them.
 
-A threshold is chosen on one part of the items and judged on another, which nothing was chosen on. When several choices
-are judged on the same items, each bound is made at the error divided by their number, so that all hold together
-(Bonferroni).
+Everything that is chosen (thresholds, an order, which combinations are judged) is chosen on one part of the items and judged
+on another, which nothing was chosen on. When several bounds are made of the same items, each is made at the error divided
+by their number, so that all hold together (Bonferroni).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.registry.confidence import lower_bound, successes_needed, upper_bound
+from apps.registry.confidence import lower_bound, upper_bound
 
 Counts = npt.NDArray[np.int64]
 ERROR = Fraction(1, 20)
@@ -26,16 +26,18 @@ ERROR = Fraction(1, 20)
 
 @dataclass(frozen=True)
 class Answers:
-    """Per item of one part: whether the answer was right, and the confidence with which it was given."""
+    """Per item of one part: whether the answer was right, the confidence with which it was given, and the answer itself
+    where it is known as a class number (`predicted`, else empty)."""
 
     right: tuple[bool, ...]
     confidence: tuple[Decimal, ...]
+    predicted: tuple[int, ...] = ()
 
     @staticmethod
     def of(labels: Sequence[int], predicted: Sequence[int], confidence: Sequence[str]) -> Answers:
         """From labels, predictions and decimal strings, all of one length."""
         right = tuple(a == b for a, b in zip(labels, predicted, strict=True))
-        return Answers(right, tuple(Decimal(value) for value in confidence))
+        return Answers(right, tuple(Decimal(value) for value in confidence), tuple(predicted))
 
     @property
     def total(self) -> int:
@@ -45,6 +47,16 @@ class Answers:
     def hits(self) -> Counts:
         """1 for a right answer, 0 for a wrong one, shape (total,)."""
         return np.array(self.right, dtype=np.int64)
+
+    @cached_property
+    def correct(self) -> int:
+        """How many answers are right."""
+        return sum(self.right)
+
+    @cached_property
+    def classes(self) -> Counts:
+        """The answers, shape (total,), where they are known."""
+        return np.array(self.predicted, dtype=np.int64)
 
 
 class Ranks(NamedTuple):
@@ -78,53 +90,62 @@ class Evaluated:
         return Ranks(levels, *(np.array(part, dtype=np.int64) for part in parts))
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What is proven of a choice: counts on the judging part, and bounds that hold at the stated error."""
+class Counted(NamedTuple):
+    """What models answered together on one part: right answers, and of a cascade how many items reached its second part and
+    its third."""
 
     correct: int
     total: int
+    reached: tuple[int, ...] = ()
+
+    def elsewhere(self, total: int) -> Counted:
+        """The same shares of another number of items, each rounded to the side that promises less."""
+        fewer = self.correct * total // self.total
+        return Counted(fewer, total, tuple(-(-one * total // self.total) for one in self.reached))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is proven: the counts, and bounds that each hold at the stated error. `shares` bound from above the shares of items
+    that reach the second and third part of a cascade."""
+
+    counted: Counted
     accuracy: Fraction
-    escalated: int = 0
-    share: Fraction = Fraction(0)
-    threshold: Decimal | None = None
+    shares: tuple[Fraction, ...] = ()
+
+
+def judge(counted: Counted, error: Fraction) -> Judged:
+    """The bounds of a single model, a cascade or an ensemble, each at `error`."""
+    accuracy = lower_bound(counted.correct, counted.total, error)
+    return Judged(counted, accuracy, tuple(upper_bound(one, counted.total, error) for one in counted.reached))
 
 
 def judge_single(model: Evaluated, error: Fraction) -> Judged:
-    """One model alone; `accuracy` is its lower bound."""
-    correct = sum(model.evaluate.right)
-    total = model.evaluate.total
-    return Judged(correct, total, model.bound(error) if model.bound else lower_bound(correct, total, error))
+    """One model alone; of a metric that is no share of right answers by that metric's own bound."""
+    judged = judge(count_single(model, choosing=False), error)
+    return replace(judged, accuracy=model.bound(error)) if model.bound else judged
 
 
-def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:
-    """The lowest threshold that should reach `wanted` on the judging part, seen from the choosing part alone.
-
-    The second model answers what the first is less sure of than the threshold. "Should reach": with the share of right
-    answers seen here, the bound over there would do. When none does, or nothing is wanted, the one with the most right
-    answers, and of equals the lowest (fewest items go on).
-    """
-    here, there = first.choose.total, first.evaluate.total
-    order = np.argsort(first.ranks.choose)
-    gains = (second.choose.hits - first.choose.hits)[order]
-    right = int(first.choose.hits.sum()) + np.concatenate(([0], np.cumsum(gains)))  # by how many items go on
-    thresholds = np.unique(np.append(first.ranks.choose, first.ranks.of(Decimal(0))))
-    right = right[np.searchsorted(first.ranks.choose[order], thresholds)]
-    needed = None if wanted is None else successes_needed(wanted, there, error)
-    enough = right * there // here >= needed if needed is not None else np.zeros(len(right), dtype=bool)
-    best = int(np.argmax(enough)) if enough.any() else int(np.argmax(right))
-    return first.ranks.levels[int(thresholds[best])]
+def count_single(model: Evaluated, *, choosing: bool) -> Counted:
+    """One model alone."""
+    part = model.choose if choosing else model.evaluate
+    return Counted(part.correct, part.total)
 
 
-def judge_cascade(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Judged:
-    """A cascade with its threshold chosen on one part and judged on the other.
+def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *, choosing: bool) -> Counted:
+    """Models one after another: each answers what those before it were less sure of than their thresholds."""
+    parts = [model.choose if choosing else model.evaluate for model in models]
+    hits, reaching, reached = parts[0].hits, np.ones(parts[0].total, dtype=bool), []
+    for model, threshold, following in zip(models, thresholds, parts[1:], strict=False):
+        ranks = model.ranks.choose if choosing else model.ranks.evaluate
+        reaching = reaching & (ranks < model.ranks.of(threshold))
+        hits = np.where(reaching, following.hits, hits)
+        reached.append(int(reaching.sum()))
+    return Counted(int(hits.sum()), parts[0].total, tuple(reached))
 
-    `share` bounds from above the share of items that go on; half of the error is kept for it.
-    """
-    half = error / 2
-    threshold = choose_threshold(first, second, wanted, half)
-    goes_on = first.ranks.evaluate < first.ranks.of(threshold)
-    correct = int(np.where(goes_on, second.evaluate.hits, first.evaluate.hits).sum())
-    escalated, total = int(goes_on.sum()), first.evaluate.total
-    bound, share = lower_bound(correct, total, half), upper_bound(escalated, total, half)
-    return Judged(correct, total, bound, escalated, share, threshold)
+
+def count_ensemble(models: Sequence[Evaluated], *, choosing: bool) -> Counted:
+    """Three models that all see every item: the answer that two of them give, else that of the first."""
+    first, second, third = (model.choose if choosing else model.evaluate for model in models)
+    hits = np.where(second.classes == third.classes, second.hits, first.hits)
+    return Counted(int(hits.sum()), first.total)

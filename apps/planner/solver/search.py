@@ -1,20 +1,23 @@
-"""The exhaustive search: every variant alone, every pair of a pool as a cascade, each tried against every requirement."""
+"""The search: every variant alone and the most promising combinations of each pool, tried against every requirement."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
 from apps import figures
-from apps.planner.solver.answers import ERROR, Judged, judge_cascade, judge_single
+from apps.planner.solver.answers import ERROR, Judged, count_cascade, count_ensemble, judge, judge_single
+from apps.planner.solver.columns import CASCADE, SINGLE, Chooser, Column, Way, ways_of, weights_of
+from apps.planner.solver.comparing import frontier, rank_of, relaxations
+from apps.planner.solver.shortlist import LIMIT, shortlist
 from apps.planner.solver.types import (
+    OBJECTIVES,
     Candidate,
     Capacity,
-    Change,
     Demand,
     Placed,
     Requirements,
@@ -31,81 +34,85 @@ NOWHERE = Placed(None)
 Measures = dict[str, Any]  # requirement -> Fraction | Decimal | None, what a candidate comes to
 
 
-@dataclass(frozen=True)
-class Plain:
-    """A variant or a pair before it is judged against requirements."""
-
-    parts: tuple[Variant, ...]
-    judged: Judged | None
-
-
 def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
-    """The cheapest feasible candidate and all others with their reasons; `capacity` says when a pool would be done.
+    """The best feasible candidate by the objective and all others with their reasons; `capacity` says when a pool would be
+    done.
 
-    Raises ValueError for less than one item or no variant at all.
+    Raises ValueError for less than one item, no variant at all or an objective that is none.
     """
     if requirements.items < 1 or not variants:
         raise ValueError("A plan needs at least one item and one model.")
-    pairs = list(cascades(variants))
-    # Answers are one object wherever they are used, so their identity counts the statements that are made of them.
-    judged_alone = {id(variant.evaluated) for variant in variants if variant.evaluated}
-    statements = len(judged_alone) + len({(id(a.evaluated), id(b.evaluated)) for a, b in pairs})
-    error = ERROR / max(1, statements)
-    judge = _Judge(requirements.accuracy, error)
-    plain = [Plain(parts, judge.of(parts)) for parts in [*((v,) for v in variants), *pairs]]
-    judged = [candidate_of(one, requirements, capacity) for one in plain]
-    ordered = sorted(judged, key=_rank)
+    if requirements.objective not in OBJECTIVES:
+        raise ValueError(f"The objective is one of {', '.join(OBJECTIVES)}.")
+    weights = weights_of(variants, requirements)
+    ways, narrowed = ways_of(variants, weights)
+    bounds = bounds_of(variants, ways)
+    error = ERROR / bounds
+    chooser = Chooser(weights, requirements.accuracy, error)
+    columns = [column for column in map(chooser.column, ways) if column is not None]
+    market = _Market(requirements, capacity, error)
+    chosen = shortlist(columns, requirements, error, market.estimated)
+    judged = [*(market.single(variant) for variant in variants), *(market.judged(column) for column in chosen)]
+    ordered = sorted(judged, key=lambda one: rank_of(one, requirements.objective))
     front = frontier(ordered)
     candidates = tuple(replace(c, on_frontier=index in front) for index, c in enumerate(ordered))
-    chosen = 0 if candidates[0].feasible else None
-    changes = () if chosen is not None else tuple(relaxations(candidates, requirements))
-    return Solution(candidates, chosen, changes, len(candidates), error)
+    best = 0 if candidates[0].feasible else None
+    changes = () if best is not None else tuple(relaxations(candidates, requirements))
+    return Solution(candidates, best, changes, len(variants) + len(columns), error, bounds, tuple(narrowed))
 
 
-class _Judge:
-    """Judges a model or a cascade once, whatever pools it may run on."""
+def bounds_of(variants: Sequence[Variant], ways: Sequence[Way]) -> int:
+    """How many bounds may be made at most, known before any answer of the judging part is looked at: one for each model alone,
+    and those of the LIMIT combinations that take the most."""
+    # Answers are one object wherever they are used, so their identity counts the statements that are made of them.
+    alone = len({id(variant.evaluated) for variant in variants if variant.evaluated})
+    combined = {way.names: way.bounds for way in ways}
+    return max(1, alone + sum(sorted(combined.values(), reverse=True)[:LIMIT]))
 
-    def __init__(self, wanted: Fraction | None, error: Fraction) -> None:
-        self.wanted, self.error = wanted, error
-        self.known: dict[tuple[int, ...], Judged] = {}  # by the identity of the answers, which the variants keep alive
 
-    def of(self, parts: tuple[Variant, ...]) -> Judged | None:
-        """None where one of the parts was not evaluated."""
-        models = [part.evaluated for part in parts if part.evaluated is not None]
-        if len(models) < len(parts):
-            return None
-        key = tuple(id(model) for model in models)
-        if key not in self.known:
-            self.known[key] = (
-                judge_single(models[0], self.error)
-                if len(models) == 1
-                else judge_cascade(models[0], models[1], self.wanted, self.error)
+class _Market:
+    """Makes candidates of variants and columns. A model or a combination is judged once, whatever pools it may run on."""
+
+    def __init__(self, requirements: Requirements, capacity: Capacity, error: Fraction) -> None:
+        self.requirements, self.capacity, self.error = requirements, capacity, error
+        self.known: dict[tuple[object, ...], Judged] = {}
+
+    def single(self, variant: Variant) -> Candidate:
+        """A variant alone; nothing is proven of one that was not evaluated."""
+        model, proven = variant.evaluated, None
+        if model is not None:
+            key = (SINGLE, id(model))
+            if key not in self.known:
+                self.known[key] = judge_single(model, self.error)
+            proven = self.known[key]
+        way = Way(SINGLE, (variant,), () if model is None else (model,))
+        return candidate_of(way, (), proven, self.requirements, self.capacity)
+
+    def judged(self, column: Column) -> Candidate:
+        """A combination by the part that judges."""
+        way = column.way
+        if column.key not in self.known:
+            counted = (
+                count_cascade(way.models, column.thresholds, choosing=False)
+                if way.kind == CASCADE
+                else count_ensemble(way.models, choosing=False)
             )
-        return self.known[key]
+            self.known[column.key] = judge(counted, self.error)
+        return candidate_of(way, column.thresholds, self.known[column.key], self.requirements, self.capacity)
+
+    def estimated(self, column: Column) -> Candidate:
+        """What it would be if the shares on the judging part were those of the choosing part."""
+        there = column.way.models[0].evaluate.total
+        judged = judge(column.seen.elsewhere(there), self.error)
+        return candidate_of(column.way, column.thresholds, judged, self.requirements, self.capacity)
 
 
-def cascades(variants: Sequence[Variant]) -> Iterator[tuple[Variant, Variant]]:
-    """Pairs on one pool whose second model was right more often on the choosing part, and whose first tells its confidence."""
-    for first in variants:
-        for second in variants:
-            if first.pool != second.pool or first.evaluated is None or second.evaluated is None:
-                continue
-            if first.missing or second.missing or not first.evaluated.output:
-                continue
-            if sum(first.evaluated.choose.right) < sum(second.evaluated.choose.right):
-                yield first, second
-
-
-def _rank(candidate: Candidate) -> tuple[bool, bool, Decimal, Fraction, str]:
-    """Feasible before infeasible, then by price, latency and name: the same order every time."""
-    price, latency = candidate.price, candidate.latency
-    return (not candidate.feasible, price is None, price or Decimal(0), latency or Fraction(0), candidate.title)
-
-
-def candidate_of(plain: Plain, requirements: Requirements, capacity: Capacity) -> Candidate:
-    """A single or a cascade, priced, placed and held against every requirement."""
-    parts, judged = plain.parts, plain.judged
-    uses = _uses(plain, requirements.items)
+def candidate_of(
+    way: Way, thresholds: tuple[Decimal, ...], judged: Judged | None, requirements: Requirements, capacity: Capacity
+) -> Candidate:
+    """A single or a combination, priced, placed and held against every requirement."""
+    parts = way.parts
+    uses = _uses(way, judged, requirements.items)
     missing = [reason for part in parts for reason in part.missing]
     price, unpriced = _price(parts, uses) if not missing else (None, [])
     demand = _demand(parts, uses)
@@ -120,20 +127,28 @@ def candidate_of(plain: Plain, requirements: Requirements, capacity: Capacity) -
     }
     hard = [*missing, *unpriced, *([placed.reason] if placed.reason else [])]
     reasons, gaps = _against(measures, requirements, hard)
+    telling = way.models[:-1] if way.kind == CASCADE else way.models
     return Candidate(
-        kind="cascade" if len(parts) == 2 else "single", title=" then ".join(part.model for part in parts), pool=parts[0].pool,
-        uses=tuple(uses), latency=measures["latency"], duration=measures["duration"], completion=placed.completion,
-        certainty=_certainty(parts), price=price, least=least, reasons=reasons, gaps=gaps, **_proven(plain),
+        kind=way.kind, title=way.title, pool=parts[0].pool, uses=uses, latency=measures["latency"],
+        duration=measures["duration"], completion=placed.completion, certainty=_certainty(parts), price=price, least=least,
+        reasons=reasons, gaps=gaps, accuracy=judged.accuracy if judged else None,
+        correct=judged.counted.correct if judged else None, total=judged.counted.total if judged else None,
+        thresholds=thresholds, shares=judged.shares if judged else (),
+        outputs=() if way.kind == SINGLE else tuple(model.output for model in telling),
     )  # fmt: skip
 
 
-def _uses(plain: Plain, items: int) -> list[Use]:
-    """Every item under the first part; of a cascade those that may go on under the second."""
-    uses, judged = [Use(plain.parts[0].key, items, items)], plain.judged
-    if len(plain.parts) == 2 and judged is not None:
-        most = max(1, ceil(items * judged.share))
-        uses.append(Use(plain.parts[1].key, most, ceil(Fraction(items * judged.escalated, judged.total))))
-    return uses
+def _uses(way: Way, judged: Judged | None, items: int) -> tuple[Use, ...]:
+    """Every item under the first part and under each of an ensemble; of a cascade those that may go on under the others."""
+    first, *others = way.parts
+    uses = [Use(first.key, items, items)]
+    if way.kind == CASCADE and judged is not None:
+        for part, share, reached in zip(others, judged.shares, judged.counted.reached, strict=True):
+            expected = ceil(Fraction(items * reached, judged.counted.total))
+            uses.append(Use(part.key, max(1, ceil(items * share)), expected, share))
+    else:
+        uses += [Use(part.key, items, items) for part in others]
+    return tuple(uses)
 
 
 def _latency(parts: Sequence[Variant]) -> Fraction | None:
@@ -152,17 +167,6 @@ def _against(
     reasons = (*hard, *(text for _, _, text in unmet))
     gaps = tuple((name, value) for name, value, _ in unmet if value is not None)
     return reasons, gaps if not hard and len(gaps) == len(unmet) else ()
-
-
-def _proven(plain: Plain) -> dict[str, Any]:
-    """What was judged, as a candidate says it."""
-    judged, first = plain.judged, plain.parts[0].evaluated
-    if judged is None:
-        return {"accuracy": None, "correct": None, "total": None}
-    said: dict[str, Any] = {"accuracy": judged.accuracy, "correct": judged.correct, "total": judged.total}
-    if len(plain.parts) == 1:
-        return said
-    return {**said, "threshold": judged.threshold, "share": judged.share, "output": first.output if first else ""}
 
 
 def _certainty(parts: Sequence[Variant]) -> str:
@@ -232,52 +236,3 @@ def _shortfall(name: str, found: Fraction, wanted: Fraction) -> str:
         pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
     apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
     return _UNMET[name].format(found=apart[0], wanted=apart[1])
-
-
-def frontier(candidates: Sequence[Candidate]) -> set[int]:
-    """Indices of feasible candidates that no other feasible one beats in price, latency and accuracy together."""
-    points = {index: _point(c) for index, c in enumerate(candidates) if c.feasible and c.price is not None}
-    return {
-        index
-        for index, point in points.items()
-        if not any(_dominates(other, point) for key, other in points.items() if key != index)
-    }
-
-
-def _point(candidate: Candidate) -> tuple[Fraction, ...]:
-    """Smaller is better in each; what is not known counts as worst."""
-    worst = Fraction(10**30)
-    latency = candidate.latency if candidate.latency is not None else worst
-    return (Fraction(candidate.price or 0), latency, -(candidate.accuracy or Fraction(0)))
-
-
-def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
-    return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
-
-
-def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
-    """What could be relaxed, cheapest result first: the fewest requirements at once, each only as far as needed."""
-    soft = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
-    if not soft:
-        return
-    fewest = min(len(c.gaps) for _, c in soft)
-    best: dict[tuple[str, ...], tuple[int, Candidate]] = {}
-    for index, candidate in soft:
-        names = tuple(name for name, _ in candidate.gaps)
-        if len(names) == fewest and (names not in best or _nearer(candidate, best[names][1], requirements)):
-            best[names] = (index, candidate)
-    for index, candidate in sorted(best.values(), key=lambda pair: (pair[1].price or Decimal(0), pair[0])):
-        yield Change(candidate.gaps, index, candidate.total_price or Decimal(0))
-
-
-def _nearer(one: Candidate, other: Candidate, requirements: Requirements) -> bool:
-    """Whether `one` asks for the smaller relative change."""
-    return _distance(one, requirements) < _distance(other, requirements)
-
-
-def _distance(candidate: Candidate, requirements: Requirements) -> Fraction:
-    total = Fraction(0)
-    for name, value in candidate.gaps:
-        wanted = Fraction(getattr(requirements, name))
-        total += abs(value - wanted) / (abs(wanted) or 1)
-    return total

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
 from apps.planner.solver.answers import Evaluated
 
+COST, LATENCY, DEVICE_TIME = "cost", "latency", "device_time"
+OBJECTIVES = (COST, LATENCY, DEVICE_TIME)
+
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a task states; None where it states nothing.
+    """What a task states; None where it states nothing. `objective`: of what the chosen candidate has least, one of
+    OBJECTIVES: the price, the latency of one item, or the device time of all items (the fewest devices for so long).
 
     `accuracy`: least lower confidence bound; `latency`: most seconds for one item; `items`: how many; `duration`: most
     seconds of device time for all of them; `completion`: most seconds from now until all of them are done, waiting for
@@ -25,6 +29,7 @@ class Requirements:
     duration: Fraction | None = None
     completion: Fraction | None = None
     budget: Decimal | None = None
+    objective: str = COST
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Variant:
     `price(n)` is the exact amount for n executions; it raises `ValueError` with a sentence where nothing is priced.
     `least`: what a contract costs at least, however little runs. `latency` and `interval` in seconds; `certainty` says how
     they are known: "exact", "bound" or "measured". `load`: seconds until the program is on a device, once in each window.
+    What two variants need to work together: equal `takes` (what one item is, on which items they were evaluated), different
+    `program`s, and for an ensemble the same number of `classes` (None: its output gives no class).
     """
 
     key: str
@@ -74,15 +81,20 @@ class Variant:
     certainty: str = "exact"
     missing: tuple[str, ...] = ()
     least: Decimal = Decimal(0)
+    takes: Hashable = None
+    program: str = ""
+    classes: int | None = 0
 
 
 @dataclass(frozen=True)
 class Use:
-    """So many executions of a variant; `expected` when fewer are expected than must be reserved."""
+    """So many executions of a variant; `expected` when fewer are expected than must be reserved, `per_item` the share of the
+    items that may need one."""
 
     key: str
     executions: int
     expected: int
+    per_item: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,9 @@ class Candidate:
     """One way to do the task. `reasons` says what speaks against it; none means feasible.
 
     `accuracy` is the lower bound that holds together with all others' bounds; `gaps` are the requirements that could be
-    relaxed, each with the value that this candidate would need. `price` is what its executions come to, by which candidates
+    relaxed, each with the value that this candidate would need. Of a cascade `thresholds`, `shares` (bounds of what goes on) and
+    `outputs` (which give the confidences) have an entry for each part but the last; of an ensemble `outputs` has one for each
+    part (which give the answers). `price` is what its executions come to, by which candidates
     are compared; `total_price` is what a quote for them says, which a budget is compared with.
     """
 
@@ -108,9 +122,9 @@ class Candidate:
     price: Decimal | None
     reasons: tuple[str, ...]
     gaps: tuple[tuple[str, Fraction], ...] = ()
-    threshold: Decimal | None = None
-    share: Fraction | None = None
-    output: str = ""
+    thresholds: tuple[Decimal, ...] = ()
+    shares: tuple[Fraction, ...] = ()
+    outputs: tuple[str, ...] = ()
     on_frontier: bool = False
     least: Decimal = Decimal(0)
 
@@ -134,11 +148,21 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Every candidate, cheapest first and infeasible ones last; the chosen one's index; changes when there is none.
+class Narrowed:
+    """Combinations on a pool were made of `used` of its `known` programs alone."""
 
-    The search tries every single variant and every pair on one pool, so that the chosen price is the least of all:
-    `examined` counts what was tried.
+    pool: str
+    used: int
+    known: int
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Every candidate, the best first and infeasible ones last; the chosen one's index; changes when there is none.
+
+    Every variant alone is a candidate, and of the combinations of a pool those that the choosing part found most promising:
+    the chosen one is the best of them all. `examined` counts every single and every combination that was looked at, `bounds`
+    how many bounds share the error: each is made at `error`.
     """
 
     candidates: tuple[Candidate, ...]
@@ -146,3 +170,5 @@ class Solution:
     changes: tuple[Change, ...]
     examined: int
     error: Fraction
+    bounds: int = 1
+    narrowed: tuple[Narrowed, ...] = ()

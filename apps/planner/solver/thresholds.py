@@ -1,0 +1,111 @@
+"""Thresholds of cascades, chosen on the part that chooses and on nothing else."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.planner.solver.answers import Counts, Evaluated
+from apps.registry.confidence import successes_needed
+
+LEVELS = 50  # thresholds that are tried of each of the two that a cascade of three parts has
+
+
+@lru_cache(maxsize=1000)
+def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
+    """The fewest right answers of `there` items whose bound is at least `wanted`; None where nothing is wanted or no number
+    is enough."""
+    return None if wanted is None else successes_needed(wanted, there, error)
+
+
+def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:
+    """The lowest threshold that should reach `wanted` on the judging part, seen from the choosing part alone.
+
+    The second model answers what the first is less sure of than the threshold. "Should reach": with the share of right
+    answers seen here, the bound over there would do. When none does, or nothing is wanted, the one with the most right
+    answers, and of equals the lowest (fewest items go on).
+    """
+    order = np.argsort(first.ranks.choose)
+    gains = (second.choose.hits - first.choose.hits)[order]
+    right = first.choose.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items go on
+    thresholds = np.unique(np.append(first.ranks.choose, first.ranks.of(Decimal(0))))
+    right = right[np.searchsorted(first.ranks.choose[order], thresholds)]
+    enough = _enough(right, first, wanted, error)
+    best = int(np.argmax(enough)) if enough.any() else int(np.argmax(right))
+    return first.ranks.levels[int(thresholds[best])]
+
+
+def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fraction) -> np.ndarray:
+    """Where so many right answers on the choosing part should reach `wanted` on the other one."""
+    here, there = model.choose.total, model.evaluate.total
+    needed = needed_of(wanted, there, error)
+    return np.zeros(right.shape, dtype=bool) if needed is None else right * there // here >= needed
+
+
+class Grid(NamedTuple):
+    """A cascade of three parts by the levels of its thresholds: how many items reach the second part (first,), the third
+    (first, second), and how many answers are right (first, second)."""
+
+    levels: tuple[Counts, Counts]
+    second: Counts
+    third: Counts
+    right: Counts
+
+
+def levels_of(model: Evaluated) -> Counts:
+    """At most LEVELS of the confidences that the choosing part has, evenly among the different ones, the largest included."""
+    distinct = np.unique(model.ranks.choose)
+    most = min(LEVELS, len(distinct))
+    return distinct[np.arange(1, most + 1) * len(distinct) // most - 1]
+
+
+def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
+    """Every pair of levels, counted at once."""
+    levels = levels_of(first), levels_of(second)
+    rows, columns = (len(one) for one in levels)
+    # An item goes on at level i where its confidence is below it: from the place after the last level that it reaches.
+    row = np.searchsorted(levels[0], first.ranks.choose, side="right")
+    column = np.searchsorted(levels[1], second.ranks.choose, side="right")
+    cell = row * (columns + 1) + column
+
+    def summed(values: Counts) -> Counts:
+        cells = np.bincount(cell, weights=values, minlength=(rows + 1) * (columns + 1)).reshape(rows + 1, columns + 1)
+        found: Counts = np.rint(cells).astype(np.int64)
+        return found
+
+    hits = [model.choose.hits for model in (first, second, third)]
+    items, gained, more = summed(np.ones(len(cell), np.int64)), summed(hits[1] - hits[0]), summed(hits[2] - hits[1])
+    reach, gain = (np.cumsum(one.sum(axis=1))[:rows] for one in (items, gained))
+    beyond, again = (one.cumsum(axis=0).cumsum(axis=1)[:rows, :columns] for one in (items, more))
+    return Grid(levels, reach, beyond, first.choose.correct + gain[:, None] + again)
+
+
+def choose_thresholds(
+    models: tuple[Evaluated, Evaluated, Evaluated], grid: Grid, costs: tuple[int, int], wanted: Fraction | None, error: Fraction
+) -> tuple[Decimal, Decimal] | None:
+    """Of the pairs of levels that should reach `wanted` (as `choose_threshold` says it) the one of least cost, of equals the
+    lowest; `costs` are those of an execution of the second model and of the third, in one unit.
+
+    When none does, or nothing is wanted, the pair with the most right answers, of equals the cheapest. None where no pair
+    of levels sends an item to each of the two.
+    """
+    first, second, _ = models
+    sends = grid.third > 0
+    enough = _enough(grid.right, first, wanted, error) & sends
+    if not sends.any():
+        return None
+    if not enough.any():
+        right = np.where(sends, grid.right, -1)
+        enough = right == right.max()
+    best: tuple[int, int, int] | None = None
+    for row in np.flatnonzero(enough.any(axis=1)).tolist():
+        column = int(np.argmax(enough[row]))  # the fewest items to the third of all that do
+        cost = int(grid.second[row]) * costs[0] + int(grid.third[row, column]) * costs[1]
+        if best is None or cost < best[0]:
+            best = cost, row, column
+    assert best is not None, "a row has an entry"
+    return first.ranks.levels[int(grid.levels[0][best[1]])], second.ranks.levels[int(grid.levels[1][best[2]])]
