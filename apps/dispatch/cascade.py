@@ -1,4 +1,8 @@
-"""A cascade: a cheap program looks at every item, a dearer one at those that the first was unsure about (G10). Pure."""
+"""Programs that work together (G10). Pure.
+
+A cascade: a cheap program looks at every item, each further one at those that the one before was unsure about. An ensemble:
+three programs look at every item, and the answer that two of them agree on counts, else that of the first.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+
+from apps.planner.metrics import best_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,3 +31,16 @@ def unsure_items(output: Array, threshold: Decimal) -> Array:
     order = np.argsort(sure, kind="stable")
     unsure: Array = order[sure[order] < float(threshold)]
     return unsure
+
+
+def answers(output: Array) -> Array:
+    """Each item's class with the highest score, [items], as evaluations count it: -1 where a score is not a number."""
+    found: Array = best_of(output.reshape(len(output), -1))
+    return found
+
+
+def elected(first: Array, second: Array, third: Array) -> tuple[Array, Array]:
+    """(items that the other two outvote the first on, how many programs gave the answer that counts), each [items]."""
+    outvoted: Array = (second == third) & (first != second)
+    votes = np.where(outvoted, 2, 1 + (first == second).astype(np.uint8) + (first == third).astype(np.uint8))
+    return outvoted, votes.astype(np.uint8)

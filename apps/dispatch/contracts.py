@@ -20,6 +20,7 @@ from apps.sales.models import Contract, FormName
 from apps.sales.selectors import contract_allowed, quota_programs, terms_line
 
 NANOSECONDS = 1_000_000_000
+COMBINED = {"cascade", "ensemble"}
 
 
 class Line(NamedTuple):
@@ -30,13 +31,25 @@ class Line(NamedTuple):
     left: int
 
 
-class Cascade(NamedTuple):
-    """Items whose `output` has no value of at least `threshold` under `first` go to `second`."""
+class Combination(NamedTuple):
+    """Programs that work on a job together, in the order in which they run.
 
-    first: Program
-    second: Program
-    output: str
-    threshold: Decimal
+    A cascade: items whose `outputs[i]` has no value of at least `thresholds[i]` under one program go to the next. An ensemble
+    has no thresholds: every program looks at every item, and `outputs` are those that give their answers.
+    """
+
+    programs: tuple[Program, ...]
+    outputs: tuple[str, ...]
+    thresholds: tuple[Decimal, ...]
+
+    @property
+    def is_ensemble(self) -> bool:
+        return not self.thresholds
+
+    @property
+    def from_the_start(self) -> tuple[Program, ...]:
+        """The programs that run on every item."""
+        return self.programs if self.is_ensemble else self.programs[:1]
 
 
 def counts_of(program: Program) -> Counts:
@@ -105,17 +118,23 @@ def line_of(contract: Contract, program: Program) -> Line:
     raise KeyError(program.digest)
 
 
-def cascade_of(contract: Contract) -> Cascade | None:
-    """The cascade that the contract's plan chose; None for plain contracts."""
+def combination_of(contract: Contract) -> Combination | None:
+    """The cascade or the ensemble that the contract's plan chose; None for plain contracts.
+
+    Plans that were made when a cascade had two programs at most hold one threshold and one output.
+    """
     if contract.plan_id is None:
         return None
     plan = Plan.objects.filter(pk=contract.plan_id).first()
     chosen = _candidate(contract, plan) if plan else {}
-    if chosen.get("kind") != "cascade":
+    if chosen.get("kind") not in COMBINED:
         return None
-    programs = {str(line.program.pk): line.program for line in lines_of(contract)}
-    first, second = (programs[str(pk)] for pk in chosen["programs"])
-    return Cascade(first, second, chosen["output"], Decimal(chosen["threshold"]))
+    found = {str(line.program.pk): line.program for line in lines_of(contract)}
+    programs = tuple(found[str(pk)] for pk in chosen["programs"])
+    thresholds, outputs = chosen.get("thresholds"), chosen.get("outputs")
+    if thresholds is None or outputs is None:
+        thresholds, outputs = [chosen["threshold"]], [chosen["output"]]
+    return Combination(programs, tuple(outputs), tuple(Decimal(one) for one in thresholds))
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:

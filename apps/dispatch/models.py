@@ -85,7 +85,8 @@ class StageState(models.TextChoices):
 
 
 class JobStage(models.Model):
-    """One program over some of a job's items. A cascade has two: the second takes what the first was unsure about.
+    """One program over some of a job's items. A cascade has up to three, each of which takes what the one before was unsure
+    about (`selection_key`); an ensemble has three from the start, each over all items.
 
     The pace is frozen here: cycles of one execution, cycles between two, cycles per second, and cycles of loading the program
     in each window. On a host pool a cycle is a nanosecond and the pace a measured percentile.

@@ -82,6 +82,7 @@ class JobView:
     waiting_reason: str
     now: datetime
     executed: list[Executed]
+    handed_on: list[tuple[str, str]]
 
     @property
     def share_done(self) -> float:
@@ -168,7 +169,7 @@ class Offer(NamedTuple):
     contract: Contract
     lines: list[contracts.Line]
     inputs: list[tuple[str, list[TensorType], int]]
-    is_cascade: bool
+    combined: str = ""  # how several programs work on a job together, in words
     wanted: UUID | None = None
 
     @property
@@ -192,10 +193,19 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
     lines = [line for line in contracts.lines_of(contract) if wanted in (None, line.program.pk)]
     if not lines:
         raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
-    plan = contracts.cascade_of(contract)
-    taking = [line for line in lines if plan is None or line.program == plan.first]
-    inputs = [(f"{line.program}", contracts.inputs_of(line.program), line.left) for line in taking]
-    return Offer(contract, lines, inputs, plan is not None, wanted)
+    plan = contracts.combination_of(contract)
+    if plan is None:
+        inputs = [(f"{line.program}", contracts.inputs_of(line.program), line.left) for line in lines]
+        return Offer(contract, lines, inputs, wanted=wanted)
+    first, left = plan.programs[0], min(line.left for line in lines if line.program in plan.from_the_start)
+    return Offer(contract, lines, [(f"{first}", contracts.inputs_of(first), left)], _combined(plan), wanted)
+
+
+def _combined(plan: contracts.Combination) -> str:
+    """What a combination does with an item."""
+    if plan.is_ensemble:
+        return "Every item runs on all three models; the answer that two of them give counts, else that of the first."
+    return "Every item runs on the first model; those that it is unsure about run on the next one."
 
 
 def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:
@@ -249,6 +259,7 @@ def job_view(job: Job, *, now: datetime) -> JobView:
         waiting_reason=next((stage.waiting_reason for stage in stages if stage.waiting_reason), ""),
         now=now,
         executed=[] if job.contract.pool.is_host else _executed(stages, done),
+        handed_on=handing_on(job),
     )
 
 
@@ -284,19 +295,28 @@ def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decima
 
 
 def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
-    """The price if a cascade handed on every item that the contract holds; otherwise the quoted price."""
-    plan = contracts.cascade_of(job.contract) if job.threshold is not None else None
-    first = exact_sum([_quoted(job, stages[0], stages[0].count, now)])
-    if plan is None:
-        return first
-    rating = contract_lease_rate(
-        contract=job.contract,
-        program_digest=plan.second.digest,
-        executions=min(job.items, contracts.line_of(job.contract, plan.second).executions),
-        first_instant=job.submitted_at,
-        now=now,
-    )
-    return exact_sum([first, rating.amount])
+    """The price if every program of a cascade handed on as many items as the contract holds; otherwise the quoted price."""
+    plan = contracts.combination_of(job.contract)
+    if plan is None or plan.is_ensemble:
+        return exact_sum([_quoted(job, stage, stage.count, now) for stage in stages])
+    often = {stage.program.digest: stage.count for stage in stages[:1]} | {
+        program.digest: min(job.items, contracts.line_of(job.contract, program).executions) for program in plan.programs[1:]
+    }
+    ratings = [
+        contract_lease_rate(
+            contract=job.contract, program_digest=digest, executions=count, first_instant=job.submitted_at, now=now
+        )
+        for digest, count in often.items()
+    ]
+    return exact_sum([rating.amount for rating in ratings])
+
+
+def handing_on(job: Job) -> list[tuple[str, str]]:
+    """(confidence, output) below which each program of a cascade hands an item on to the next; of an ensemble nothing."""
+    plan = contracts.combination_of(job.contract)
+    if plan is None or plan.is_ensemble:
+        return []
+    return [(f"{level.normalize():f}", output) for level, output in zip(plan.thresholds, plan.outputs, strict=True)]
 
 
 def _ahead(job: Job, holding: list[Lease]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -19,7 +20,8 @@ from apps.compilation.models import Program
 from apps.dispatch import contracts
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import lease_revoke
-from apps.dispatch.services.stages import lease_block, outputs_assemble, stage_create, stage_place
+from apps.dispatch.services.outputs import outputs_assemble
+from apps.dispatch.services.stages import lease_block, stage_create, stage_place, stage_place_or_wait
 from apps.registry.feeds import InputError, arrays_pack, items_check, items_count_check, items_match
 from apps.registry.feeds.check import Array, TensorType
 from apps.sales.models import Contract
@@ -55,13 +57,13 @@ def inputs_problem(error: InputError) -> Problem:
 def program_choose(
     contract: Contract, arrays: Inputs | Seeded | Stored, wanted: UUID | None = None
 ) -> tuple[Program, list[TensorType]]:
-    """The contract's program whose input shapes these arrays have: the bucket that fits, or a cascade's first; of a
-    quota the `wanted` one. Made-up and stored items are the first program's.
+    """The contract's program whose input shapes these arrays have: the bucket that fits, or the first of a cascade or an
+    ensemble; of a quota the `wanted` one. Made-up and stored items are the first program's.
 
     Raises Problem with what each program takes.
     """
-    plan = contracts.cascade_of(contract)
-    programs = [plan.first] if plan else [line.program for line in contracts.lines_of(contract)]
+    plan = contracts.combination_of(contract)
+    programs = [plan.programs[0]] if plan else [line.program for line in contracts.lines_of(contract)]
     programs = [program for program in programs if wanted in (None, program.pk)]
     if not programs:
         raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
@@ -97,22 +99,25 @@ def job_create(
     processor described anew or capacity taken (409).
     """
     program, types = program_choose(contract, arrays, wanted)
-    plan = contracts.cascade_of(contract)
-    for one in (plan.first, plan.second) if plan else (program,):
+    plan = contracts.combination_of(contract)
+    for one in plan.programs if plan else (program,):
         contracts.description_check(contract, one)
     checked, items = _checked(arrays, types)
-    _blocks_check(program, items)
+    running = plan.from_the_start if plan else (program,)
+    for one in running:
+        _blocks_check(one, items)
     job = Job(
         id=arrays.job if isinstance(arrays, Stored) else uuid.uuid4(), organisation_id=contract.organisation_id,
-        contract=contract, submitted_by=actor, token_id=token_id, items=items, threshold=plan.threshold if plan else None,
-        confidence_output=plan.output if plan else "", submitted_at=now, seed=0 if isinstance(arrays, Seeded) else None,
+        contract=contract, submitted_by=actor, token_id=token_id, items=items,
+        threshold=next(iter(plan.thresholds), None) if plan else None, confidence_output=plan.outputs[0] if plan else "",
+        submitted_at=now, seed=0 if isinstance(arrays, Seeded) else None,
         inputs_key=arrays.key if isinstance(arrays, Stored) else "",
     )  # fmt: skip
     try:
         with file_transaction():
             if checked:
                 job.inputs_key = file_save(f"jobs/{job.pk}/inputs.npz", arrays_pack(checked))
-            _job_store(job, program)
+            _job_store(job, running)
     except CapacityTaken as refused:
         _refusal_record(contract, program, job.items, refused, now)
         raise
@@ -159,14 +164,23 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
     keep(note)
 
 
-def _job_store(job: Job, program: Program) -> None:
+def _job_store(job: Job, programs: Sequence[Program]) -> None:
+    """The job with a stage for each program that runs on every item: the first finds room now, others of an ensemble may wait
+    for it."""
     contract, now = job.contract, job.submitted_at
-    contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=job.items, now=now)
+    for program in programs:
+        contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=job.items, now=now)
     job.save(force_insert=True)
-    stage_place(stage=stage_create(job=job, position=0, program=program, count=job.items), now=now)
+    first, *others = [
+        stage_create(job=job, position=position, program=program, count=job.items)
+        for position, program in enumerate(programs)
+    ]
+    stage_place(stage=first, now=now)
+    for stage in others:
+        stage_place_or_wait(stage=stage, now=now)
     audit_record(
         action="job.submit", subject=f"job {job.pk}", actor=job.submitted_by, organisation=contract.organisation,
-        now=now, detail={"contract": str(contract.pk), "items": job.items, "program": program.digest},
+        now=now, detail={"contract": str(contract.pk), "items": job.items, "program": programs[0].digest},
     )  # fmt: skip
 
 

@@ -1,17 +1,13 @@
-"""Finding room for a job's stages in the timetable, and moving a job from stage to stage to its outputs."""
+"""Finding room for a job's stages in the timetable, and moving a job from stage to stage."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
 import numpy as np
 import structlog
-from django.core.files.base import File
-from django.core.files.storage import default_storage
 from django.db import transaction
 
 from apps.accounts.failpoints import failpoint
@@ -32,8 +28,9 @@ from apps.dispatch.devicetime import (
 )
 from apps.dispatch.models import HOLDING, LIVE, Job, JobStage, JobState, Lease, LeaseState, StageState
 from apps.dispatch.services.leases import lease_offer
+from apps.dispatch.services.outputs import outputs_assemble, stage_items, stage_outputs
 from apps.fleet.models import Pool
-from apps.registry.feeds import Joined, arrays_pack, arrays_unpack
+from apps.registry.feeds import arrays_pack
 from apps.sales.models import Contract
 from apps.sales.services import contract_executions_take
 from apps.timetable import services as timetable
@@ -187,16 +184,14 @@ def job_advance(*, job_id: UUID, now: datetime) -> None:
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final or Lease.objects.filter(stage__job=job, state__in=LIVE).exists():
         return
-    stage = job.stages.order_by("-position")[0]
-    if stage.state == StageState.WAITING:
-        _place_or_wait(stage, now=now)
+    waiting = job.stages.filter(state=StageState.WAITING).order_by("position").first()
+    if waiting is not None:
+        stage_place_or_wait(stage=waiting, now=now)
         return
-    if stage.state == StageState.RUNNING:
-        stage.state = StageState.DONE
-        stage.save(update_fields=["state"])
-    following = _stage_next(job, stage, now=now)
+    job.stages.filter(state=StageState.RUNNING).update(state=StageState.DONE)
+    following = _stage_next(job, job.stages.order_by("-position")[0], now=now)
     if following is not None:
-        _place_or_wait(following, now=now)
+        stage_place_or_wait(stage=following, now=now)
         return
     job.outputs_key = outputs_assemble(job)
     failpoint("job.outputs")
@@ -204,7 +199,7 @@ def job_advance(*, job_id: UUID, now: datetime) -> None:
     job.save(update_fields=["outputs_key", "state", "finished_at"])
 
 
-def _place_or_wait(stage: JobStage, *, now: datetime) -> None:
+def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
     """Places the stage, or notes why it must wait; the next sweep tries again."""
     try:
         with transaction.atomic():
@@ -215,80 +210,19 @@ def _place_or_wait(stage: JobStage, *, now: datetime) -> None:
 
 
 def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
-    """The second stage of a cascade: the items that the first was unsure about, the least sure first."""
-    plan = contracts.cascade_of(job.contract)
-    if plan is None or job.threshold is None or stage.position > 0:
+    """The next stage of a cascade: the items that this one was unsure about, of more than the contract holds the least sure."""
+    plan = contracts.combination_of(job.contract)
+    if plan is None or stage.position >= len(plan.thresholds):
         return None
-    outputs = stage_outputs(stage)
-    unsure = cascade.unsure_items(outputs[job.confidence_output], job.threshold)
-    line = contracts.line_of(job.contract, plan.second)
-    chosen = np.sort(unsure[: line.left])
+    outputs, items, program = stage_outputs(stage), stage_items(stage), plan.programs[stage.position + 1]
+    unsure = cascade.unsure_items(outputs[plan.outputs[stage.position]], plan.thresholds[stage.position])
+    chosen = np.sort(items[unsure[: contracts.line_of(job.contract, program).left]])
     stage.unsure_left = len(unsure) - len(chosen)
     stage.save(update_fields=["unsure_left"])
     if not len(chosen):
         return None
-    contract_executions_take(contract_id=job.contract_id, program_digest=plan.second.digest, count=len(chosen), now=now)
-    key = file_save(f"jobs/{job.pk}/unsure.npz", arrays_pack({"items": chosen}))
-    return stage_create(job=job, position=1, program=plan.second, count=len(chosen), selection_key=key)
-
-
-def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
-    """The outputs of the stage's finished leases, joined in the order of the items."""
-    parts = list(_blocks(stage))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
-
-
-def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
-    """The outputs of each finished lease, in the order of the items; one is in memory at a time."""
-    for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
-        with default_storage.open(key) as file:
-            yield arrays_unpack(file.read())
-
-
-def stage_items(stage: JobStage) -> np.ndarray:
-    """Which of the job's items the stage's finished leases stand for."""
-    ranges = stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("from_item", "count")
-    local = np.concatenate([np.arange(start, start + count) for start, count in ranges] or [np.arange(0)])
-    if not stage.selection_key:
-        return local
-    with default_storage.open(stage.selection_key) as file:
-        selected: np.ndarray = arrays_unpack(file.read())["items"]
-    chosen: np.ndarray = selected[local]
-    return chosen
-
-
-def outputs_assemble(job: Job) -> str:
-    """Stores the job's outputs as one .npz and returns its key; empty when nothing was finished.
-
-    A job that ended early adds `takt_items`, the items that the rows stand for; a cascade adds `takt_stage`, 1 where the
-    second program decided.
-    """
-    first, *others = list(job.stages.order_by("position"))
-    items = stage_items(first)
-    if not len(items):
-        return ""
-    decided = np.zeros(len(items), np.uint8)
-    with Joined(len(items)) as joined, tempfile.TemporaryFile() as file:
-        for block in _blocks(first):
-            joined.append(block)
-        for stage in others:
-            _overrule(joined, stage, items, decided)
-        if others or job.threshold is not None:
-            joined.add("takt_stage", decided)
-        if len(items) < job.items:
-            joined.add("takt_items", items)
-        joined.pack(file)
-        file.seek(0)
-        return file_save(f"jobs/{job.pk}/outputs.npz", File(file))
-
-
-def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray) -> None:
-    """The stage's rows replace the first's where name and shape agree; other outputs stand beside, as `second_<name>`."""
-    chosen = stage_items(stage)
-    rows, at = np.searchsorted(items, chosen), 0
-    for block in _blocks(stage):
-        count = len(next(iter(block.values())))
-        for name, array in joined.overwrite(rows[at : at + count], block).items():
-            joined.add(f"second_{name}", array, rows=len(chosen))
-        at += count
-    decided[rows] = 1
+    contract_executions_take(contract_id=job.contract_id, program_digest=program.digest, count=len(chosen), now=now)
+    position = stage.position + 1
+    name = "unsure" if position == 1 else f"unsure-{position}"
+    key = file_save(f"jobs/{job.pk}/{name}.npz", arrays_pack({"items": chosen}))
+    return stage_create(job=job, position=position, program=program, count=len(chosen), selection_key=key)

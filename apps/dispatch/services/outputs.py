@@ -1,0 +1,113 @@
+"""What a job's stages answered, and one answer for each item out of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import numpy as np
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+
+from apps.accounts.files import file_save
+from apps.dispatch import cascade, contracts
+from apps.dispatch.contracts import Combination
+from apps.dispatch.models import Job, JobStage, LeaseState
+from apps.registry.feeds import Joined, arrays_unpack
+
+BESIDE = ("first", "second", "third")  # names of outputs that fit in no place of the first program's
+
+
+def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
+    """The outputs of the stage's finished leases, joined in the order of the items."""
+    parts = list(_blocks(stage))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
+    """The outputs of each finished lease, in the order of the items; one is in memory at a time."""
+    for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
+        with default_storage.open(key) as file:
+            yield arrays_unpack(file.read())
+
+
+def stage_items(stage: JobStage) -> np.ndarray:
+    """Which of the job's items the stage's finished leases stand for."""
+    ranges = stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("from_item", "count")
+    local = np.concatenate([np.arange(start, start + count) for start, count in ranges] or [np.arange(0)])
+    if not stage.selection_key:
+        return local
+    with default_storage.open(stage.selection_key) as file:
+        selected: np.ndarray = arrays_unpack(file.read())["items"]
+    chosen: np.ndarray = selected[local]
+    return chosen
+
+
+def outputs_assemble(job: Job) -> str:
+    """Stores the job's outputs as one .npz and returns its key; empty when nothing was finished.
+
+    A job that ended early adds `takt_items`, the items that the rows stand for. A cascade or an ensemble adds `takt_stage`: 0
+    where the first program's answer counts, 1 where the second's, 2 where the third's. An ensemble adds `takt_votes`: how
+    many programs gave the answer, 0 where not all of them came to the item before the job ended.
+    """
+    first, *others = list(job.stages.order_by("position"))
+    items = stage_items(first)
+    if not len(items):
+        return ""
+    plan = contracts.combination_of(job.contract)
+    decided = np.zeros(len(items), np.uint8)
+    with Joined(len(items)) as joined, tempfile.TemporaryFile() as file:
+        for block in _blocks(first):
+            joined.append(block)
+        if plan is not None and plan.is_ensemble:
+            joined.add("takt_votes", _outvote(joined, plan, [first, *others], items, decided))
+        else:
+            for stage in others:
+                _overrule(joined, stage, items, decided, stage_items(stage))
+        if plan is not None or others:
+            joined.add("takt_stage", decided)
+        if len(items) < job.items:
+            joined.add("takt_items", items)
+        joined.pack(file)
+        file.seek(0)
+        return file_save(f"jobs/{job.pk}/outputs.npz", File(file))
+
+
+def _outvote(
+    joined: Joined, plan: Combination, stages: list[JobStage], items: np.ndarray, decided: np.ndarray
+) -> np.ndarray:
+    """The second program's rows where it and the third outvote the first; returns the votes of each row's answer."""
+    votes = np.zeros(len(items), np.uint8)
+    seen = [stage_items(stage) for stage in stages]
+    known = seen[0]
+    for one in seen[1:]:
+        known = np.intersect1d(known, one, assume_unique=True)
+    if not len(known) or len(stages) < len(plan.programs):
+        return votes
+    given = [
+        _answers(stage, output)[np.searchsorted(of, known)]
+        for stage, output, of in zip(stages, plan.outputs, seen, strict=True)
+    ]
+    outvoted, counted = cascade.elected(given[0], given[1], given[2])
+    votes[np.searchsorted(items, known)] = counted
+    _overrule(joined, stages[1], items, decided, known[outvoted])
+    return votes
+
+
+def _answers(stage: JobStage, output: str) -> np.ndarray:
+    """The class that the stage gave each of its finished items, in their order."""
+    return np.concatenate([cascade.answers(block[output]) for block in _blocks(stage)])
+
+
+def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray, chosen: np.ndarray) -> None:
+    """The stage's rows of the `chosen` items replace those before where name and shape agree; its other outputs stand beside,
+    as `second_<name>` or `third_<name>`, a row for each chosen item."""
+    own, at = stage_items(stage), 0
+    for block in _blocks(stage):
+        count = len(next(iter(block.values())))
+        kept = np.isin(own[at : at + count], chosen)
+        rows = np.searchsorted(items, own[at : at + count][kept])
+        for name, array in joined.overwrite(rows, {name: array[kept] for name, array in block.items()}).items():
+            joined.add(f"{BESIDE[stage.position]}_{name}", array, rows=len(chosen))
+        decided[rows] = stage.position
+        at += count
