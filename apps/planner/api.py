@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -48,12 +48,15 @@ class PlanIn(RequestBody):
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     budget: Decimal | None = Field(default=None, gt=0, max_digits=30)
     until: Instant | None = None
+    objective: Literal["cost", "latency", "device_time"] = Field(
+        default="cost", description="Of what the chosen candidate has least: price, latency of an item, or device time of all."
+    )
     klass: str = Field(default="standard", max_length=40)
     dims: dict[str, Whole] | None = None
 
 
 class PlanOut(Schema):
-    """Fractions as "3/4", amounts in full; `candidates` cheapest first, `chosen` null when nothing is feasible."""
+    """Fractions as "3/4", amounts in full; `candidates` the best by the objective first, `chosen` null when none is feasible."""
 
     id: UUID
     version_id: UUID | None
@@ -96,6 +99,7 @@ def plan_create(request: HttpRequest, payload: PlanIn) -> tuple[int, Plan]:
         latency=_fraction(payload.latency_seconds),
         duration=_fraction(payload.duration_seconds),
         budget=payload.budget,
+        objective=payload.objective,
     )
     plan = services.plan_create(
         subject=subject,

@@ -21,6 +21,8 @@ from apps.registry.models import ModelVersion
 TIME_UNITS = (("1/1000000", "microseconds"), ("1/1000", "milliseconds"), ("1", "seconds"))
 CLASSES = (("standard", "Standard"), ("priority", "Priority"), ("batch", "Batch, within 24 hours"))
 
+OBJECTIVE_CHOICES = (("cost", "Least cost"), ("latency", "Least latency"), ("device_time", "Least device time (fewest devices)"))
+
 
 class PlanForm(forms.Form):
     """Requirements; what is left empty is not required."""
@@ -50,6 +52,7 @@ class PlanForm(forms.Form):
         help_text="In the currency of the price book.",
     )  # fmt: skip
     klass = forms.ChoiceField(choices=CLASSES, label="Class of service")
+    objective = forms.ChoiceField(choices=OBJECTIVE_CHOICES, label="Choose the one with", required=False)
     dims = forms.ChoiceField(label="One item is", required=False)
 
     def __init__(self, subject: ModelVersion | Task, data: Any = None, initial: dict[str, Any] | None = None) -> None:
@@ -74,6 +77,7 @@ class PlanForm(forms.Form):
             latency=None if stated["latency"] is None else Fraction(stated["latency"]) * unit,
             duration=None if stated["duration"] is None else Fraction(stated["duration"]),
             budget=None if stated["budget"] is None else Decimal(stated["budget"]),
+            objective=stated["objective"] or OBJECTIVE_CHOICES[0][0],
         )
 
     def chosen_until(self) -> datetime | None:

@@ -20,7 +20,7 @@ from apps.accounts.roles import ENGINEERING
 from apps.planner import gathering, selectors, services
 from apps.planner.forms import PlanForm
 from apps.planner.models import Plan
-from apps.planner.wording import candidate_rows, change_rows, requirement_rows
+from apps.planner.wording import change_rows, chosen_text, requirement_rows, rows_of
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
 
@@ -94,36 +94,35 @@ def alternatives_compile(request: HttpRequest) -> HttpResponse:
 @require_GET
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     plan = org_object_get(request, Plan.objects.select_related("model_version__model", "organisation", "task"), pk=pk)
-    currency = plan.basis["currency"]
+    currency, rows = plan.basis["currency"], rows_of(plan)
     context = {
         "plan": plan,
         "currency": currency,
-        "rows": candidate_rows(plan),
+        "best": rows.shown[0] if plan.chosen else None,
+        "rows": rows,
+        "drawn": rows.drawn,
+        "why": chosen_text(plan),
         "wanted": requirement_rows(plan, currency),
         "changes": change_rows(plan, currency),
-        "confidence": 1 - Fraction(1, 20),
-        "points": scatter(plan),
+        "points": scatter(plan, rows.drawn),
     }
     return render(request, "planner/plan_detail.html", context)
 
 
-def scatter(plan: Plan) -> dict[str, Any]:
-    """The chart's points; drawing alone may use floats."""
-    points = []
-    for index, row in enumerate(plan.candidates):
-        if row["latency"] is None or row["price_per_thousand"] is None:
-            continue
-        is_chosen = plan.chosen is not None and index == 0
-        points.append(
-            {
-                "name": f"{row['title']} on {row['pool']}",
-                "x": float(Fraction(row["latency"]) * 10**6),
-                "y": float(Fraction(row["price_per_thousand"])),
-                "state": "chosen" if is_chosen else ("feasible" if row["feasible"] else "infeasible"),
-                "note": " ".join(row["reasons"]),
-                "labelled": is_chosen or bool(row["on_frontier"]),
-            }
-        )
+def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The chart's points, each with the row of the page that it leads to; drawing alone may use floats."""
+    points = [
+        {
+            "name": f"{row['title']} on {row['pool']}",
+            "x": float(Fraction(row["latency"]) * 10**6),
+            "y": float(Fraction(row["price_per_thousand"])),
+            "state": row["state"],
+            "note": " ".join(row["reasons"]),
+            "labelled": row["state"] == "chosen" or bool(row["on_frontier"]),
+            "row": row["anchor"],
+        }
+        for row in rows
+    ]
     axes = {"x": {"name": "Latency of one item", "unit": "µs"}}
     return {**axes, "y": {"name": "Price per thousand items", "unit": plan.basis["currency"]}, "points": points}
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps import figures
 from apps.planner.models import Plan
+from apps.planner.solver.types import COST
 from apps.timetable.instants import MICROSECOND, instant_after
 
 MINUTE = timedelta(minutes=1)
+FRONTIER_SHOWN, BEST_SHOWN = 12, 6
+DRAWN, DRAWN_INFEASIBLE = 80, 40
 
+OBJECTIVE = {"cost": "Least cost", "latency": "Least latency", "device_time": "Least device time"}
+BEST = {"cost": "Cheapest", "latency": "Fastest", "device_time": "Least device time"}
 CERTAINTY = {"exact": "exact", "bound": "bound", "measured": "measured"}
 
 
@@ -26,6 +31,7 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
         ("All items done by", _until(plan)),
         ("Budget", _stated("budget", requirements["budget"], currency)),
         ("Class of service", requirements["klass"].replace("_", " ")),
+        ("Chosen by", OBJECTIVE[requirements.get("objective", COST)].lower()),
     ]
 
 
@@ -108,7 +114,9 @@ def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
                 "certainty": CERTAINTY[row["certainty"]],
                 "per_thousand": _money_text(row["price_per_thousand"]),
                 "models_used": row["models"],
-                "cascade_text": cascade_text(row),
+                "together_text": together_text(row),
+                "anchor": f"way-{index + 1}",
+                "between": "," if row["kind"] == "ensemble" else " then",
                 "done_by": done,
                 "done_text": None if done is None else _local(done, plan),
             }
@@ -116,16 +124,86 @@ def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def cascade_text(row: dict[str, Any]) -> list[str]:
-    """What a cascade does with an item; empty for a single model."""
+class Rows(NamedTuple):
+    """The candidates as the page shows them: a few at once, the others folded by what they are."""
+
+    shown: list[dict[str, Any]]
+    folded: list[tuple[str, list[dict[str, Any]]]]
+
+    @property
+    def drawn(self) -> list[dict[str, Any]]:
+        """What the chart draws: everything feasible, and of the others as many as leave it readable."""
+        feasible, others = (_split([*self.shown, *(row for _, rows in self.folded for row in rows)], "feasible"))
+        known = [row for row in [*feasible[:DRAWN], *others[:DRAWN_INFEASIBLE]] if row["latency"] and row["per_thousand"]]
+        return sorted(known, key=lambda row: int(row["anchor"].rpartition("-")[2]))
+
+
+def _split(rows: list[dict[str, Any]], name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    return [row for row in rows if row[name]], [row for row in rows if not row[name]]
+
+
+def rows_of(plan: Plan) -> Rows:
+    """The chosen candidate, the frontier and the next best ones at once; where nothing is feasible the first few."""
+    rows = candidate_rows(plan)
+    feasible, infeasible = _split(rows, "feasible")
+    front, behind = _split(feasible, "on_frontier")
+    shown = [*front[:FRONTIER_SHOWN], *behind[:BEST_SHOWN]] if feasible else infeasible[:BEST_SHOWN]
+    if feasible and feasible[0] not in shown:
+        shown = [feasible[0], *shown]
+    anchors = {row["anchor"] for row in shown}
+    rest = [row for row in rows if row["anchor"] not in anchors]
+    others, unmet = _split(rest, "feasible")
+    alone = [row for row in unmet if row["kind"] == "single"]
+    groups = [
+        ("Other feasible candidates", others),
+        ("Single programs that do not meet the requirements", alone),
+        ("Combinations that do not meet the requirements", [row for row in unmet if row["kind"] != "single"]),
+    ]
+    return Rows([row for row in rows if row["anchor"] in anchors], [(title, some) for title, some in groups if some])
+
+
+def together_text(row: dict[str, Any]) -> list[str]:
+    """What several programs do with an item; empty for a single one."""
+    names = [model["name"] for model in row["models"]]
+    if row["kind"] == "ensemble":
+        return [f"All {len(names)} answer every item; the answer that two of them give counts, else that of {names[0]}."]
     if row["kind"] != "cascade":
         return []
-    first, second = (model["name"] for model in row["models"])
-    share = figures.percent_format(row["share"], 2)
-    return [
-        (f"{first} answers; what it is less than {figures.percent_format(row['threshold'], 2)} sure of goes on to {second}: "
-        f"at most {share} of the items with 95 % confidence.")
-    ]
+    # Plans that were made when a cascade had two programs at most hold one threshold and one share.
+    levels, shares = row.get("thresholds") or [row["threshold"]], row.get("shares") or [row["share"]]
+    sentences: list[str] = []
+    for name, following, level, share in zip(names, names[1:], levels, shares, strict=False):
+        what = "answers" if not sentences else "answers these"
+        sentences.append(
+            f"{name} {what}; what it is less than {figures.percent_format(level, 2)} sure of goes on to {following}: at most "
+            f"{figures.percent_format(share, 2)} of the items with 95 % confidence."
+        )
+    return sentences
+
+
+def chosen_text(plan: Plan) -> list[str]:
+    """Why the chosen candidate, and of how many."""
+    basis, objective = plan.basis, plan.requirements.get("objective", COST)
+    if "judged" not in basis:  # made when every combination of two programs was judged
+        return [f"{BEST[objective]} of {basis['examined']:,} candidates: every program on every pool, and every cascade of two."]
+    judged = basis["judged"]
+    several = [row for row in plan.candidates if row["kind"] != "single"]
+    combined = basis["examined"] - (judged - len(several))
+    first = f"{BEST[objective]} of {judged:,} candidates: every program on every pool alone"
+    if not several:
+        return [first + "."]
+    said = [first + f", and {_counted(len(several), 'combination')} (cascades and votes)."]
+    if combined > len(several):
+        said.append(
+            f"{combined:,} combinations were compared on the items that choose; the most promising were judged on the items that "
+            "promise. Judging more would lower every bound."
+        )
+    narrowed = [f"Combinations on {x['pool']} were made of {x['used']} of its {x['known']} programs." for x in basis["narrowed"]]
+    return [*said, *narrowed]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _money_text(value: str | None) -> str | None:

@@ -161,7 +161,7 @@
         name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
         label: { show: true, formatter: function (item) { return item.data.labelled ? item.data.name : ""; }, position: "top", color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
-        data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, value: [Number(point.x), Number(point.y)] }; }),
+        data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, row: point.row, value: [Number(point.x), Number(point.y)] }; }),
       };
     });
     option.series = option.series.filter(function (one) { return one.data.length; });
