@@ -22,6 +22,7 @@ from apps.registry.confidence import lower_bound, upper_bound
 
 Counts = npt.NDArray[np.int64]
 ERROR = Fraction(1, 20)
+LEVELS = 50  # confidences that are tried for each of the two thresholds of a cascade of three
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,24 @@ class Evaluated:
         place = {level: index for index, level in enumerate(levels)}
         parts = ([place[one] for one in part.confidence] for part in (self.choose, self.evaluate))
         return Ranks(levels, *(np.array(part, dtype=np.int64) for part in parts))
+
+    @cached_property
+    def order(self) -> Counts:
+        """The items of the choosing part, the least sure first."""
+        return np.argsort(self.ranks.choose, kind="stable")
+
+    @cached_property
+    def steps(self) -> Counts:
+        """The different confidences of the choosing part, ascending, as places."""
+        return np.unique(self.ranks.choose)
+
+    @cached_property
+    def grid(self) -> tuple[Counts, Counts]:
+        """At most LEVELS of those, evenly among them with the largest included; and for each item of the choosing part how many
+        of these it reaches: it goes on at those after."""
+        most = min(LEVELS, len(self.steps))
+        levels = self.steps[np.arange(1, most + 1) * len(self.steps) // most - 1]
+        return levels, np.searchsorted(levels, self.ranks.choose, side="right")
 
 
 class Counted(NamedTuple):

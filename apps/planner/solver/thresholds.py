@@ -12,8 +12,6 @@ import numpy as np
 from apps.planner.solver.answers import Counts, Evaluated
 from apps.registry.confidence import successes_needed
 
-LEVELS = 50  # thresholds that are tried of each of the two that a cascade of three parts has
-
 
 @lru_cache(maxsize=1000)
 def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
@@ -29,11 +27,10 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
     answers seen here, the bound over there would do. When none does, or nothing is wanted, the one with the most right
     answers, and of equals the lowest (fewest items go on).
     """
-    order = np.argsort(first.ranks.choose)
-    gains = (second.choose.hits - first.choose.hits)[order]
+    gains = (second.choose.hits - first.choose.hits)[first.order]
     right = first.choose.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items go on
-    thresholds = np.unique(np.append(first.ranks.choose, first.ranks.of(Decimal(0))))
-    right = right[np.searchsorted(first.ranks.choose[order], thresholds)]
+    thresholds = np.unique(np.append(first.steps, first.ranks.of(Decimal(0))))
+    right = right[np.searchsorted(first.ranks.choose[first.order], thresholds)]
     enough = _enough(right, first, wanted, error)
     best = int(np.argmax(enough)) if enough.any() else int(np.argmax(right))
     return first.ranks.levels[int(thresholds[best])]
@@ -56,20 +53,10 @@ class Grid(NamedTuple):
     right: Counts
 
 
-def levels_of(model: Evaluated) -> Counts:
-    """At most LEVELS of the confidences that the choosing part has, evenly among the different ones, the largest included."""
-    distinct = np.unique(model.ranks.choose)
-    most = min(LEVELS, len(distinct))
-    return distinct[np.arange(1, most + 1) * len(distinct) // most - 1]
-
-
 def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
     """Every pair of levels, counted at once."""
-    levels = levels_of(first), levels_of(second)
-    rows, columns = (len(one) for one in levels)
-    # An item goes on at level i where its confidence is below it: from the place after the last level that it reaches.
-    row = np.searchsorted(levels[0], first.ranks.choose, side="right")
-    column = np.searchsorted(levels[1], second.ranks.choose, side="right")
+    (low, row), (high, column) = first.grid, second.grid
+    rows, columns = len(low), len(high)
     cell = row * (columns + 1) + column
 
     def summed(values: Counts) -> Counts:
@@ -81,7 +68,7 @@ def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
     items, gained, more = summed(np.ones(len(cell), np.int64)), summed(hits[1] - hits[0]), summed(hits[2] - hits[1])
     reach, gain = (np.cumsum(one.sum(axis=1))[:rows] for one in (items, gained))
     beyond, again = (one.cumsum(axis=0).cumsum(axis=1)[:rows, :columns] for one in (items, more))
-    return Grid(levels, reach, beyond, first.choose.correct + gain[:, None] + again)
+    return Grid((low, high), reach, beyond, first.choose.correct + gain[:, None] + again)
 
 
 def choose_thresholds(
