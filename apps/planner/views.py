@@ -118,7 +118,7 @@ def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
             "y": float(Fraction(row["price_per_thousand"])),
             "state": row["state"],
             "note": " ".join(row["reasons"]),
-            "labelled": row["state"] == "chosen" or bool(row["on_frontier"]),
+            "labelled": row["state"] == "chosen" or (row["on_frontier"] and row["kind"] == "single"),  # long names hide points
             "row": row["anchor"],
         }
         for row in rows

@@ -12,7 +12,7 @@ from apps.planner.solver.types import COST
 from apps.timetable.instants import MICROSECOND, instant_after
 
 MINUTE = timedelta(minutes=1)
-FRONTIER_SHOWN, BEST_SHOWN = 12, 6
+FRONTIER_SHOWN, BEST_SHOWN = 8, 4
 DRAWN, DRAWN_INFEASIBLE = 80, 40
 
 OBJECTIVE = {"cost": "Least cost", "latency": "Least latency", "device_time": "Least device time"}
@@ -143,13 +143,15 @@ def _split(rows: list[dict[str, Any]], name: str) -> tuple[list[dict[str, Any]],
 
 
 def rows_of(plan: Plan) -> Rows:
-    """The chosen candidate, the frontier and the next best ones at once; where nothing is feasible the first few."""
+    """The chosen candidate, the frontier and the next best ones at once; where nothing is feasible those that a change would make
+    so, and the first few."""
     rows = candidate_rows(plan)
     feasible, infeasible = _split(rows, "feasible")
     front, behind = _split(feasible, "on_frontier")
-    shown = [*front[:FRONTIER_SHOWN], *behind[:BEST_SHOWN]] if feasible else infeasible[:BEST_SHOWN]
-    if feasible and feasible[0] not in shown:
-        shown = [feasible[0], *shown]
+    if feasible:
+        shown = [feasible[0], *front[:FRONTIER_SHOWN], *behind[:BEST_SHOWN]]
+    else:
+        shown = [*(rows[change["candidate"]] for change in plan.changes), *infeasible[:BEST_SHOWN]]
     anchors = {row["anchor"] for row in shown}
     rest = [row for row in rows if row["anchor"] not in anchors]
     others, unmet = _split(rest, "feasible")

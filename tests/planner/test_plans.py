@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,13 +15,13 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.compilation.models import CompileJob
+from apps.compilation.models import CompileJob, Program
 from apps.figures import percent_format
 from apps.fleet.models import HostMeasurement, Pool
 from apps.fleet.seed import fleet_seed
-from apps.planner import selectors, services
+from apps.planner import gathering, selectors, services
 from apps.planner.models import Plan
-from apps.planner.solver import Requirements
+from apps.planner.solver import Requirements, solve
 from apps.pricing.rating import Counts, Terms, rate
 from apps.pricing.seed import seed as pricing_seed
 from apps.pricing.selectors import book_in_force, document_of
@@ -118,6 +120,40 @@ def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, ma
     ]
     assert strict.chosen["title"] == "digits-small"
     assert not [row for row in free.candidates if row["pool"] == "host-cpu" and "int8" in row["title"]]
+
+
+def test_the_objective_decides_which_feasible_candidate_is_chosen(
+    cast: Cast, as_user: AsUser, market: dict[str, ModelVersion]
+) -> None:
+    body = {"version_id": str(market["digits-small"].pk), "items": 500}
+    client, chosen = as_user(cast.engineer), {}
+    for objective in ("cost", "latency", "device_time"):
+        made = client.post("/api/v1/plans", {**body, "objective": objective}, content_type="application/json").json()
+        feasible = [row for row in made["candidates"] if row["feasible"]]
+        chosen[objective] = made["chosen"]
+        key = {"cost": "price_per_thousand", "latency": "latency", "device_time": "duration"}[objective]
+        assert Fraction(made["chosen"][key]) == min(Fraction(row[key]) for row in feasible)
+    assert chosen["cost"] != chosen["latency"], "the cheaper pool is slower"
+    page = client.get(f"/plans/{made['id']}").content.decode()
+    assert "Least device time of" in page
+    refused = client.post("/api/v1/plans", {**body, "objective": "beauty"}, content_type="application/json")
+    assert refused.status_code == 422
+
+
+def test_models_whose_inputs_have_other_names_do_not_work_together(cast: Cast, market: dict[str, ModelVersion]) -> None:
+    """A job's inputs go to every program under the same names."""
+    def kinds() -> set[str]:
+        return {row["kind"] for row in plan(cast, market["digits-large"]).candidates}
+
+    assert kinds() == {"single", "cascade"}
+    for program in Program.objects.filter(model_version=market["digits-small"]):
+        program.inputs = [{**program.inputs[0], "name": "picture"}]
+        program.save(update_fields=["inputs"])
+    choice = gathering.choice_of(market["digits-large"], None)
+    choice = replace(choice, fits=lambda _program: True)  # as a task's data set, which names the one input of each model itself
+    book = document_of(book_in_force(at=NOW))
+    gathered = gathering.gather(choice=choice, klass="standard", book=book, instant=NOW)
+    assert {c.kind for c in solve(gathered.variants, Requirements(items=5)).candidates} == {"single"}
 
 
 def test_a_cascade_says_what_a_job_needs_to_run_it(cast: Cast, market: dict[str, ModelVersion]) -> None:
@@ -270,6 +306,10 @@ def test_the_pages_lead_from_model_to_plan(cast: Cast, as_user: AsUser, market: 
     assert {point["state"] for point in points} == {"chosen", "feasible", "infeasible"} - (
         set() if any(r["feasible"] for r in made.candidates[1:]) else {"feasible"}
     )
+    led = {point["row"] for point in points}
+    assert led == set(re.findall(r'href="#(way-\d+)"', page)), "the table beside the chart leads to the same rows"
+    assert set(re.findall(r'id="(way-\d+)"', page)) == {f"way-{place + 1}" for place in range(len(made.candidates))}
+    assert led <= set(re.findall(r'id="(way-\d+)"', page))
     assert made.title in client.get("/plans").content.decode()
     none = client.post("/plans/new", {**body, "latency": "0.000001"})
     assert "The cheapest change that would make it feasible" in client.get(none["Location"]).content.decode()
