@@ -188,7 +188,8 @@ def _instance(dice: np.random.Generator) -> tuple[list[Variant], Requirements]:
             variants.append(
                 Variant(
                     f"{name}@{pool}", name, pool, lambda executions, unit=unit: unit * executions, evaluated, latency,
-                    latency * Fraction(1, 2), missing=("not compiled",) if dice.random() < 0.1 else (),
+                    latency * Fraction(1, 2), Fraction(int(dice.integers(0, 9)), 1000),
+                    missing=("not compiled",) if dice.random() < 0.1 else (),
                 )
             )  # fmt: skip
     share = None if dice.random() < 0.1 else Fraction(int(dice.integers(40, 80)), 100)
