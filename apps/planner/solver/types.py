@@ -137,6 +137,21 @@ class Candidate:
     def feasible(self) -> bool:
         return not self.reasons
 
+    @property
+    def threshold(self) -> Decimal | None:
+        """The first of a cascade."""
+        return next(iter(self.thresholds), None)
+
+    @property
+    def share(self) -> Fraction | None:
+        """The bound of what goes on from the first part of a cascade."""
+        return next(iter(self.shares), None)
+
+    @property
+    def output(self) -> str:
+        """The output that tells the first part's confidence."""
+        return next(iter(self.outputs), "")
+
 
 @dataclass(frozen=True)
 class Change:
