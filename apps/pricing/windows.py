@@ -36,7 +36,9 @@ def limits_of(
     begin, end = max(window.start, now), window.end
     if price_class.start_within_minutes is not None:
         latest_start = begin + timedelta(minutes=price_class.start_within_minutes)
-        end = min(end, latest_start + timedelta(microseconds=ceil(duration * 1_000_000)))
+        needed = ceil(duration * 1_000_000)
+        if needed < (end - latest_start) // timedelta(microseconds=1):  # else it may be longer than a date can say
+            end = latest_start + timedelta(microseconds=needed)
     if price_class.finish_within_minutes is not None:
         end = min(end, begin + timedelta(minutes=price_class.finish_within_minutes))
     allowed = None

@@ -26,6 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 RELEASE_TRIES = 5
+LONGEST_NOTED = 2**63 - 1  # microseconds: what the column of refusals holds, 292,000 years
 
 
 @transaction.atomic
@@ -167,7 +168,7 @@ def refusal_record(
         organisation_id=organisation_id,
         pool=pool,
         klass=klass,
-        duration_us=-int(-micros_of_seconds(duration) // 1),
+        duration_us=min(-int(-micros_of_seconds(duration) // 1), LONGEST_NOTED),
         reason=reason[:400],
         at=now,
     )

@@ -131,6 +131,16 @@ def test_a_volume_that_no_pool_has_room_for_is_infeasible_and_says_how_many_fit(
     assert not row_of(planned(cast, program, fitting + 1, until=NOW + 62 * DAY), market.lpu)["feasible"]
 
 
+@pytest.mark.parametrize("klass", ["standard", "priority"])
+def test_work_of_a_million_years_is_refused_like_any_other(cast: Cast, market: Market, klass: str) -> None:
+    """Longer than a date can say, and than a refusal's column holds."""
+    program = market.program(cast.organisation, cast.engineer, interval=HOUR, latency=HOUR)
+    row = row_of(planned(cast, program, 10**12, klass=klass), market.lpu)
+    assert not row["feasible"]
+    with pytest.raises(CapacityTaken):
+        accepted(cast, program, 10**12, pool=market.lpu, klass=klass, until=None)
+
+
 def test_what_fits_only_later_says_when_and_that_is_true(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer, interval=HOUR, latency=HOUR)
     busy(cast, market.lpu, NOW, 8 * DAY)
