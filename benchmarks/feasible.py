@@ -1,4 +1,5 @@
-"""Whether what a plan calls feasible is sold, and nothing else: `python -m benchmarks.feasible [--fleets N] [--seed N]`
+"""Whether what a plan calls feasible is sold, and nothing else: `python -m benchmarks.feasible [--fleets N] [--attempts N]
+[--seed N]`
 
 Random fleets (1 to 8 pools of three processors and of hosts, 1 to 20 devices, some of them draining, failed or spare, power
 settings, three price books) with random timetables, and for each a task with up to three models. A plan is made by the service
@@ -7,7 +8,10 @@ as it was for the plan: a feasible one is quoted and accepted, and the end of it
 hold, must be the plan's; one that the plan refuses for capacity is quoted and accepted too, and admission must refuse it; every
 other reason must be true by stored facts (`benchmarks.feasible_truth`). Of what an exhaustive placement accepts at least 99 %
 must be called feasible. All of a fleet is rolled back. Quotes of candidates that were not chosen leave out the tables of other
-classes and hours. Exit status 1 when anything differs.
+classes and hours.
+
+Then eight processes accept `--attempts` quotes of several organisations on few devices, while the fleet changes now and then
+(`benchmarks.feasible_race`). Exit status 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from uuid import UUID
 
 from benchmarks.arguments import parser, whole
 from benchmarks.feasible_market import Base, Market, base_open, market_open, tightened
+from benchmarks.feasible_race import race
 from benchmarks.feasible_truth import LONGEST, USUAL, Facts, Proven, Work, facts_of, latency_of, proven_of, work_of
 from benchmarks.private import house
 
@@ -72,18 +77,20 @@ class Row:
 
 def main(arguments: list[str]) -> int:
     command = parser("feasible", __doc__ or "")
-    for name, default in (("fleets", 1000), ("seed", 1)):
+    for name, default in (("fleets", 1000), ("attempts", 10_000), ("seed", 1)):
         command.add_argument(f"--{name}", type=whole, default=default, help=f"default: {default}")
     given = command.parse_args(arguments)
     with house():
-        failed = _fleets(given.fleets, given.seed) if given.fleets else False
+        base = base_open()
+        failed = _fleets(base, given.fleets, given.seed) if given.fleets else False
+        failed |= race(given.attempts, given.seed, base) if given.attempts else False
     return 1 if failed else 0
 
 
-def _fleets(fleets: int, seed: int) -> bool:
+def _fleets(base: Base, fleets: int, seed: int) -> bool:
     from django.db import transaction
 
-    base, told, began = base_open(), Told(), time.monotonic()
+    told, began = Told(), time.monotonic()
     for number in range(fleets):
         with transaction.atomic():
             try:
@@ -240,7 +247,7 @@ def _accepted(base: Base, one: Row, *, is_chosen: bool, until: datetime | None =
         planned = plan_lines_get(organisation=base.organisation, plan_id=one.plan.pk, items=None)
         lines, pool, klass, end = planned.lines, planned.pool, planned.klass, planned.until
     try:
-        with _short_quotes(is_short=not is_chosen), transaction.atomic():
+        with short_quotes(is_short=not is_chosen), transaction.atomic():
             quote = quote_create(
                 organisation=base.organisation, lines=lines, klass=klass, pool=pool, window=(None, end), actor=base.engineer,
                 plan_id=one.plan.pk, now=market.now,
@@ -253,7 +260,7 @@ def _accepted(base: Base, one: Row, *, is_chosen: bool, until: datetime | None =
 
 
 @contextmanager
-def _short_quotes(*, is_short: bool) -> Iterator[None]:
+def short_quotes(*, is_short: bool) -> Iterator[None]:
     """Quotes without the tables of other classes and hours, which no acceptance reads."""
     from apps.sales.services import quoting
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BOOKS = (START, datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC))  # since when each book holds
 MICROSECOND, DAY = timedelta(microseconds=1), 86_400 * 10**6  # DAY in microseconds
-CLOCKS = {"alpha": 900_000_000, "beta": 333_333_300, "gamma": 1_050_000_100}
-CLASSES = {"alpha": ("lpu", "lpu"), "beta": ("lpu2", "lpu2"), "gamma": ("lpu", "prototype")}  # the last is in no price book
+CLOCKS = {"lpu": 900_000_000, "beta": 333_333_300, "gamma": 1_050_000_100}
+CLASSES = {"lpu": ("lpu", "lpu"), "beta": ("lpu2", "lpu2"), "gamma": ("lpu", "prototype")}  # the last is in no price book
 OLD = {name: sha256(f"{name}, as it was described before".encode()).hexdigest() for name in CLOCKS}
 POWERS = (100, 100, 100, 50, 73, 37)
 STATES = ("active", "active", "active", "active", "draining", "failed", "spare")
@@ -39,6 +39,7 @@ class Base:
     stranger: Organisation
     site: Site
     processors: dict[str, ProcessorVersion]
+    market: Any  # that of the tests, whose pools are not active while fleets are made
 
 
 @dataclass
@@ -56,14 +57,16 @@ class Market:
 
 def base_open() -> Base:
     """Once, before the first fleet. The second book has a minimum of a contract, the third hours that cost more or less."""
-    from apps.fleet.models import ProcessorVersion, Site
+    from apps.fleet.models import Pool, ProcessorVersion
     from apps.pricing.services import pricebook_publish
     from tests.cast import assemble
     from tests.pricing.rating.books import document
+    from tests.sales.market import open_market
 
-    cast = assemble()
-    changes: list[dict[str, Any]] = [{}, {"contract_minimum": "3.5"}, {}]
-    for version, (change, begins) in enumerate(zip(changes, BOOKS, strict=True), 1):
+    cast, market = assemble(), open_market(devices=1)
+    Pool.objects.update(is_active=False)
+    changes: list[dict[str, Any]] = [{"contract_minimum": "3.5"}, {}]
+    for version, (change, begins) in enumerate(zip(changes, BOOKS[1:], strict=True), 2):
         book = document(lambda one, change=change, version=version: one.update(change, version=version))
         if version == 3:
             book["tariff"]["periods"][0]["factor"], book["tariff"]["periods"][1]["factor"] = "1.25", "0.8"
@@ -72,13 +75,14 @@ def base_open() -> Base:
             book["classes"]["priority"]["start_within_minutes"] = 1
         pricebook_publish(document=book, effective_from=begins, now=begins - timedelta(days=40))
     processors = {
-        name: ProcessorVersion.objects.create(
+        name: market.processors.get(name)
+        or ProcessorVersion.objects.create(
             name=name, digest=sha256(name.encode()).hexdigest(), clock_hz=clock, memory_bytes=2**27, created_at=START
         )
         for name, clock in CLOCKS.items()
     }
-    site = Site.objects.create(slug="here", name="Here")
-    return Base(cast.organisation, cast.engineer, cast.owner, cast.stranger_organisation, site, processors)
+    people = (cast.organisation, cast.engineer, cast.owner, cast.stranger_organisation)
+    return Base(*people, market.lpu.site, processors, market)
 
 
 def market_open(base: Base, seed: int, number: int) -> tuple[Market, random.Random]:
