@@ -111,7 +111,8 @@ def _pool(base: Base, dice: random.Random, number: int, place: int) -> Pool:
 
     name = None if dice.random() < 0.2 else dice.choice(sorted(CLOCKS))
     pool = Pool.objects.create(
-        slug=f"f{number}-{place}", name=f"Pool {place}", site=base.site, created_at=START, is_active=dice.random() < 0.95 or not place,
+        slug=f"f{number}-{place}", name=f"Pool {place}", site=base.site, created_at=START,
+        is_active=dice.random() < 0.95 or not place,
         kind=PoolKind.SIMULATED if name else PoolKind.HOST, processor=base.processors[name] if name else None,
         processor_class=dice.choice(CLASSES[name]) if name else "host", power_percent=dice.choice(POWERS) if name else 100,
     )  # fmt: skip
@@ -247,10 +248,17 @@ def _program(base: Base, dice: random.Random, version: ModelVersion, target: str
         organisation=base.organisation, model_version=version, compile_job=job, target=target, precision=precision,
         target_digest=OLD[target] if is_old else base.processors[target].digest, options_digest="0" * 64, compiler_version="1",
         digest=sha256(f"{version.pk}{target}{precision}".encode()).hexdigest(), binary_bytes=1, binary_key="x", report_key="x",
-        inputs=[], outputs=[{"name": "y", "dtype": "float32", "shape": [1, 5]}], resources={}, bounds={},
+        inputs=[], outputs=[{"name": "y", "dtype": "float32", "shape": [1, 5]}], resources=_load(dice), bounds={},
         exact=dice.random() < 0.9, latency_cycles=latency, interval_cycles=interval, clock_hz=CLOCKS[target],
         operations=operations, executed_operations=operations, created_at=START,
     )  # fmt: skip
+
+
+def _load(dice: random.Random) -> dict[str, Any]:
+    """What loading the program takes, where that is known of it."""
+    if dice.random() < 0.3:
+        return {}
+    return {"load": {"bytes_in": dice.randrange(2**27), "bytes_out": 0, "cycles_in": _scaled(dice, 10**11), "cycles_out": 0}}
 
 
 def _evaluate(

@@ -36,8 +36,9 @@ def race(attempts: int, seed: int, base: Base) -> bool:
     """Whether anything was sold twice, lost or left behind."""
     programs = _prepare(base)
     began = time.monotonic()
-    quotes = [one for part in _together(_quote, [(programs, seed, number, -(-attempts // 2 // PROCESSES)) for number in range(PROCESSES)])
-              for one in part]  # fmt: skip
+    count = -(-attempts // 2 // PROCESSES)
+    parts = _together(_quote, [(programs, seed, number, count) for number in range(PROCESSES)])
+    quotes = sorted(one for part in parts for one in part)
     seconds = time.monotonic() - began
     print(f"{len(quotes):,} quotes of {ORGANISATIONS} organisations made by {PROCESSES} processes in {seconds:.0f} s", flush=True)
     order = (quotes * 2)[:attempts] if attempts >= len(quotes) else quotes[:attempts]
@@ -199,9 +200,8 @@ def _wrong(answers: Counter[str]) -> Iterator[str]:
     from apps.timetable.models import Refusal, Reservation, Window
 
     yield from (kind for kind in answers if kind.startswith("broken"))
-    windows = list(
-        Window.objects.filter(state="active").values_list("device", "period", "reservation__contract_id", "device__pool", "device__state")
-    )
+    columns = ("device", "period", "reservation__contract_id", "device__pool", "device__state")
+    windows = list(Window.objects.filter(state="active").values_list(*columns))
     twice = overlapping([(row[0], micros(row[1].lower), micros(row[1].upper)) for row in windows])
     if twice:
         yield f"{twice} windows begin on a device before another one has ended"
@@ -236,6 +236,7 @@ def _short(contract: Any, windows: list[Any]) -> Iterator[str]:
     lines = [(one["executions"], one["program"]) for one in terms["lines"]]
     clock = Fraction(lines[0][1]["clock_hz"] * pool.power_percent, 100)
     setup = max(max(one["latency_cycles"] - one["cycles"], 0) for _, one in lines) / clock
+    setup += sum((one.get("load") or {"cycles_in": 0})["cycles_in"] for _, one in lines) / clock
     lengths = [Fraction(micros(period.upper) - micros(period.lower), 10**6) for _, period, *_ in windows]
     if len(lines) > 1 or len(windows) == 1:
         needed = setup + sum(count * one["cycles"] / clock for count, one in lines)

@@ -1,5 +1,5 @@
-"""What is true of a plan's candidate, worked out anew from stored facts by plain code: nothing of the planner's, of admission's or
-of rating's is used here.
+"""What is true of a plan's candidate, worked out anew from stored facts by plain code: nothing of the planner's, of admission's
+or of rating's is used here.
 
 Placement is exact. Work in one piece needs one free gap of its length. Work of one program may be cut into at most 64 windows:
 two windows in one gap never hold more executions than one window that fills it, since each pays the start again and rounding
@@ -34,7 +34,8 @@ def micros(instant: datetime) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """What a candidate asks: seconds of its first result beyond an interval, and (executions, seconds of each) by program."""
+    """What a candidate asks: seconds that come once in a window (loading every program, the first result beyond an interval),
+    and (executions, seconds of each) by program."""
 
     setup: Fraction
     parts: tuple[tuple[int, Fraction], ...]
@@ -135,7 +136,7 @@ def work_of(row: dict[str, Any], programs: dict[UUID, Any]) -> Work | None:
     if None in row["programs"]:
         return None
     pool = Pool.objects.get(slug=row["pool"])
-    parts, setup = [], Fraction(0)
+    parts, first, load = [], Fraction(0), Fraction(0)
     for line in row["lines"]:
         program = programs[UUID(line["program"])]
         if pool.processor_id is None:
@@ -145,9 +146,10 @@ def work_of(row: dict[str, Any], programs: dict[UUID, Any]) -> Work | None:
             parts.append((line["executions"], Fraction(measured.p95_ns, 10**9)))
         else:
             clock = Fraction(program.clock_hz * pool.power_percent, 100)
-            setup = max(setup, (program.latency_cycles - program.interval_cycles) / clock)
+            first = max(first, (program.latency_cycles - program.interval_cycles) / clock)
+            load += program.resources.get("load", {"cycles_in": 0})["cycles_in"] / clock
             parts.append((line["executions"], program.interval_cycles / clock))
-    return Work(setup, tuple(parts))
+    return Work(first + load, tuple(parts))
 
 
 def latency_of(row: dict[str, Any], work: Work, programs: dict[UUID, Any]) -> Fraction:

@@ -186,7 +186,10 @@ class QuoteDetailOut(QuoteOut):
 
 
 class PreviewOut(Schema):
+    """`refused` is what accepting such a quote would be refused for now, spend caps among it, beside the capacity."""
+
     document: dict[str, Any]
+    refused: list[RefusedOut]
 
 
 def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
@@ -229,8 +232,14 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
 )
 def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
     """The document that a quote would have now."""
-    organisation = organisation_get(request, roles=ENGINEERING)
-    return {"document": services.offer_make(**_asked(request, organisation, payload), now=timezone.now()).document}
+    organisation, principal, now = organisation_get(request, roles=ENGINEERING), principal_get(request), timezone.now()
+    asked = _asked(request, organisation, payload)
+    offer = services.offer_make(**asked, now=now)
+    refused = services.offer_refusals(
+        organisation=organisation, offer=offer, amends=asked["amends"], actor=principal.user, now=now,
+        token_id=principal.token.pk if principal.token else None,
+    )  # fmt: skip
+    return {"document": offer.document, "refused": refused}
 
 
 @router.post("/quotes", auth=BUILD, response={201: QuoteDetailOut}, operation_id="quote_create", summary="Make a quote")

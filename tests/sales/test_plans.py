@@ -14,7 +14,9 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
+from apps.ledger.services import cap_set
 from apps.planner.models import Plan
+from apps.registry.models import Project
 from apps.registry.services import KEEPERS
 from apps.sales.models import Quote
 from apps.sales.plans import plan_lines_get
@@ -50,6 +52,36 @@ def test_a_plan_is_quoted_for_its_items_and_for_others(cast: Cast, market: Marke
     assert (planned.pool, planned.items, planned.klass) == (market.lpu, 2000, "batch")
     more = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=3333)
     assert [(line.executions, line.expected) for line in more.lines] == [(3333, 3333), (3333, 500)]
+
+
+@pytest.mark.parametrize(("cap", "whose"), [("8", "organisation"), ("8", "project"), ("8.1", "")])
+def test_a_cap_that_would_refuse_a_plan_is_said_before_its_quote_is_made(
+    cast: Cast, market: Market, as_user: Callable[[User], Client], as_token: Callable[..., Client], cap: str, whose: str
+) -> None:
+    """In the words of the acceptance, which asks the same functions; the plan comes to 8.008."""
+    plan, client = _cascade(cast, market), as_user(cast.owner)
+    project = Project.objects.get(organisation=cast.organisation) if whose == "project" else None
+    cap_set(
+        organisation=cast.organisation, amount=Decimal(cap), currency="EUR", now=timezone.now(),
+        project_id=project and project.pk,
+    )  # fmt: skip
+    page = client.get(f"/quotes/new?plan={plan.pk}").content.decode()
+    said = as_token(cast.owner, cast.organisation, Scope.BUILD).post(
+        "/api/v1/quotes/preview", {"plan": str(plan.pk), "klass": "batch"}, content_type="application/json"
+    ).json()["refused"]  # fmt: skip
+    lines, now = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None).lines, timezone.now()
+    quote = quote_create(
+        organisation=cast.organisation, lines=lines, klass="batch", pool=market.lpu, actor=None, plan_id=plan.pk, now=now
+    )
+    if not whose:
+        assert said == []
+        assert "accepting it would be refused" not in page
+        quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=now)
+        return
+    with pytest.raises(Problem) as refusal:
+        quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=now)
+    assert [(one["code"], one["detail"]) for one in said] == [("spend-cap", refusal.value.detail)]
+    assert refusal.value.detail in unescape(page)
 
 
 def test_the_builder_begins_where_the_plan_ended(cast: Cast, market: Market, as_user: Callable[[User], Client]) -> None:

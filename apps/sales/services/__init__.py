@@ -11,6 +11,7 @@ from apps.sales.services.contracts import (
     contract_lease_rate,
     contracts_close_due,
 )
+from apps.sales.services.foreseeing import offer_refusals
 from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
 from apps.sales.services.holding import holds_live, plan_hold
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
@@ -43,6 +44,7 @@ __all__ = [
     "contracts_close_due",
     "holds_live",
     "offer_make",
+    "offer_refusals",
     "payment_method_note",
     "plan_hold",
     "plan_hold_release",

@@ -247,7 +247,7 @@ def reserve(
 def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
     """The organisation's caps, read under its lock. Raises CapReached and CapMissing for those of projects, with what quotas
     promised to their jobs."""
-    quote, shares = given.quote, _project_shares(priced)
+    quote, shares = given.quote, project_shares(priced)
     caps = caps_of(quote.organisation_id)
     capped = {cap.project_id for cap in caps}
     for project_id, share in sorted((shares or {}).items()):
@@ -268,14 +268,14 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
         currency=quote.currency,
         idempotency_key=f"quote:{quote.id}",
         now=given.now,
-        shares=_project_shares(priced),
+        shares=project_shares(priced),
         token_id=given.token_id,
         expires_at=given.window.end + HOLD_GRACE,
         caps=caps,
     )
 
 
-def _project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
+def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
     """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw. The
     contract's minimum is no project's."""
     shares: dict[UUID, Decimal] = {}

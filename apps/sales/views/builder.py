@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
-from apps.accounts.models import Organisation
+from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Precision, Program
@@ -55,7 +55,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
     sent = request.POST if request.method == "POST" else request.GET
     subject = _subject(request, sent)
     data = _first_controls(sent, organisation, subject) if request.method == "GET" else sent
-    context = _context(data, organisation, subject, now)
+    context = _context(data, organisation, subject, now, principal_get(request).user)
     if request.method == "POST" and context["refusal"] is None:
         try:
             box_check(sent, context["controls"])
@@ -75,7 +75,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
 def quote_preview(request: HttpRequest) -> HttpResponse:
     """The price part of the builder, computed for the present controls."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
-    context = _context(request.GET, organisation, _subject(request, request.GET), now)
+    context = _context(request.GET, organisation, _subject(request, request.GET), now, principal_get(request).user)
     response = render(request, "sales/_offer.html", {**context, "is_update": True})
     response["HX-Replace-Url"] = f"{reverse('sales:quote_new')}?{context['address']}"
     return response
@@ -124,7 +124,9 @@ def _choices(organisation: Organisation, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subject, now: datetime) -> dict[str, Any]:
+def _context(
+    data: Mapping[str, Any], organisation: Organisation, subject: Subject, now: datetime, actor: User | None
+) -> dict[str, Any]:
     context: dict[str, Any] = {
         "organisation": organisation,
         "now": now,
@@ -146,6 +148,9 @@ def _context(data: Mapping[str, Any], organisation: Organisation, subject: Subje
         if subject.any:
             offer, controls = _offer(organisation, controls, now)
             context |= {"offer": offer, "controls": controls, **_shown(offer, controls, _previous(data))}
+            context["refused"] = services.offer_refusals(
+                organisation=organisation, offer=offer, amends=subject.amends, actor=actor, now=now
+            )
             context["hours"] = priced_hours(_grid(organisation, book, now), offer.starts)
     except Problem as problem:
         context["refusal"] = problem
