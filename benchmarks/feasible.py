@@ -216,7 +216,7 @@ def _same(one: Row, contract: Contract) -> Iterator[str]:
 
     ends = max(
         period.upper
-        for period in Window.objects.filter(reservation__contract_id=contract.pk).values_list("period", flat=True)
+        for period in Window.objects.filter(reservation=contract.reservation_id).values_list("period", flat=True)
     )
     if one.row["completion"] != ends.isoformat():
         yield f"done by {one.row['completion']}, its last window ends {ends.isoformat()}"
@@ -255,7 +255,7 @@ def _accepted(base: Base, one: Row, *, is_chosen: bool, until: datetime | None =
             contract = quote_accept(quote_id=quote.pk, organisation=base.organisation, actor=base.owner, now=market.now)
     except CapacityTaken:
         return None
-    Window.objects.filter(reservation__contract_id=contract.pk).update(state="released")
+    Window.objects.filter(reservation=contract.reservation_id).update(state="released")
     return contract
 
 

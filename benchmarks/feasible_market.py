@@ -126,6 +126,7 @@ def _pool(base: Base, dice: random.Random, number: int, place: int) -> Pool:
 
 def _timetable(base: Base, dice: random.Random, pools: list[Pool], now: datetime) -> None:
     """Windows that are sold already, and some that were given back and hold nothing."""
+    from django.db import connection
     from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
     from apps.timetable.models import Reservation, Window
@@ -142,6 +143,8 @@ def _timetable(base: Base, dice: random.Random, pools: list[Pool], now: datetime
                 state = "active" if is_sold else "released"
                 rows.append(Window(reservation=reservation, device=device, period=period, state=state))
     Window.objects.bulk_create(rows)
+    with connection.cursor() as cursor:  # what was written in this transaction alone is in no statistics yet
+        cursor.execute("ANALYZE timetable_window, timetable_reservation, fleet_device")
 
 
 def _busy(dice: random.Random, kind: str) -> list[tuple[int, int, bool]]:
