@@ -111,6 +111,8 @@ def first_fit(device_id: UUID, spans: Sequence[Interval], length: int, *, now: d
 
 
 def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID | datetime) -> dict[UUID, Fit]:
+    if length > max((span.length for span in spans), default=0):  # perhaps longer than a date can say
+        return {}
     told: dict[str, Any] = {
         "starts": [instant_of(span.start) for span in spans], "ends": [instant_of(span.end) for span in spans],
         "length": timedelta(microseconds=length), "most": FITS_MOST, **which,
