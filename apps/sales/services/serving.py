@@ -73,7 +73,7 @@ class Round:
 
     def look(self) -> None:
         """Read what is free now."""
-        self.free = free_by_device(devices_of(self.pool), self.now, self.until)
+        self.free = free_by_device(devices_of(self.pool), self.now, self.until, now=self.now)
 
     @property
     def offered(self) -> Free:
@@ -231,7 +231,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
         raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
     devices = devices_lock(this.pool)
     hold_release(contract_id=row.pk, now=this.now)
-    kept = _claims_stand(this, row.organisation_id, free_by_device(devices, this.now, this.until))
+    kept = _claims_stand(this, row.organisation_id, free_by_device(devices, this.now, this.until, now=this.now))
     contract = quote_accept(
         quote_id=quote.pk, organisation=row.organisation, actor=row.filed_by, now=this.now, token_id=row.token_id
     )
