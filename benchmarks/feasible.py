@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -173,10 +174,10 @@ def _figures(one: Row) -> Iterator[str]:
         if value is not None and Fraction(row[name] or -1) != value:
             yield f"{name} is {row[name]}, worked out anew {value}"
     if row["kind"] == "cascade" and one.proven is not None:
-        items, share = one.plan.requirements["items"], one.proven.share
+        items, shares = one.plan.requirements["items"], one.proven.shares
         counts = [line["executions"] for line in row["lines"]]
-        if counts != [items, max(1, -(-items * share.numerator // share.denominator))]:
-            yield f"executions are {counts} of {items} items, of which {share} go on"
+        if counts != [items, *(max(1, ceil(items * share)) for share in shares)]:
+            yield f"executions are {counts} of {items} items, of which {[str(share) for share in shares]} go on"
 
 
 def _placement(one: Row, told: Told, contract: Contract | None) -> Iterator[str]:

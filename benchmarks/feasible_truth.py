@@ -17,7 +17,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from benchmarks.planner import _bound as bound
+from benchmarks.trying import bound
 
 if TYPE_CHECKING:
     from benchmarks.feasible_market import Market
@@ -165,14 +165,14 @@ def latency_of(row: dict[str, Any], work: Work, programs: dict[UUID, Any]) -> Fr
 
 @dataclass(frozen=True)
 class Proven:
-    """What the answers prove of a candidate: accuracy, and of a cascade the share of items that go on."""
+    """What the answers prove of a candidate: accuracy, and of a cascade the shares of items that reach each later stage."""
 
     accuracy: Fraction
-    share: Fraction = Fraction(1)
+    shares: tuple[Fraction, ...] = ()
 
 
 def proven_of(row: dict[str, Any], programs: dict[UUID, Any], error: Fraction, market: Market) -> Proven | None:
-    """From the stored answers, at the threshold that the row names; None where a part was not evaluated."""
+    """From the stored answers, at the thresholds that the row names; None where a part was not evaluated."""
     from apps.fleet.models import Pool
 
     is_host = Pool.objects.values_list("processor", flat=True).get(slug=row["pool"]) is None
@@ -184,14 +184,15 @@ def proven_of(row: dict[str, Any], programs: dict[UUID, Any], error: Fraction, m
     ]  # fmt: skip
     if None in found:
         return None
-    first, *others = (list(_answered(one)) for one in found)
-    if not others:
-        return Proven(bound(sum(right for right, _ in first), len(first), error))
-    threshold, (second,) = Fraction(row["threshold"]), others
-    goes_on = [sure < threshold for _, sure in first]
-    right = sum(b[0] if goes else a[0] for a, b, goes in zip(first, second, goes_on, strict=True))
-    total = len(first)
-    return Proven(bound(right, total, error / 2), 1 - bound(total - sum(goes_on), total, error / 2))
+    stages = [list(_answered(one)) for one in found]
+    right, total = [right for right, _ in stages[0]], len(stages[0])
+    on, shares = list(range(total)), []
+    for threshold, before, after in zip(map(Fraction, row["thresholds"]), stages, stages[1:], strict=False):
+        on = [item for item in on if before[item][1] < threshold]
+        for item in on:
+            right[item] = after[item][0]
+        shares.append(1 - bound(total - len(on), total, error))
+    return Proven(bound(sum(right), total, error), tuple(shares))
 
 
 def _answers(version: UUID, program: Any, is_host: bool, market: Market) -> Any:

@@ -150,11 +150,16 @@ def _confidences(job: Job) -> np.ndarray:
 
 
 def _plan(scene: Scene, first: Program, second: Program, *, threshold: str) -> UUID:
-    chosen = {"kind": "cascade", "threshold": threshold, "output": "y", "programs": [str(first.pk), str(second.pk)]}
+    programs = [str(first.pk), str(second.pk)]
+    lines = [{"program": one, "executions": 100, "expected": 100} for one in programs]
+    chosen = {
+        "kind": "cascade", "threshold": threshold, "output": "y", "programs": programs, "lines": lines,
+        "pool": scene.market.lpu.slug,
+    }  # fmt: skip
     plan = Plan.objects.create(
         organisation=scene.cast.organisation,
         title="Cascade",
-        requirements={},
+        requirements={"items": 100},
         candidates=[],
         chosen=chosen,
         basis={},
