@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import reduce
 from operator import or_
@@ -47,6 +47,12 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
     )
     rows = expired(now=now).filter(pk__in=list(meeting.values_list("reservation", flat=True)))
     return windows_release(list(rows.select_for_update(no_key=True).order_by("id")))
+
+
+def expired_release_of(pools: Collection[str], *, now: datetime) -> int:
+    """The same of whole pools, by slug, for whoever has locked all their devices and stands or moves windows there."""
+    rows = expired(now=now).filter(pool__slug__in=pools)
+    return windows_release(list(rows.select_for_update(no_key=True, of=("self",)).order_by("id")))
 
 
 def windows_release(reservations: list[Reservation]) -> int:

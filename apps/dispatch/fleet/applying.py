@@ -26,7 +26,7 @@ from apps.fleet.document import Document
 from apps.fleet.models import Device, FleetChange
 from apps.fleet.storing import document_store, fleet_lock, fleet_write
 from apps.sales.models import Contract
-from apps.timetable.expiry import windows_release
+from apps.timetable.expiry import expired_release_of, windows_release
 from apps.timetable.models import Reservation, ReservationState, Window, WindowState
 from apps.timetable.services import LOCK_TIMEOUT
 
@@ -160,6 +160,7 @@ def _plan_locked(
     slugs = pools_affected(before, after)
     held = _contracts_lock(slugs, now)
     _devices_lock(slugs)
+    expired_release_of(slugs, now=now)  # windows may move to where they stand
     newer = [pk for pk in _contracts(slugs, now) if pk not in held]
     _newer_lock(newer)
     plan = plan_make(before=before, after=after, now=now, in_use=_in_use(slugs, now), wanted=wanted)

@@ -38,6 +38,7 @@ from apps.sales.services.waiting import (
 from apps.sales.standing_asks import asked_of, right_lost
 from apps.sales.turns import CLAIMS_MOST, Claim, Free, Waiting, claim_of, order, without
 from apps.timetable.admission import Placement, intersect, place, total
+from apps.timetable.expiry import expired_release_of
 from apps.timetable.instants import instant_of, micros_of
 from apps.timetable.models import Reservation, Window
 from apps.timetable.selectors import WINDOWS_MAX, Demand, free_by_device, windows_tried
@@ -230,6 +231,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
     if quote.worst > row.most or quote.currency != row.currency:
         raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
     devices = devices_lock(this.pool)
+    expired_release_of([this.pool.slug], now=this.now)  # claims may stand where they are
     hold_release(contract_id=row.pk, now=this.now)
     kept = _claims_stand(this, row.organisation_id, free_by_device(devices, this.now, this.until, now=this.now))
     contract = quote_accept(

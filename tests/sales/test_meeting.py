@@ -1,0 +1,63 @@
+"""Where held time meets standing requests and changes of the fleet."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.dispatch.fleet import edits, fleet_edit
+from apps.sales.models import Quote, StandingRequest
+from apps.sales.services import quote_accept, quote_create, standing_file, standing_serve
+from apps.timetable.models import Window, WindowState
+from tests.cast import Cast
+from tests.sales.market import CLOCK, NOW, Market, open_market
+from tests.sales.test_holds import held, planned
+
+pytestmark = pytest.mark.django_db
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+QUARTER = 900 * CLOCK
+
+
+@pytest.fixture
+def two() -> Market:
+    return open_market(devices=2)
+
+
+def quoted(cast: Cast, market: Market, *executions: int, start: timedelta = timedelta(), end: timedelta = 2 * HOUR) -> Quote:
+    """Quarters of an hour, one program each: together they stay in one piece where there are several."""
+    programs = [market.program(cast.organisation, cast.engineer, interval=QUARTER, latency=QUARTER) for _ in executions]
+    return quote_create(
+        organisation=cast.organisation, lines=list(zip(programs, executions, strict=True)), klass="standard",
+        pool=market.lpu, window=(NOW + start, NOW + end), actor=cast.engineer, now=NOW,
+    )  # fmt: skip
+
+
+def test_a_claim_may_lie_on_time_that_was_held_and_is_free(cast: Cast, two: Market) -> None:
+    """Nobody swept the holds away, so their windows still stand in the table when the claim is stood there."""
+    for _ in range(2):
+        quote = quoted(cast, two, 1, start=HOUR, end=75 * MINUTE)
+        quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW)
+        held(cast, planned(cast, two, items=2))  # until 40 minutes from now
+    for number, executions in enumerate([(3, 2), (1, 1)]):
+        quote = quoted(cast, two, *executions)
+        standing_file(
+            quote_id=quote.pk, organisation=cast.organisation, most=quote.worst * 2, actor=cast.engineer,
+            now=NOW + timedelta(seconds=number),
+        )  # fmt: skip
+    standing_serve(pool="lpu-a", now=NOW + 31 * MINUTE)  # the first claims from now on, around what is sold
+    found = StandingRequest.objects.order_by("number").values_list("state", "reason_kind")
+    assert list(found) == [("waiting", "room"), ("served", "")]
+    assert not Window.objects.filter(reservation__klass="kept").exists()
+
+
+def test_a_window_moves_onto_time_that_was_held_and_is_free(cast: Cast, two: Market) -> None:
+    quote = quoted(cast, two, 3, start=HOUR)
+    contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW)
+    held(cast, planned(cast, two))
+    window = Window.objects.get(reservation__contract_id=contract.pk)
+    device = window.device
+    fleet_edit(edit=edits.device_set("lpu-a", device.name, "failed"), actor=cast.admin, now=NOW + 15 * MINUTE)
+    window.refresh_from_db()
+    assert window.device != device
+    assert Window.objects.filter(state=WindowState.ACTIVE).count() == 1
