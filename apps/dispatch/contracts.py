@@ -138,10 +138,15 @@ def combination_of(contract: Contract) -> Combination | None:
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
-    """The candidate that was bought: the one that the terms number, else the chosen one."""
+    """The candidate that was bought: the one that the terms number, else the first with the contract's programs, beginning with
+    the chosen one. Terms without promises, of before they were kept or of work on another pool, number none."""
     number = contract.terms.get("promises", {}).get("number")
-    found: dict[str, Any] | None = plan.chosen if number is None else plan.candidates[number]
-    return found or {}
+    if number is not None:
+        found: dict[str, Any] = plan.candidates[number]
+        return found
+    bought = [facts_of_line(line).program_id for line in contract.terms["lines"]]
+    known = [one for one in (plan.chosen, *plan.candidates) if one and one.get("lines")]
+    return next((one for one in known if [str(row["program"]) for row in one["lines"]] == bought), {})
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from apps.dispatch.contracts import combination_of
 from apps.dispatch.fleet import edits, fleet_edit
-from apps.sales.models import Quote, StandingRequest
-from apps.sales.services import quote_accept, quote_create, standing_file, standing_serve
+from apps.planner.models import Plan
+from apps.sales.models import Contract, Quote, StandingRequest
+from apps.sales.services import plan_hold, quote_accept, quote_create, standing_file, standing_serve
 from apps.timetable.models import Window, WindowState
 from tests.cast import Cast
 from tests.sales.market import CLOCK, NOW, Market, open_market
@@ -61,3 +63,40 @@ def test_a_window_moves_onto_time_that_was_held_and_is_free(cast: Cast, two: Mar
     window.refresh_from_db()
     assert window.device != device
     assert Window.objects.filter(state=WindowState.ACTIVE).count() == 1
+
+
+def test_a_held_candidate_that_waits_and_is_served_keeps_its_number(cast: Cast, market: Market) -> None:
+    """By that number dispatch finds which programs work together."""
+    plan = planned(cast, market, items=1)
+    hold = plan_hold(plan_id=plan.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW, candidate=0)
+    standing_file(
+        quote_id=hold.quote_id, organisation=cast.organisation, most=hold.quote.worst, actor=cast.engineer, now=NOW
+    )
+    assert standing_serve(pool="lpu-a", now=NOW) == 1
+    assert Contract.objects.get().terms["promises"]["number"] == 0
+
+
+def test_terms_without_a_number_follow_the_candidate_of_their_programs(cast: Cast, market: Market) -> None:
+    """Such as work on another pool than the plan's; a part of what was chosen is no combination."""
+    programs = [market.program(cast.organisation, cast.engineer, operations=count * 10**9) for count in (1, 2, 3)]
+    pairs = [(programs[0], programs[2]), (programs[1], programs[2])]
+    chosen, other = (
+        {
+            "kind": "cascade", "pool": "lpu2-b", "programs": [str(one.pk) for one in pair], "thresholds": ["0.8"],
+            "outputs": ["y"], "feasible": True,
+            "lines": [{"program": str(one.pk), "executions": 10, "expected": 10} for one in pair],
+        }
+        for pair in pairs
+    )  # fmt: skip
+    plan = Plan.objects.create(
+        organisation=cast.organisation, title="Digits", candidates=[chosen, other], chosen=chosen, basis={},
+        requirements={"items": 10, "klass": "standard"}, created_by=cast.engineer, created_at=NOW,
+    )  # fmt: skip
+    for lines, wanted in ((pairs[0], pairs[0]), (pairs[1], pairs[1]), ((programs[0],), None)):
+        quote = quote_create(
+            organisation=cast.organisation, lines=[(one, 10) for one in lines], klass="standard", pool=market.lpu,
+            plan_id=plan.pk, actor=cast.engineer, now=NOW,
+        )  # fmt: skip
+        contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW)
+        found = combination_of(contract)
+        assert (found and found.programs) == wanted

@@ -226,7 +226,8 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
         raise Problem(403, "No longer allowed", lost, kind="standing-right")
     quote = quote_create(
         organisation=row.organisation, klass=row.klass, pool=this.pool, window=(row.begins_at, row.until),
-        plan_id=request.quote.plan_id, actor=row.filed_by, now=this.now, **asked_of(request.quote),
+        plan_id=request.quote.plan_id, candidate=request.quote.document.get("promises", {}).get("number"),
+        actor=row.filed_by, now=this.now, **asked_of(request.quote),
     )  # fmt: skip
     if quote.worst > row.most or quote.currency != row.currency:
         raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
