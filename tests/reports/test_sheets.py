@@ -143,6 +143,7 @@ def test_page_file_and_api_say_the_same(scene: Scene, as_user: Callable[[User], 
     assert "load" in browser.get("/reports").content.decode()
     assert browser.get("/api/v1/reports/nonsense").json()["code"] == "report-unknown"
     assert browser.get("/api/v1/reports/load?first=2026-11-02&last=2026-11-01").status_code == 422
+    assert browser.get("/reports/stranded?from=0001-01-01&to=0001-01-20").status_code == 200
 
 
 def test_days_that_cannot_be_reported_on_are_said() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
+from apps.accounts.models import User
 from apps.dispatch.contracts import combination_of
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.planner.models import Plan
@@ -100,3 +103,20 @@ def test_terms_without_a_number_follow_the_candidate_of_their_programs(cast: Cas
         contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW)
         found = combination_of(contract)
         assert (found and found.programs) == wanted
+
+
+def test_work_of_a_million_years_waits_like_any_other(cast: Cast, market: Market) -> None:
+    program = market.program(cast.organisation, cast.engineer, interval=10**9 * CLOCK, latency=10**9 * CLOCK)
+    quote = quote_create(
+        organisation=cast.organisation, lines=[(program, 10**6)], klass="standard", pool=market.lpu, actor=cast.engineer,
+        now=NOW,
+    )  # fmt: skip
+    standing_file(quote_id=quote.pk, organisation=cast.organisation, most=quote.worst, actor=cast.engineer, now=NOW)
+    assert standing_serve(pool="lpu-a", now=NOW) == 0
+    assert StandingRequest.objects.get().reason_kind == "room"
+
+
+def test_a_pool_that_no_text_can_name_is_unknown(cast: Cast, market: Market, as_user: Callable[[User], Client]) -> None:
+    quote = quoted(cast, market, 1)
+    answer = as_user(cast.owner).post(f"/quotes/{quote.pk}/wait", {"most": "5", "pools": "\x00"})
+    assert answer.status_code == 422

@@ -210,7 +210,7 @@ def _apply(request: HttpRequest) -> str:
     document = document_parse(request.POST.get("text", ""))
     change = fleet_apply(
         document=document, expected=request.POST.get("digest", ""), actor=principal_get(request).user,
-        now=timezone.now(), note=request.POST.get("note", "file"),
+        now=timezone.now(), note=request.POST.get("note", "file").replace("\x00", ""),
     )  # fmt: skip
     return change.summary if change else "The file is what runs already; nothing changed."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from uuid import UUID
@@ -31,7 +31,8 @@ def stranded(asked: Asked) -> Sheet:
     """One row for each pool and cause; the causes of a pool sum to what is owned, at full power."""
     start, until = asked.period.start, asked.until
     found = service(start=start, end=until)
-    usual = usual_work(start=min(start, until - USUAL_OVER), end=until)
+    before = until - min(USUAL_OVER, until - datetime.min.replace(tzinfo=UTC))  # the calendar begins with the year 1
+    usual = usual_work(start=min(start, before), end=until)
     pools = list(Pool.objects.order_by("slug"))
     parts = _parts(found, usual, asked)
     owned = [(pool, parts[pool.pk]) for pool in pools if found.owned.get(pool.pk)]

@@ -30,6 +30,7 @@ from apps.sales.models import FormName, Quote, QuoteState, StandingRequest, Stan
 from apps.sales.services.quoting import price_make
 from apps.sales.services.standing import committed_in, rules_now, standing_of
 from apps.sales.standing_asks import PERIODIC, asked_of, waits_until
+from apps.timetable.services import LONGEST_NOTED
 
 WAITING_MOST = 200  # of one organisation
 SERVE = "apps.sales.tasks.standing_serve"
@@ -121,10 +122,11 @@ def _number(organisation: Organisation) -> int:
 
 
 def _least(priced: Priced) -> int:
-    """Whole microseconds of device time that the work takes whatever the pool's power; 0 where that is not fixed."""
+    """Whole microseconds of device time that the work takes whatever the pool's power, as many as the column holds; 0 where that
+    is not fixed."""
     if priced.pool.is_host or priced.form.name == FormName.QUOTA:
         return 0
-    return int(priced.duration / priced.pool.slowdown * 10**6)
+    return min(int(priced.duration / priced.pool.slowdown * 10**6), LONGEST_NOTED)
 
 
 def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:

@@ -69,7 +69,9 @@ def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
             row = services.standing_file(
                 quote_id=quote.pk, organisation=quote.organisation, actor=principal_get(request).user, now=now,
                 most=amount_typed(request.POST.get("most", ""), currency=currency),
-                until=_until(request.POST.get("until", "")), pools=request.POST.getlist("pools"),
+                until=_until(request.POST.get("until", "")),
+                # The database takes no text with a NUL in it, and no pool is named so.
+                pools=[slug.replace("\x00", "?") for slug in request.POST.getlist("pools")],
             )  # fmt: skip
         except Problem as problem:
             refusal = problem
