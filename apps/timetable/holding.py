@@ -40,5 +40,5 @@ def _is_held(reservation: Reservation) -> bool:
 def _locked(reservation_id: UUID) -> Reservation:
     """The reservation, after its pool's devices, as everybody locks who takes or gives back time."""
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
-    devices_lock(known.pool)
+    devices_lock(known.pool, windows_of=reservation_id)  # also those that drain
     return Reservation.objects.select_for_update(no_key=True).get(pk=reservation_id)

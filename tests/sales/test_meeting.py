@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.dispatch.contracts import combination_of
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.planner.models import Plan
-from apps.sales.models import Contract, Quote, StandingRequest
+from apps.sales.models import Contract, PlanHold, Quote, StandingRequest
 from apps.sales.services import plan_hold, quote_accept, quote_create, standing_file, standing_serve
 from apps.timetable.models import Window, WindowState
 from tests.cast import Cast
@@ -120,3 +120,17 @@ def test_a_pool_that_no_text_can_name_is_unknown(cast: Cast, market: Market, as_
     quote = quoted(cast, market, 1)
     answer = as_user(cast.owner).post(f"/quotes/{quote.pk}/wait", {"most": "5", "pools": "\x00"})
     assert answer.status_code == 422
+
+
+def test_holding_another_candidate_gives_up_what_is_held_and_holds_that(cast: Cast, market: Market) -> None:
+    plan = planned(cast, market, items=1)
+    plan.candidates = [*plan.candidates, {**plan.candidates[0], "title": "Another"}]
+    plan.save(update_fields=["candidates"])
+    asked = {"plan_id": plan.pk, "organisation": cast.organisation, "actor": cast.engineer, "now": NOW}
+    first = plan_hold(**asked)
+    assert plan_hold(**asked, candidate=0) == first, "the chosen one by its number"
+    last = len(plan.candidates) - 1
+    second = plan_hold(**asked, candidate=last)
+    assert second.quote.document["promises"]["number"] == last
+    assert sorted(PlanHold.objects.values_list("state", flat=True)) == ["held", "released"]
+    assert Window.objects.filter(state=WindowState.ACTIVE).count() == 1

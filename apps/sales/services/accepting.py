@@ -35,14 +35,20 @@ from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota,
 from apps.sales.plan_changes import changes_of, with_changes
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.amending import contract_replace
-from apps.sales.services.hold_ending import hold_end
+from apps.sales.services.hold_ending import hold_end, open_hold
 from apps.sales.services.nodes import quota_check
 from apps.sales.services.standing import acceptance_check
 from apps.sales.volumes import Form
 from apps.timetable.holding import reservation_claim
 from apps.timetable.models import Reservation
 from apps.timetable.selectors import Demand
-from apps.timetable.services import CapacityTaken, PoolChanged, refusal_record, reservation_take_each
+from apps.timetable.services import (
+    CapacityTaken,
+    PoolChanged,
+    devices_lock,
+    refusal_record,
+    reservation_take_each,
+)
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
@@ -114,12 +120,16 @@ def _accept(
     window = window_of_document(quote.document)
     given = Acceptance(quote, asks_of(quote.document), window, actor, now, token_id)
     priced = _price_again(given)
+    hold = open_hold(quote.plan_id)
+    others = [] if hold is None else [hold.reservation.pool]
     if quote.amends_id is not None:
-        contract_replace(contract_id=quote.amends_id, quote=quote, now=now)
+        contract_replace(contract_id=quote.amends_id, quote=quote, others=others, now=now)
         quote.refresh_from_db(fields=["amends"])
+    elif hold is not None:
+        devices_lock(quote.pool, *others)  # of both pools together, by id: what is given up may be another's than what is taken
     acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
-    contract_id, held = _held(quote, now)
+    contract_id, held = _held(quote, hold, now)
     # What needs no device comes before their locks, so that others wait less for them.
     contract = _contract_store(given, contract_id, uuid4() if held is None else held.pk)
     amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
@@ -215,10 +225,9 @@ def _price_again(given: Acceptance) -> Priced:
     return priced
 
 
-def _held(quote: Quote, now: datetime) -> tuple[UUID, Reservation | None]:
+def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Reservation | None]:
     """The contract's id, and the time that is held for this very quote, sold from here on. What is held for another quote of
     the same plan is given up: it was held for one contract, not for two."""
-    hold = PlanHold.objects.filter(plan_id=quote.plan_id, state=HoldState.HELD).first() if quote.plan_id else None
     if hold is None:
         return uuid4(), None
     if hold.quote_id != quote.pk:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.problems import Problem
 from apps.figures import money_exact_format
+from apps.fleet.models import Pool
 from apps.sales.amendments import amendment_check, amendment_json
 from apps.sales.models import Contract, Quote
 from apps.sales.releasing import Takeover, takeover_stored
@@ -14,11 +16,13 @@ from apps.sales.services.contracts import contract_finish, in_flight
 from apps.timetable.services import devices_lock
 
 
-def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contract:
+def contract_replace(
+    *, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()
+) -> Contract:
     """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
 
-    The devices of both pools, and those of the contract's windows, are locked together, by id: what is freed may be what is
-    taken next, and both come before the ledger. Raises Problem(409): the contract
+    The devices of both pools and of `others`, and those of the contract's windows, are locked together, by id: what is freed may
+    be what is taken next, and all come before the ledger. Raises Problem(409): the contract
     is over, jobs of it are not finished, or use or time since the quote was made changed the difference that it states.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
@@ -32,7 +36,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime) -> Contr
         )
     takeover = takeover_stored(quote.document)
     _figures_check(quote, contract, takeover, now)
-    devices_lock(contract.pool, quote.pool, windows_of=contract.reservation_id)
+    devices_lock(contract.pool, quote.pool, *others, windows_of=contract.reservation_id)
     return contract_finish(contract, now, takeover=takeover)
 
 

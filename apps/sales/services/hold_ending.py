@@ -13,6 +13,15 @@ from apps.sales.hold_models import HoldState, PlanHold
 from apps.timetable.holding import reservation_give_up
 
 
+def open_hold(plan_id: UUID | None) -> PlanHold | None:
+    """What is noted as held for a plan, perhaps over already. Its end locks all devices of its pool: whoever takes devices of
+    another pool in the same transaction locks those of both first, together."""
+    if plan_id is None:
+        return None
+    related = PlanHold.objects.select_related("reservation__pool", "quote__pool", "plan")
+    return related.filter(plan_id=plan_id, state=HoldState.HELD).first()
+
+
 def hold_end(hold: PlanHold, state: HoldState) -> None:
     """Note how a hold ended, under its organisation's lock; time that was not accepted is free again."""
     if state != HoldState.ACCEPTED:

@@ -24,9 +24,10 @@ from apps.sales.models import Quote
 from apps.sales.plan_changes import changes_of, with_changes
 from apps.sales.plans import candidate_of, plan_lines_get
 from apps.sales.services.accepting import reserve
-from apps.sales.services.hold_ending import hold_end
+from apps.sales.services.hold_ending import hold_end, open_hold
 from apps.sales.services.quoting import quote_create
 from apps.sales.services.standing import acceptance_check
+from apps.timetable.services import devices_lock
 
 HOLD_MINUTES = 10
 HOLD_LENGTH = timedelta(minutes=HOLD_MINUTES)
@@ -39,16 +40,15 @@ def plan_hold(
     """Hold the windows of a plan's candidate (by its number the chosen one) for ten minutes, and make the quote that buys them.
 
     The windows begin when the hold ends or later, so that none of them passes while somebody decides; the quote is priced for
-    them and costs no more than the plan said. Safe to repeat: what is held already for the plan is returned. Raises Problem
+    them and costs no more than the plan said. Safe to repeat: what is held already for the candidate is returned, and what is
+    held for another candidate of the plan is given up. Raises Problem
     (409): nothing is feasible, the limits of holds are reached, buying it would be refused, or there is no room or another
     price by now, with what has changed since the plan was made.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    known = PlanHold.objects.filter(plan_id=plan_id, state=HoldState.HELD).select_related("reservation", "quote").first()
-    if known is not None:
-        if known.is_live(now=now):
-            return known
-        hold_end(known, HoldState.EXPIRED)
+    known = open_hold(plan_id)
+    if known is not None and known.is_live(now=now) and _is_for(known, candidate):
+        return known
     planned = plan_lines_get(organisation=organisation, plan_id=plan_id, items=None, candidate=candidate)
     plan = Plan.objects.get(pk=plan_id)
     until = now + HOLD_LENGTH
@@ -62,10 +62,19 @@ def plan_hold(
         organisation=organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool, window=(until, end),
         plan_id=plan_id, candidate=candidate, actor=actor, now=now,
     )  # fmt: skip
+    if known is not None:
+        devices_lock(quote.pool, known.reservation.pool)
+        hold_end(known, HoldState.RELEASED if now < known.held_until else HoldState.EXPIRED)
     _limits_check(organisation, Fraction(quote.document["device_seconds"]), now=now)
     _price_check(plan, quote, candidate, now)
     acceptance_check(quote, actor=actor, now=now)
     return _take(plan, quote, until, actor, now)
+
+
+def _is_for(hold: PlanHold, candidate: int | None) -> bool:
+    """Whether it is this candidate that is held; its number and no number may both mean the chosen one."""
+    number = hold.quote.document.get("promises", {}).get("number")
+    return candidate_of(hold.plan, number) == candidate_of(hold.plan, candidate)
 
 
 def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: datetime) -> PlanHold:

@@ -27,6 +27,7 @@ from apps.ledger.services import hold_release
 from apps.sales.documents import Priced
 from apps.sales.models import Contract, StandingRequest, StandingState
 from apps.sales.services.accepting import quote_accept
+from apps.sales.services.hold_ending import open_hold
 from apps.sales.services.quoting import price_make, quote_create
 from apps.sales.services.standing import KEPT
 from apps.sales.services.waiting import (
@@ -231,7 +232,9 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
     )  # fmt: skip
     if quote.worst > row.most or quote.currency != row.currency:
         raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
-    devices = devices_lock(this.pool)
+    hold = open_hold(quote.plan_id)  # which acceptance gives up
+    locked = devices_lock(this.pool, *([] if hold is None else [hold.reservation.pool]))
+    devices = [device for device in locked if device.pool_id == this.pool.pk]
     expired_release_of([this.pool.slug], now=this.now)  # claims may stand where they are
     hold_release(contract_id=row.pk, now=this.now)
     kept = _claims_stand(this, row.organisation_id, free_by_device(devices, this.now, this.until, now=this.now))
