@@ -88,3 +88,13 @@ def test_a_refused_record_changes_nothing(scene: Scene) -> None:
     with pytest.raises(Problem, match="not the one that you saw"):
         failure_record(device=device, expected="0" * 64, actor=scene.cast.admin, now=scene.now)
     assert Window.objects.get(reservation__contract_id=contract.pk).state == WindowState.ACTIVE
+
+
+def test_a_failure_for_which_the_book_credits_nothing_is_recorded(cast: Cast) -> None:
+    scene = Scene(open_market(change=lambda raw: raw.update(missed_guarantee="0")), cast, timezone.now())
+    contract = scene.contract((scene.program(interval=SECOND, latency=SECOND), 100))
+    scene.job(contract, 40)
+    record(scene)
+    assert Lease.objects.filter(is_missed=True).exists()
+    assert not CreditGrant.objects.exists()
+    assert guarantees_credit_due(now=scene.now) == 0

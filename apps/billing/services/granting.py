@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -171,8 +172,9 @@ def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
     known = set(CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True))
     missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
     related = missed.select_related("stage__job__contract__organisation", "stage__program")
-    due = [lease for lease in related.order_by("finished_at", "id") if _key(lease) not in known][:limit]
-    return sum(guarantee_credit(lease, now=now) for lease in due)
+    due = (lease for lease in related.order_by("finished_at", "id") if _key(lease) not in known)
+    credited = (lease for lease in due if guarantee_credit(lease, now=now))  # those that are worth nothing stay due
+    return sum(1 for _ in islice(credited, limit))
 
 
 def _key(lease: Lease) -> str:
@@ -180,7 +182,7 @@ def _key(lease: Lease) -> str:
 
 
 def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
-    """Credit one block that failed on our side; False where it was credited already."""
+    """Credit one block that failed on our side; False where it was credited already, or the book credits nothing for it."""
     contract = lease.stage.job.contract
     line = terms_line(contract, lease.stage.program.digest)
     stated = line["rating"]
@@ -191,6 +193,8 @@ def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
         terms=Terms.from_json(stated["terms"]),
         missed=True,
     )
+    if not rating.amount:
+        return False
     model = line["program"]["model"]
     try:
         grant_create(
