@@ -15,6 +15,7 @@ from apps.accounts.roles import Scope
 from apps.pricing.rating import decimal_text
 from apps.reports import selectors
 from apps.reports.capacity_plan_pages import router as capacity_plan_router
+from apps.reports.controller_pages import router as controller_router
 from apps.reports.cost_pages import router as cost_router
 from apps.reports.failure_pages import router as failure_router
 from apps.reports.forecast_pages import router as forecast_router
@@ -30,6 +31,7 @@ router = Router(tags=["capacity"])
 router.add_router("", revenue_router)
 router.add_router("", cost_router)
 router.add_router("", capacity_plan_router)
+router.add_router("", controller_router)
 router.add_router("", rerating_router)
 router.add_router("", reconciliation_router)
 router.add_router("", forecast_router)

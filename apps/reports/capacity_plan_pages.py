@@ -154,7 +154,7 @@ def _pool(pool: dict[str, Any]) -> dict[str, Any]:
         "load": [_load(row) for row in pool["load"]],
         "devices": [{**row, "load": [Fraction(one) for one in row["load"]]} for row in pool["devices"]],
         "power": [_setting(row) for row in pool["power"]],
-        "proposals": [_proposal(row) for row in pool["proposals"]],
+        "proposals": [proposal_shown(row) for row in pool["proposals"]],
     }
 
 
@@ -181,7 +181,8 @@ def _setting(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _proposal(row: dict[str, Any]) -> dict[str, Any]:
+def proposal_shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A proposal with exact values, and the texts of its watts and its latency."""
     exact = _fractions(row)
     saved = exact.get("watts_saved", exact.get("peak_watts_saved"))
     factor = exact.get("latency_factor")

@@ -7,6 +7,7 @@ import uuid
 from django.db import models
 
 from apps.accounts.models import Organisation, User
+from apps.fleet.models import FleetChange, Pool
 
 
 class ReconciliationRun(models.Model):
@@ -129,6 +130,92 @@ class CapacityPlan(models.Model):
 
     def __str__(self) -> str:
         return f"capacity plan of {self.asked_at:%Y-%m-%d %H:%M}"
+
+
+class ControllerMode(models.TextChoices):
+    """What the controller does with a pool."""
+
+    OFF = "off", "Off"
+    PROPOSES = "proposes", "Proposes"
+    APPLIES = "applies", "Applies within limits"
+
+
+class ControllerRule(models.Model):
+    """What an administrator lets the controller do to a pool; see `controller.limits.Limits`. Without one it proposes."""
+
+    pool = models.OneToOneField(Pool, on_delete=models.PROTECT, primary_key=True, related_name="+")
+    mode = models.CharField(max_length=10, choices=ControllerMode, default=ControllerMode.PROPOSES)
+    power_least = models.PositiveSmallIntegerField(default=50)
+    power_most = models.PositiveSmallIntegerField(default=100)
+    devices_a_day = models.PositiveIntegerField(default=1)
+    from_hour = models.PositiveSmallIntegerField(default=0)
+    until_hour = models.PositiveSmallIntegerField(default=24)
+    payback_hours = models.PositiveIntegerField(default=24)
+    set_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    set_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(power_least__gte=1, power_least__lte=models.F("power_most"), power_most__lte=100),
+                name="controllerrule_power",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(from_hour__lte=23, until_hour__range=(1, 24)) & ~models.Q(from_hour=models.F("until_hour")),
+                name="controllerrule_hours",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pool_id}: {self.mode}"
+
+
+class ProposalState(models.TextChoices):
+    """A proposal is open until one of the others ends it."""
+
+    OPEN = "open", "Open"
+    APPLIED = "applied", "Applied"
+    REFUSED = "refused", "Refused"
+    DISMISSED = "dismissed", "Dismissed"
+    SUPERSEDED = "superseded", "Superseded"
+
+
+class ControllerProposal(models.Model):
+    """One proposal of a capacity plan that the controller keeps: `facts` is as the plan has it.
+
+    `reason`: why an open one was not applied, or why it was refused. `change`: the change of the fleet that applied it, of which
+    `moved` devices changed their state. `settled_by` is null where the controller itself did it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    plan = models.ForeignKey(CapacityPlan, on_delete=models.PROTECT, related_name="+")
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="+")
+    kind = models.CharField(max_length=10)
+    facts = models.JSONField()
+    state = models.CharField(max_length=10, choices=ProposalState, default=ProposalState.OPEN)
+    reason = models.TextField(blank=True)
+    made_at = models.DateTimeField()
+    settled_at = models.DateTimeField(null=True, blank=True)
+    settled_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    change = models.OneToOneField(FleetChange, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    moved = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-made_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["pool", "kind"], condition=models.Q(state=ProposalState.OPEN), name="controllerproposal_one_open"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(state=ProposalState.APPLIED, change__isnull=False)
+                | (~models.Q(state=ProposalState.APPLIED) & models.Q(change__isnull=True)),
+                name="controllerproposal_applied_by_a_change",
+            ),
+        ]
+        indexes = [models.Index(fields=["-made_at", "-id"], name="controllerproposal_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.pool_id}: {self.state}"
 
 
 class ForecastRun(models.Model):

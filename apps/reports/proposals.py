@@ -67,7 +67,7 @@ def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime
     def edit(raw: Raw) -> None:
         _known(raw, pool)
         if kind == "short":
-            edits.devices_add(pool, found["devices"])(raw)
+            _serve(raw, pool, found["devices"])
         elif kind == "power":
             _power(raw, pool, Fraction(found["share"]))
         else:
@@ -93,6 +93,15 @@ def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
         return
     for name in _idlest(raw, slug, -count, held):
         edits.device_set(slug, name, None)(raw)
+
+
+def _serve(raw: Raw, slug: str, count: int) -> None:
+    """Spare devices come into service, the first by name first; what they do not make up for is added."""
+    spares = sorted((one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.SPARE), key=natural)
+    for name in spares[:count]:
+        edits.device_set(slug, name, DeviceState.ACTIVE)(raw)
+    if count > len(spares):
+        edits.devices_add(slug, count - len(spares))(raw)
 
 
 def _idlest(raw: Raw, slug: str, count: int, held: Held) -> list[str]:

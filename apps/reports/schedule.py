@@ -23,4 +23,9 @@ SCHEDULE = {
         "schedule": crontab(hour="1,2,3", minute="40"),
         "options": {"queue": "books", "expires": 3600},
     },
+    "capacity-controller": {
+        "task": "apps.reports.tasks.controller",
+        "schedule": 3600.0,
+        "options": {"queue": "books", "expires": 3600},
+    },
 }

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.reports import asked, forecasts, reconciling, rerating, whatif
 from apps.reports.capacity_plans import services as capacity_plans
+from apps.reports.controller.services import controller_turn
 
 
 @shared_task(name="apps.reports.tasks.reconcile_daily", queue="books", ignore_result=True)
@@ -63,3 +64,9 @@ def capacity_plan(*, pk: str) -> None:
 def capacity_plan_nightly() -> None:
     """The night's proposals, once."""
     capacity_plans.capacity_plan_nightly(now=timezone.now())
+
+
+@shared_task(name="apps.reports.tasks.controller", queue="books", ignore_result=True)
+def controller() -> None:
+    """The hour's plan, its proposals, and what the controller may apply of them."""
+    controller_turn(clock=timezone.now)

@@ -3,6 +3,7 @@ from django.urls import URLPattern, URLResolver, path
 from apps.reports import (
     book_pages,
     capacity_plan_pages,
+    controller_pages,
     cost_pages,
     failure_pages,
     forecast_pages,
@@ -23,6 +24,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("capacity/plan/<uuid:pk>", capacity_plan_pages.plan_detail, name="capacity_plan"),
     path("capacity/plan/<uuid:pk>/cancel", capacity_plan_pages.plan_cancel, name="capacity_plan_cancel"),
     path("capacity/plan/<uuid:pk>/<slug:pool>/<slug:kind>", proposal_pages.plan_fleet, name="capacity_plan_fleet"),
+    path("capacity/controller", controller_pages.controller, name="controller"),
+    path("capacity/controller/pools/<slug:slug>", controller_pages.controller_pool, name="controller_pool"),
+    path("capacity/controller/<uuid:pk>", controller_pages.proposal, name="controller_proposal"),
+    path("capacity/controller/<uuid:pk>/dismiss", controller_pages.proposal_end, name="controller_dismiss"),
     path("capacity/what-if/<uuid:pk>/fleet", proposal_pages.what_if_fleet, name="what_if_fleet"),
     path("capacity/forecast", forecast_pages.forecast_page, name="forecast"),
     path("capacity/forecast.csv", forecast_pages.forecast_csv, name="forecast_csv"),

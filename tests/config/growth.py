@@ -48,6 +48,7 @@ from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open
 from apps.reports.capacity_plans.services import capacity_plan_ask
 from apps.reports.changes import Change
+from apps.reports.controller.services import proposals_keep
 from apps.reports.costs import costrate_set
 from apps.reports.demand_traces import trace_upload
 from apps.reports.forecasts import forecast_run
@@ -187,7 +188,10 @@ class Growth:
         run = ReconciliationRun.objects.create(asked_by=cast.admin, started_at=now)
         for one in Organisation.objects.all():
             ReconciliationRow.objects.create(run=run, organisation=one, stages=[], compared_at=now)
-        capacity_plan_ask(asked_by=cast.admin, now=now)
+        planned = capacity_plan_ask(asked_by=cast.admin, now=now)
+        facts = {"kind": "short", "devices": number + 1}
+        planned.result = {"pools": [{"pool": "lpu-a", "proposals": [facts]}, {"pool": "lpu2-b", "proposals": [facts]}]}
+        proposals_keep(plan=planned, now=now)
         rerating_ask(book=market.book, month=now, asked_by=cast.admin, now=now)
         forecast = ForecastRun.objects.create(asked_by=cast.admin, asked_at=now, until=now)
         forecast_run(pk=forecast.pk, now=now)

@@ -37,8 +37,8 @@ FIXED = {
     "fleet.HostMeasurement", "fleet.Pool", "fleet.ProcessorVersion",
     "fleet.Site", "ledger.Account", "ledger.Chain", "ledger.ChainRoot", "ledger.Spend", "planner.OwnMachine",
     "planner.PlaceMeasurement", "planner.PriceListFile", "planner.RentedPrice", "pricing.PriceBook",
-    "registry.Evaluation", "registry.ModelFamily", "registry.UploadPart", "sales.BuyingRules", "sales.ContractQuota",
-    "sales.OrganisationStanding", "sales.PlanHold",
+    "registry.Evaluation", "registry.ModelFamily", "registry.UploadPart", "reports.ControllerRule", "sales.BuyingRules",
+    "sales.ContractQuota", "sales.OrganisationStanding", "sales.PlanHold",
 }  # fmt: skip
 
 pytestmark = pytest.mark.django_db

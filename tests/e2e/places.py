@@ -77,6 +77,7 @@ def make_places(opened: Browser, product: Product) -> Places:
         "fleet-change": "/fleet/changes/1", "targets": "/targets", "target": "/targets/lpu", "payments": "/payments",
         "reports": "/reports", **{f"report-{name}": f"/reports/{name}" for name in SHEETS},
         "capacity-plan": planned, "capacity-plans": "/capacity/plan",
+        "controller": "/capacity/controller", "controller-pool": "/capacity/controller/pools/lpu-a",
         "revenue": "/revenue", "price-book-new": "/prices/new", "outbox": "/outbox", "customers": "/customers",
         "customer": customer, "customer-invoice": invoice, "stripe": "/stripe", "buying": "/buying",
         "reconciliations": "/reconciliations",

@@ -42,13 +42,15 @@ NO_PAGES = {
     "planner:task_cancel", "planner:task_compile", "planner:task_delete", "planner:task_evaluate", "planner:task_sample",
     "pricing:book_json",
     "program_download", "program_graph", "program_timeline", "registry:evaluation_add", "registry:model_detail",
-    "registry:sample_add", "reports:capacity_plan_cancel", "reports:forecast_csv", "reports:rerating_new", "reports:trace",
-    "reports:what_if_cancel", "registry:version_delete", "registry:version_file", "sales:contract_end",
+    "registry:sample_add", "reports:capacity_plan_cancel", "reports:controller_dismiss", "reports:forecast_csv",
+    "reports:rerating_new", "reports:trace", "reports:what_if_cancel", "registry:version_delete", "registry:version_file",
+    "sales:contract_end",
     "sales:quote_file", "sales:quote_preview", "sales:standing", "sales:quote_share", "sales:quote_unshare",
     "sales:quote_validity", "sales:quote_withdraw", "sales:standing_withdraw",
 }  # fmt: skip
-# tests/stripe/test_walk.py, which has a Stripe to get events from; an upload in its line (tests/registry) ends while one looks.
-ELSEWHERE = {"billing:stripe_event", "registry:upload_detail", "sales:standing_detail"}
+# tests/stripe/test_walk.py, which has a Stripe to get events from; tests/reports/test_controller.py, which has proposals; an
+# upload in its line (tests/registry) ends while one looks.
+ELSEWHERE = {"billing:stripe_event", "registry:upload_detail", "sales:standing_detail", "reports:controller_proposal"}
 # Steps of a sign-in, which people.py takes, and pages for somebody who has a second factor.
 STEPS = {
     "account_confirm_email", "account_reset_password_from_key", "account_set_password", "mfa_authenticate", "mfa_deactivate_totp",

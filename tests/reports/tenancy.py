@@ -7,8 +7,9 @@ from django.utils import timezone
 from apps.accounts.roles import Scope
 from apps.reports.capacity_plans.services import capacity_plan_ask
 from apps.reports.changes import Change
+from apps.reports.controller.services import proposals_keep
 from apps.reports.forecasts import forecast_ask
-from apps.reports.models import ReconciliationRun
+from apps.reports.models import CapacityPlan, ReconciliationRun
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run
 from apps.reports.rerating import rerating_ask
 from apps.reports.whatif import what_if_ask
@@ -70,7 +71,22 @@ def _proposal(cast: Cast) -> dict[str, Any]:
     return {"pk": asked.pk, "pool": "lpu-a", "kind": "short"}
 
 
+def _ruled(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"slug": "lpu-a"}
+
+
+def _kept(cast: Cast) -> dict[str, Any]:
+    plan = CapacityPlan.objects.get(pk=_proposal(cast)["pk"])
+    return {"pk": proposals_keep(plan=plan, now=timezone.now())[0].pk}
+
+
 ROUTES = [
+    page("/capacity/controller", admin=True),
+    page("/capacity/controller/pools/<slug:slug>", "GET", "POST", admin=True, make=_ruled),
+    page("/capacity/controller/<uuid:pk>", "GET", "POST", admin=True, make=_kept),
+    page("/capacity/controller/<uuid:pk>/dismiss", "POST", admin=True, make=_kept),
+    operation("GET /capacity/controller/proposals", scope=Scope.ADMIN),
     page("/capacity/plan/<uuid:pk>/<slug:pool>/<slug:kind>", admin=True, make=_proposal),
     page("/capacity/what-if/<uuid:pk>/fleet", admin=True, make=_applied),
     operation("GET /capacity/what-if/{uuid:pk}/fleet", scope=Scope.ADMIN, make=_applied),

@@ -17,12 +17,14 @@ SHOWN = 200  # changes of a difference that a page lists
 
 
 class Shown(NamedTuple):
-    """What the page says around the difference; `note` is kept with the change once it is applied."""
+    """What the page says around the difference; `note` is kept with the change once it is applied. `action`: the address that
+    applies it, where that is not the fleet's own."""
 
     title: str
     back: str
     back_label: str
     note: str
+    action: str = ""
 
 
 def difference_page(request: HttpRequest, make: Callable[[], Document], shown: Shown) -> HttpResponse:

@@ -1,0 +1,216 @@
+"""A turn of the controller: proposals of a new capacity plan are kept, and those within the limits applied, one transaction
+each. Administrators apply and dismiss the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.accounts.turns import turn
+from apps.dispatch.fleet import fleet_apply
+from apps.fleet.current import document_now
+from apps.fleet.models import FleetChange
+from apps.reports.capacity_plans.services import capacity_plan_ask, capacity_plan_run
+from apps.reports.controller.limits import effect_of, outside
+from apps.reports.controller.rules import limits_of, rule_of, rules_now
+from apps.reports.models import CapacityPlan, ControllerMode, ControllerProposal, ProposalState
+from apps.reports.proposals import document_of_plan
+
+log = logging.getLogger(__name__)
+DAY = timedelta(hours=24)
+LATER = {"fleet-changed", "fleet-busy", "capacity-busy"}  # refusals of this moment: the proposal stays open
+VERBS = {
+    ProposalState.APPLIED: "apply", ProposalState.REFUSED: "refuse", ProposalState.DISMISSED: "dismiss",
+    ProposalState.SUPERSEDED: "supersede",
+}  # fmt: skip
+MATTERS = ("devices", "share")  # what a proposal would change; two that agree in it are the same proposal
+
+
+def controller_turn(*, clock: Callable[[], datetime]) -> CapacityPlan | None:
+    """One turn: a plan is made, its proposals kept, and what an administrator allowed applied. None where another turn is
+    under way or the controller is off everywhere."""
+    with turn("controller") as is_ours:
+        return _turn(clock) if is_ours else None
+
+
+def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
+    if all(rule.mode == ControllerMode.OFF for rule in rules_now()):
+        ControllerProposal.objects.filter(state=ProposalState.OPEN).update(state=ProposalState.SUPERSEDED, settled_at=clock())
+        return None
+    seen = document_now().digest
+    plan = capacity_plan_run(pk=capacity_plan_ask(asked_by=None, now=clock()).pk, now=clock())
+    if plan.result is None:
+        return plan
+    for proposal in proposals_keep(plan=plan, now=clock()):
+        seen = _attempt(proposal.pk, seen, clock())
+    return plan
+
+
+def _attempt(pk: UUID, seen: str, now: datetime) -> str:
+    """The digest of the fleet afterwards. What fails is logged and said, and does not stop the others."""
+    if not ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).exists():
+        return seen
+    try:
+        done = proposal_apply(pk=pk, actor=None, expected=seen, now=now)
+    except Exception as error:  # one that cannot be applied must not hold up the others
+        log.exception("The controller could not apply proposal %s", pk)
+        said = error.detail if isinstance(error, Problem) else "Applying it failed; the log says why."
+        ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).update(reason=said)
+        return seen
+    return done.change.after_digest if done.change else seen
+
+
+@transaction.atomic
+def proposals_keep(*, plan: CapacityPlan, now: datetime) -> list[ControllerProposal]:
+    """The plan's proposals as rows, in its order. One that was open or refused before stays the same row; one that was dismissed
+    or undone is not proposed again until it says something else; open ones that the plan no longer has are superseded."""
+    pools = {rule.pool.slug: rule.pool for rule in rules_now() if rule.mode != ControllerMode.OFF}
+    kept: list[ControllerProposal] = []
+    for part in (plan.result or {})["pools"]:
+        for facts in part["proposals"] if part["pool"] in pools else ():
+            row = _kept(ControllerProposal(plan=plan, pool=pools[part["pool"]], kind=facts["kind"], facts=facts, made_at=now))
+            kept += [row] if row is not None else []
+    gone = ControllerProposal.objects.filter(state=ProposalState.OPEN).exclude(pk__in=[one.pk for one in kept])
+    gone.update(state=ProposalState.SUPERSEDED, settled_at=now)
+    return kept
+
+
+def _kept(new: ControllerProposal) -> ControllerProposal | None:
+    earlier = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind).order_by("-made_at", "-id")
+    last = earlier.select_for_update(of=("self",), no_key=True).select_related("change").first()
+    is_same = last is not None and all(last.facts.get(name) == new.facts.get(name) for name in MATTERS)
+    if last is not None and is_same:
+        if last.state == ProposalState.DISMISSED or (last.change is not None and last.change.undone_at is not None):
+            return None
+        if last.state in {ProposalState.OPEN, ProposalState.REFUSED}:
+            last.plan, last.facts, last.state = new.plan, new.facts, ProposalState.OPEN
+            last.settled_at, last.settled_by = None, None
+            last.save(update_fields=["plan", "facts", "state", "settled_at", "settled_by"])
+            return last
+    if last is not None and last.state == ProposalState.OPEN:
+        last.state, last.settled_at = ProposalState.SUPERSEDED, new.made_at
+        last.save(update_fields=["state", "settled_at"])
+    new.save()
+    return new
+
+
+@transaction.atomic
+def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime) -> ControllerProposal:
+    """Applies an open proposal through the fleet, once. `actor` None: the controller, which keeps to the pool's limits.
+
+    `expected` is the digest of the fleet that was seen. What the fleet refuses is kept with its reason: see `state`. Raises
+    Problem: 404 where there is none, 409 where it is settled.
+    """
+    asked = _open(pk)
+    if actor is None:
+        allowed = rule_of(asked.pool, is_locked=True)
+        if allowed.mode != ControllerMode.APPLIES:
+            return _waits(asked, "The controller only proposes here.")
+    try:
+        with transaction.atomic():
+            change = _change(asked, actor=actor, expected=expected, now=now)
+    except _OutsideLimits as found:
+        return _waits(asked, str(found))
+    except Problem as refusal:
+        if refusal.kind in LATER:
+            return _waits(asked, refusal.detail)
+        return _settle(asked, ProposalState.REFUSED, actor=actor, now=now, reason=refusal.detail)
+    if change is None:
+        return _settle(asked, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet is so already.")
+    asked.change = change
+    _settle(asked, ProposalState.APPLIED, actor=actor, now=now)
+    others = ControllerProposal.objects.filter(pool=asked.pool, state=ProposalState.OPEN)
+    others.update(state=ProposalState.SUPERSEDED, settled_at=now, reason="Another proposal of this pool was applied.")
+    return asked
+
+
+class _OutsideLimits(Exception):
+    """What the controller may not do by itself."""
+
+
+def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now: datetime) -> FleetChange | None:
+    before = document_now()
+    after = document_of_plan(asked.plan, pool=asked.pool.slug, kind=asked.kind, now=now)
+    effect = effect_of(before, after, asked.pool.slug)
+    asked.moved = effect.moved
+    if actor is None:
+        found = outside(
+            limits_of(rule_of(asked.pool)), effect, payback=payback_of(asked.facts), moved_today=moved_since(asked, now - DAY),
+            now=now,
+        )  # fmt: skip
+        if found:
+            raise _OutsideLimits(" ".join(found))
+    who = "controller" if actor is None else "controller's proposal"
+    _seen_check(before.digest, expected)
+    return fleet_apply(
+        document=after, expected=before.digest, actor=actor, now=now, note=f"{who}, capacity plan {asked.plan_id}"
+    )
+
+
+def _seen_check(digest: str, expected: str) -> None:
+    if digest != expected:
+        raise Problem(409, "The fleet has changed", "The fleet was changed since this was planned.", kind="fleet-changed")
+
+
+def payback_of(facts: dict[str, Any]) -> Fraction | None:
+    """Seconds after which a proposal has paid for its migration; None where nothing is migrated."""
+    return Fraction(facts["payback_seconds"]) if facts.get("payback_seconds") else None
+
+
+def moved_since(asked: ControllerProposal, start: datetime) -> int:
+    """Devices of the pool that changed their state by proposals applied after an instant, undone or not."""
+    rows = ControllerProposal.objects.filter(pool=asked.pool, state=ProposalState.APPLIED, settled_at__gt=start)
+    return sum(rows.values_list("moved", flat=True))
+
+
+def _open(pk: UUID) -> ControllerProposal:
+    rows = ControllerProposal.objects.select_for_update(of=("self",)).select_related("pool", "plan")
+    found = rows.filter(pk=pk).first()
+    if found is None:
+        raise Problem(404, "No such proposal", "The controller has no such proposal.", kind="proposal-unknown")
+    if found.state != ProposalState.OPEN:
+        detail = f"This proposal is {found.get_state_display().lower()}; nothing was changed."
+        raise Problem(409, "It is settled", detail, kind="proposal-settled")
+    return found
+
+
+def _waits(asked: ControllerProposal, reason: str) -> ControllerProposal:
+    asked.reason = reason
+    asked.save(update_fields=["reason"])
+    return asked
+
+
+def _settle(
+    asked: ControllerProposal, state: ProposalState, *, actor: User | None, now: datetime, reason: str = ""
+) -> ControllerProposal:
+    is_known = state == ProposalState.REFUSED and asked.reason == reason  # tried every hour, and written down once
+    asked.state, asked.reason, asked.settled_at, asked.settled_by = state, reason, now, actor
+    asked.moved = asked.moved if state == ProposalState.APPLIED else 0
+    asked.save(update_fields=["state", "reason", "settled_at", "settled_by", "change", "moved"])
+    if is_known:
+        return asked
+    audit_record(
+        action=f"controller.{VERBS[state]}", now=now, actor=actor, subject=f"controller proposal {asked.pk}",
+        detail={
+            "by": "administrator" if actor else "controller", "pool": asked.pool.slug, "kind": asked.kind, "reason": reason,
+            "fleet_change": asked.change_id,
+        },
+    )  # fmt: skip
+    return asked
+
+
+@transaction.atomic
+def proposal_dismiss(*, pk: UUID, actor: User, now: datetime) -> ControllerProposal:
+    """Ends an open proposal; it is not made again until a plan says something else. Raises Problem: 404, or 409 where it is
+    settled."""
+    return _settle(_open(pk), ProposalState.DISMISSED, actor=actor, now=now)
