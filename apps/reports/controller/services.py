@@ -4,13 +4,13 @@ each. Administrators apply and dismiss the others.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.db import transaction
 
 from apps.accounts.models import User
@@ -26,7 +26,7 @@ from apps.reports.controller.rules import limits_of, rule_of, rules_now
 from apps.reports.models import CapacityPlan, ControllerMode, ControllerProposal, ProposalState
 from apps.reports.proposals import document_of_plan
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger("controller")
 DAY = timedelta(hours=24)
 LATER = {"fleet-changed", "fleet-busy", "capacity-busy"}  # refusals of this moment: the proposal stays open
 VERBS = {
@@ -63,7 +63,7 @@ def _attempt(pk: UUID, seen: str, now: datetime) -> str:
     try:
         done = proposal_apply(pk=pk, actor=None, expected=seen, now=now)
     except Exception as error:  # one that cannot be applied must not hold up the others
-        log.exception("The controller could not apply proposal %s", pk)
+        log.exception("proposal_failed", proposal=str(pk))
         said = error.detail if isinstance(error, Problem) else "Applying it failed; the log says why."
         ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).update(reason=said)
         return seen
