@@ -15,7 +15,7 @@ from apps.compilation.models import Precision, Program
 from apps.compilation.selectors import load_seconds, programs_of_versions
 from apps.fleet.models import Pool, PoolKind
 from apps.fleet.selectors import host_measurement_latest, pools
-from apps.planner.metrics import Metric
+from apps.planner.metrics import VOTING
 from apps.planner.scores import bound_of
 from apps.planner.solver import Answers, Evaluated, Variant
 from apps.pricing.rating import Counts, PriceBookDocument, Terms, rate
@@ -24,7 +24,6 @@ from apps.registry.selectors import family_evaluations, family_of
 
 NANOSECONDS = 10**9
 SIX_PLACES = Decimal(1).scaleb(-6)
-VOTING = {Metric("accuracy").title, Metric("agreement").title}  # of these an answer is the class with the highest score
 
 
 @dataclass(frozen=True)

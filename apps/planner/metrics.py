@@ -21,6 +21,7 @@ MACRO_F1, MEAN_ERROR = "macro F1", "1 - mean error /"
 NUMERIC = ("close", "snr")  # judged by float32's numbers, not by its answers
 PLACES = 6  # of an item's score
 LIMIT_MAX = Decimal(10) ** 9
+VOTING = ("accuracy", "agreement with float32")  # titles: of these an answer is the class with the highest score
 
 
 class MetricError(Exception):

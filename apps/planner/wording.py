@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from apps import figures
 from apps.planner.models import Plan
-from apps.planner.solver.types import COST
+from apps.planner.solver.types import COST, Narrowed
+from apps.planner.together import narrowed_said, together_said
 from apps.timetable.instants import MICROSECOND, instant_after
 
 MINUTE = timedelta(minutes=1)
@@ -167,20 +168,9 @@ def rows_of(plan: Plan) -> Rows:
 def together_text(row: dict[str, Any]) -> list[str]:
     """What several programs do with an item; empty for a single one."""
     names = [model["name"] for model in row["models"]]
-    if row["kind"] == "ensemble":
-        return [f"All {len(names)} answer every item; the answer that two of them give counts, else that of {names[0]}."]
-    if row["kind"] != "cascade":
-        return []
     # Plans that were made when a cascade had two programs at most hold one threshold and one share.
     levels, shares = row.get("thresholds") or [row["threshold"]], row.get("shares") or [row["share"]]
-    sentences: list[str] = []
-    for name, following, level, share in zip(names, names[1:], levels, shares, strict=False):
-        what = "answers" if not sentences else "answers these"
-        sentences.append(
-            f"{name} {what}; what it is less than {figures.percent_format(level, 2)} sure of goes on to {following}: at most "
-            f"{figures.percent_format(share, 2)} of the items with 95 % confidence."
-        )
-    return sentences
+    return together_said(row["kind"], names, levels, shares)
 
 
 def chosen_text(plan: Plan) -> list[str]:
@@ -200,7 +190,7 @@ def chosen_text(plan: Plan) -> list[str]:
             f"{combined:,} combinations were compared on the items that choose; the most promising were judged on the items that "
             "promise. Judging more would lower every bound."
         )
-    narrowed = [f"Combinations on {x['pool']} were made of {x['used']} of its {x['known']} programs." for x in basis["narrowed"]]
+    narrowed = [narrowed_said(Narrowed(**one)) for one in basis["narrowed"]]
     return [*said, *narrowed]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import compiler
 from apps.cli.main import main
 from apps.cli.planning.answer import answer_json, answer_of
+from apps.cli.planning.evaluations import Known, together
+from apps.figures import percent_format, plain
 from apps.fleet.seed import fleet_seed
 from apps.planner import services
-from apps.planner.solver import Requirements
+from apps.planner.metrics import Metric
+from apps.planner.solver import Answers, Evaluated, Requirements
 from apps.pricing.seed import seed as pricing_seed
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry import binomial
@@ -26,8 +32,8 @@ from tests.compilation.helpers import NOW, ask, compiled, run, sample_of
 from tests.planner.places import written_by_hand
 
 ROOT = Path(__file__).resolve().parents[2]
-ALIKE = ("kind", "title", "pool", "price", "latency", "duration", "completion", "accuracy", "threshold", "share", "certainty",
-         "feasible", "on_frontier")  # fmt: skip
+ALIKE = ("kind", "title", "pool", "price", "latency", "duration", "completion", "accuracy", "thresholds", "shares", "outputs",
+         "certainty", "feasible", "on_frontier")  # fmt: skip
 
 
 @pytest.fixture
@@ -106,6 +112,37 @@ def test_a_change_of_the_demand_is_held_against_the_plan(folder: Path, capsys: p
     said = capsys.readouterr().out
     assert "**It fits, in another way than planned: digits-small on lpu2-b" in said
     assert "- lpu-a has no active device." in said
+
+
+def test_combinations_of_three_are_planned_kept_and_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for end in ("onnx", "evaluation.json"):
+        shutil.copy(ROOT / "samples" / f"digits-batch.{end}", folder)
+    path = change(folder, ("accuracy = 0.95", "accuracy = 0.97"))
+    more = 'file = "digits-batch.onnx"\ndims = { batch = 1 }\nevaluation = "digits-batch.evaluation.json"\n'
+    path.write_text(f"{path.read_text()}\n[models.digits-batch]\n{more}")
+    assert main(["plan", str(path), "--json", "-o", str(folder / "plan.toml")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = {row["title"]: row for row in document["candidates"] if row["pool"] == "lpu-a"}
+    three, chosen = rows["digits-small then digits-batch then digits-large"], document["chosen"]
+    assert (len(three["thresholds"]), len(three["shares"]), len(three["lines"])) == (2, 2, 3)
+    assert rows["vote of digits-large, digits-batch and digits-small"]["outputs"] == ["probabilities"] * 3
+    assert chosen["title"] == "digits-batch then digits-large"
+    assert main(["plan", "--check", str(folder / "plan.toml")]) == 0
+    level = percent_format(*chosen["thresholds"], 2)
+    assert plain(f"| Thresholds | {level} | {level} |") in capsys.readouterr().out
+    change(folder, (f'thresholds = ["{chosen["thresholds"][0]}"]', 'thresholds = ["0.5", "0.5"]'), name="plan.toml")
+    assert main(["plan", "--check", str(folder / "plan.toml")]) == 0
+    assert plain(f"| Thresholds | 50.00 %, 50.00 % | {level} (changed) |") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("metric", "classes"), [("accuracy", 10), ("agreement", 10), ("exact", None), ("close", None)])
+def test_programs_vote_where_an_answer_is_a_class(metric: str, classes: int | None) -> None:
+    """Of other metrics the answers are "right" and "wrong", which nobody can vote for before the label is known."""
+    graph = compiler.load((ROOT / "samples" / "digits-small.onnx").read_bytes())
+    known: Any = Known(data=SimpleNamespace(metric=Metric(metric, limit=Decimal(1))))  # type: ignore[arg-type]
+    answers = Evaluated(Answers.of([1], [1], ["1"]), Answers.of([1], [1], ["1"]), "probabilities")
+    found = together(known, SimpleNamespace(graph=graph), answers)  # type: ignore[arg-type]
+    assert (found["classes"], found["takes"]) == (classes, (("image", "F32", (1, 1, 8, 8)),))
 
 
 def test_a_peak_that_the_devices_cannot_keep_up_with_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -102,6 +102,8 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "candidates": [candidate_json(answer, one) for one in solution.candidates],
         "changes": [change_json(answer, one) for one in solution.changes],
         "examined": solution.examined,
+        "judged": len(solution.candidates),
+        "narrowed": [asdict(one) for one in solution.narrowed],
         "error": str(solution.error),
         "places": [places.group_json(group, task.volume.items) for group in answer.groups],
         "places_unused": list(answer.unused),
@@ -124,6 +126,10 @@ def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
         "duration": _text(one.duration),
         "completion": done,
         "accuracy": _text(one.accuracy),
+        "thresholds": [str(value) for value in one.thresholds],
+        "shares": [str(value) for value in one.shares],
+        "outputs": list(one.outputs),
+        # The first of each, as they were when a cascade had two programs.
         "threshold": _text(one.threshold),
         "share": _text(one.share),
         "certainty": one.certainty,

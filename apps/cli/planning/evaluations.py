@@ -18,7 +18,7 @@ import compiler
 from apps.cli.planning.programs import Facts, Model
 from apps.cli.planning.reading import Bad, Table, digest_of, file_read
 from apps.cli.planning.task import json_read
-from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, NUMERIC, Metric, MetricError, Verdict, judge
+from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, NUMERIC, VOTING, Metric, MetricError, Verdict, judge
 from apps.planner.scores import bound_of
 from apps.planner.solver import Answers, Evaluated
 from apps.registry.feeds import InputError, Limits
@@ -40,6 +40,12 @@ class Known:
     documents: dict[str, Evaluated] = field(default_factory=dict)
     data: DataSet | None = None
     words: str = ""
+    is_signed: bool = True  # of every model the file is there, which says what one item is
+
+    @property
+    def metric(self) -> str:
+        """The metric's title; documents and counts that are stated are of accuracy."""
+        return "accuracy" if self.data is None else self.data.metric.title
 
 
 @dataclass
@@ -59,6 +65,12 @@ class DataSet:
 
 def known_read(task: Table, models: list[Model]) -> Known:
     """What the task names. Raises Bad."""
+    known = _known(task, models)
+    known.is_signed = all(model.graph is not None for model in models)
+    return known
+
+
+def _known(task: Table, models: list[Model]) -> Known:
     table = task.table("data")
     if table is not None:
         stated = [one for one in models if "evaluation" in one.table or "stated" in one.table]
@@ -159,6 +171,18 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
     percent = table.whole("choose_percent", most=99) or 33
     choose = min(max(1, labelled.items * percent // 100), labelled.items - 1)
     return DataSet(path, table, labelled, metric, table.text("output", ""), table.whole("seed", least=0) or 0, choose)
+
+
+def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
+    """What a variant needs to work with others on the same items, as a plan of the platform asks for it: what an item is, and
+    for a vote the number of its output's classes. Nothing is known of the items of programs without their model."""
+    if model.graph is None:
+        return {"classes": None}
+    graph = model.graph
+    takes = tuple(sorted((name, graph.types[name].dtype.name, tuple(graph.types[name].shape)) for name in graph.inputs))
+    sizes = [size for size in graph.types[answers.output].shape if size != 1] if answers.output in graph.types else []
+    votes = known.metric in VOTING and len(sizes) == 1
+    return {"takes": takes if known.is_signed else None, "classes": sizes[0] if votes else None}
 
 
 def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]]:

@@ -19,7 +19,8 @@ from apps.planner.solver import Candidate
 FORMAT = "takt-plan/1"
 WHAT = "a plan that takt plan -o wrote"
 KEYS = ("format", "task", "at", "currency", "chosen", "facts")
-CHOSEN = ("title", "pool", "price", "latency", "accuracy", "devices", "headroom", "programs")
+SINGLE = ("title", "pool", "price", "latency", "accuracy", "devices", "headroom", "programs")
+TOGETHER = ("kind", "thresholds", "shares", "outputs")  # of several programs
 SAY = {"fleet": "fleet", "book": "price book", "volume": "volume", "requirements": "requirements", "data": "data set"}
 
 
@@ -33,13 +34,16 @@ class Saved:
     title: str
     pool: str
     figures: dict[str, Fraction | None]
+    thresholds: list[str]
     facts: dict[str, Any]
 
 
 def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
     """The plan's file, which names the task relative to its own place `to`."""
     row = candidate_json(answer, chosen)
-    values = {key: row[key] for key in CHOSEN if key != "programs"}
+    values = {key: row[key] for key in SINGLE if key != "programs"}
+    if len(chosen.uses) > 1:
+        values |= {key: row[key] for key in TOGETHER if row[key]}
     values["programs"] = [line["program"] for line in row["lines"]]
     name = os.path.relpath(answer.task.path.resolve(), to.resolve().parent)
     lines = [
@@ -63,11 +67,12 @@ def plan_read(path: Path) -> Saved:
     chosen, facts = table.table("chosen"), table.table("facts")
     if chosen is None or facts is None:
         raise table.wrong("chosen", f"what was planned is missing; give {WHAT}.")
-    chosen.only(CHOSEN)
+    chosen.only((*SINGLE, *TOGETHER))
     numbers = {key: _number(chosen, key) for key in ("price", "latency", "accuracy", "devices", "headroom")}
     return Saved(
-        path, table.path_of("task"), table.text("currency"), chosen.text("title"), chosen.text("pool"), numbers, facts.values
-    )
+        path, table.path_of("task"), table.text("currency"), chosen.text("title"), chosen.text("pool"), numbers, _levels(chosen),
+        facts.values,
+    )  # fmt: skip
 
 
 def _number(table: Table, key: str) -> Fraction | None:
@@ -78,6 +83,17 @@ def _number(table: Table, key: str) -> Fraction | None:
         return Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError, InvalidOperation, OverflowError):
         raise table.wrong(key, f"it is no exact number; give {WHAT}.") from None
+
+
+def _levels(chosen: Table) -> list[str]:
+    """The thresholds of a cascade: decimals as texts, two of which may be equal."""
+    found = chosen.values.get("thresholds", [])
+    try:
+        if all(isinstance(one, str) and 0 <= Decimal(one) <= 1 for one in found):
+            return list(found)
+    except (TypeError, InvalidOperation):
+        pass
+    raise chosen.wrong("thresholds", f"these are no thresholds; give {WHAT}.")
 
 
 @dataclass(frozen=True)
@@ -143,6 +159,10 @@ def figures_of(check: Check) -> list[Figure]:
         after = None if row.get(key) is None else Fraction(row[key])
         texts = [_shown(key, one, check) for one in (before, after)]
         found.append(Figure(name, texts[0], texts[1], before != after))
+    levels = check.saved.thresholds, row.get("thresholds") or []
+    if levels[0]:  # plans of one program, and those that were kept before thresholds were, state none
+        texts = [", ".join(figures.percent_format(one, 2) for one in some) or "none" for some in levels]
+        found.append(Figure("Thresholds", texts[0], texts[1], levels[0] != levels[1]))
     return found
 
 

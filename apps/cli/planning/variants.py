@@ -63,6 +63,9 @@ def _made(
         return Made(Variant(**common, price=_unpriced, missing=(program,)), model, None)
     answers = _evaluated(model, program, known, precision)
     price = _pricer(task, pool, program)
+    common["program"] = program.digest
+    if answers is not None:
+        common |= evaluations.together(known, model, answers)
     if not pool.is_host:
         slower = Fraction(FULL_POWER, pool.power_percent)
         counts = program.latency, program.interval, program.load

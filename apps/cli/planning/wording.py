@@ -11,6 +11,7 @@ from apps.cli.planning.answer import Answer, change_said, why
 from apps.cli.planning.saved import Check, causes, figures_of
 from apps.planner.places.comparison import Group
 from apps.planner.solver import Candidate
+from apps.planner.together import narrowed_said, together_said
 
 SHOWN = 8  # candidates of each kind that a text names
 CHANGES = 3
@@ -111,7 +112,10 @@ def _choice(answer: Answer) -> list[str]:
     best = answer.chosen
     if best is None:
         return [why(answer), *(f"  {one}" for one in _changes(answer))]
-    return [f"Choice: {best.title} on {best.pool} for {_price(answer, best)}.", f"  {why(answer)}"]
+    parts = [answer.made[use.key].variant.model for use in best.uses]
+    how = together_said(best.kind, parts, best.thresholds, best.shares)
+    said = [*how, why(answer), *(narrowed_said(one) for one in answer.solution.narrowed)]
+    return [f"Choice: {best.title} on {best.pool} for {_price(answer, best)}.", *(f"  {one}" for one in said)]
 
 
 def _changes(answer: Answer) -> list[str]:
