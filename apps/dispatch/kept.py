@@ -17,6 +17,7 @@ from django.db.models import Sum
 
 from apps.dispatch.models import Job, JobLabels, JobStage, JobState, Lease, LeaseState
 from apps.figures import duration_format, instant_format, money_exact_format, percent_format
+from apps.planner.measures import DEFAULT, measure_of
 from apps.registry.confidence import upper_bound
 from apps.sales.models import Contract
 from apps.sales.selectors import contract_usage
@@ -73,17 +74,21 @@ def _promises(contract: Contract, jobs: Sequence[Job], *, now: datetime, is_whol
 
 def _accuracy(promises: dict[str, Any], jobs: Sequence[Job]) -> Promise:
     least, data = Fraction(promises["candidate"]["accuracy"]), promises["data"]
+    measure = measure_of(data["metric"] if data else DEFAULT)
     on = f" ({data['metric']} on {data['name']}, {data['digest'][:12]})" if data else ""
-    said = f"at least {percent_format(least, 2)}{on}"
+    said = f"{measure.side} {measure.text(least)}{on}"
+    if not measure.counts_items:
+        why = "no labels of a job tell it: they say which items are right"
+        return Promise("accuracy", measure.title, str(least), "", OPEN, said, why)
     judged = JobLabels.objects.filter(job__in=jobs).aggregate(correct=Sum("correct"), total=Sum("total"))
     correct, total = judged["correct"], judged["total"]
     if not total:
-        return Promise("accuracy", "Accuracy", str(least), "", OPEN, said, "add labels to a finished job")
+        return Promise("accuracy", measure.title, str(least), "", OPEN, said, "add labels to a finished job")
     share = Fraction(correct, total)
     # Below it may be the luck of these items: missed is what the true share misses with 95 % confidence.
     verdict = KEPT if share >= least else CHANCE if upper_bound(correct, total) >= least else MISSED
     text = f"{percent_format(share, 2)}: {correct:,} of {total:,} labelled items"
-    return Promise("accuracy", "Accuracy", str(least), str(share), verdict, said, text)
+    return Promise("accuracy", measure.title, str(least), str(share), verdict, said, text)
 
 
 def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise:

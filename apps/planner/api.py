@@ -43,7 +43,10 @@ class PlanIn(RequestBody):
     version_id: UUID | None = Field(default=None, description="The model; its alternatives are candidates too.")
     task_id: UUID | None = Field(default=None, description="Or the task, whose models the platform evaluated.")
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
-    accuracy: Decimal | None = Field(default=None, gt=0, lt=1, max_digits=20)
+    accuracy: Decimal | None = Field(
+        default=None, gt=0, lt=1, max_digits=20,
+        description="By the task's metric, as a share; of the mean error 1 - error / limit. Without a task the accuracy.",
+    )  # fmt: skip
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     budget: Decimal | None = Field(default=None, gt=0, max_digits=30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from apps.compilation.models import CompileJob, CompileState, Precision, Program
 from apps.compilation.selectors import programs_of_versions
 from apps.fleet.selectors import pools
 from apps.planner.gathering import Choice, Place, place_of, precisions_of
+from apps.planner.measures import measure_of
 from apps.planner.metrics import NUMERIC, Metric, MetricError, classes_check, scores_of
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.labelled import split_digest
@@ -37,6 +39,12 @@ class Row:
     @property
     def program(self) -> Program | None:
         return self.place.program
+
+    @property
+    def bound_text(self) -> str:
+        """What is proven of it as people read it; empty where it was not evaluated."""
+        one = self.evaluation
+        return "" if one is None else measure_of(one.metric).text(Fraction(one.lower_bound))
 
     @property
     def is_open(self) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 from django import forms
 
 from apps.compilation.selectors import programs_of_version
+from apps.planner.candidates import metric_title
+from apps.planner.measures import DEFAULT, Measure, measure_of
 from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import Task
 from apps.planner.solver import Requirements
@@ -24,16 +26,27 @@ CLASSES = (("standard", "Standard"), ("priority", "Priority"), ("batch", "Batch,
 OBJECTIVE_CHOICES = (("cost", "Least cost"), ("latency", "Least latency"), ("device_time", "Least device time (fewest devices)"))
 
 
+def _accuracy_field(measure: Measure) -> forms.DecimalField:
+    """What must be proven, by the metric's own name and in its unit."""
+    proven = "Proven with 95 % confidence on items that were used for nothing else."
+    if measure.limit is None:
+        return forms.DecimalField(
+            min_value=0, max_value=100, max_digits=8, decimal_places=5, required=False, help_text=proven,
+            label=f"{measure.title} of at least, per cent",
+        )  # fmt: skip
+    return forms.DecimalField(
+        min_value=0, max_digits=18, decimal_places=9, required=False, label=f"{measure.title} of at most",
+        help_text=f"In the labels' units, below the limit {measure.text('0')}. {proven}",
+    )  # fmt: skip
+
+
 class PlanForm(forms.Form):
     """Requirements; what is left empty is not required."""
 
     items = forms.IntegerField(
         min_value=1, max_value=10**12, initial=1_000_000, label="Items", help_text="How many inputs are to be answered."
     )
-    accuracy = forms.DecimalField(
-        min_value=0, max_value=100, max_digits=8, decimal_places=5, required=False, label="Accuracy of at least, per cent",
-        help_text="Proven with 95 % confidence on items that were used for nothing else.",
-    )  # fmt: skip
+    accuracy = forms.DecimalField(required=False)  # by the subject's metric
     latency = forms.DecimalField(
         min_value=0, max_digits=20, decimal_places=6, required=False, label="One item within",
         help_text="From the first input byte to the last output byte.",
@@ -58,6 +71,8 @@ class PlanForm(forms.Form):
     def __init__(self, subject: ModelVersion | Task, data: Any = None, initial: dict[str, Any] | None = None) -> None:
         super().__init__(data, initial=initial)
         self.zone = zone_of(subject.organisation.time_zone)
+        self.measure = measure_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
+        self.fields["accuracy"] = _accuracy_field(self.measure)
         days = DEFAULT_WINDOW.days
         self.fields["until"].help_text = f"{self.zone.key}; empty means within {days} days, waiting for free devices included."
         if isinstance(subject, Task) or not subject.symbolic_dims:  # a task's data say what one item is
@@ -73,7 +88,7 @@ class PlanForm(forms.Form):
         unit = Fraction(stated["latency_unit"])
         return Requirements(
             items=stated["items"],
-            accuracy=None if stated["accuracy"] is None else Fraction(stated["accuracy"]) / 100,
+            accuracy=None if stated["accuracy"] is None else self.measure.share_of(Fraction(stated["accuracy"])),
             latency=None if stated["latency"] is None else Fraction(stated["latency"]) * unit,
             duration=None if stated["duration"] is None else Fraction(stated["duration"]),
             budget=None if stated["budget"] is None else Decimal(stated["budget"]),

@@ -15,6 +15,7 @@ from django.db.models import Q
 
 from apps import figures
 from apps.compilation.models import Program
+from apps.planner.measures import Measure
 from apps.planner.models import Plan
 from apps.planner.place_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
 from apps.planner.places.comparison import (
@@ -31,6 +32,7 @@ from apps.planner.places.comparison import (
 )
 from apps.planner.places.costs import Cost, Owned, rented_hourly, rented_monthly
 from apps.planner.places.measurement import Row, measurement_of
+from apps.planner.wording import measure_of_plan
 from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
 
@@ -66,6 +68,7 @@ class Task:
     accuracies: Mapping[str, Fraction | None]
     latency: Fraction | None
     accuracy: Fraction | None
+    measure: Measure
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ def _task(plan: Plan) -> Task:
         accuracies=accuracies,
         latency=None if stated["latency"] is None else Fraction(stated["latency"]),
         accuracy=None if stated["accuracy"] is None else Fraction(stated["accuracy"]),
+        measure=measure_of_plan(plan),
     )
 
 
@@ -217,11 +221,11 @@ def _reasons(row: Row, sha256: str, task: Task) -> Iterator[str]:
         yield f"One item takes {took} (p95); the task asks for {wanted}."
     if task.accuracy is not None:
         known = task.accuracies.get(sha256)
-        wanted = figures.percent_format(task.accuracy, 2)
+        measure, wanted = task.measure, task.measure.text(task.accuracy)
         if known is None:
-            yield f"It was not evaluated; the task asks for an accuracy of {wanted}."
+            yield f"It was not evaluated; the task asks for {measure.named} of {measure.side} {wanted}."
         elif known < task.accuracy:
-            yield f"Its accuracy is at least {figures.percent_format(known, 2)}; the task asks for {wanted}."
+            yield f"Its {measure.name} is {measure.side} {measure.text(known)}; the task asks for {wanted}."
 
 
 Prices = dict[str, list[RentedPrice]]  # by the id of a measurement

@@ -18,6 +18,7 @@ from apps.compilation.services import dims_checked, job_create
 from apps.planner.candidates import choice_of_task, metric_title
 from apps.planner.capacity import Timetables
 from apps.planner.gathering import Gathered, choice_of, gather, missing_programs
+from apps.planner.measures import DEFAULT, measure_of
 from apps.planner.models import Plan, Task
 from apps.planner.solver import OBJECTIVES, Candidate, Change, Requirements, Solution, Use, solve
 from apps.pricing.limits import Window, tariff_instant, window_of
@@ -49,10 +50,11 @@ def plan_create(
     Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
     book is in force.
     """
+    task = subject if isinstance(subject, Task) else None
+    requirements = replace(requirements, metric=metric_title(task) if task else DEFAULT)
     _check(requirements, until=until, now=now)
     window = window_of(None, until, now=now)
     requirements = replace(requirements, completion=seconds_between(now, window.end))
-    task = subject if isinstance(subject, Task) else None
     version = subject if isinstance(subject, ModelVersion) else None
     if version is not None and dims is not None:
         dims_checked(version, dims)
@@ -129,7 +131,7 @@ def _check(requirements: Requirements, *, until: datetime | None, now: datetime)
     if not 1 <= requirements.items <= ITEMS_MAX:
         errors.append({"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."})
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
-        errors.append({"field": "accuracy", "message": "State an accuracy between 0 and 1, for example 0.97."})
+        errors.append({"field": "accuracy", "message": measure_of(requirements.metric).range_said})
     if requirements.objective not in OBJECTIVES:
         errors.append({"field": "objective", "message": f"Choose one of {', '.join(OBJECTIVES)}."})
     for name in ("latency", "duration", "budget"):
@@ -153,7 +155,7 @@ def _requirements_json(
     requirements: Requirements, klass: str, window: Window, until: datetime | None
 ) -> dict[str, Any]:
     """`completion` is the instant until which there had to be room, `until` the same where it was stated."""
-    stated = {name: None if value is None else str(value) for name, value in asdict(requirements).items()}
+    stated = {name: None if value is None else str(value) for name, value in asdict(requirements).items() if name != "metric"}
     instants = {"completion": window.end.isoformat(), "until": until.isoformat() if until else None}
     return {**stated, "items": requirements.items, "klass": klass, **instants}
 

@@ -18,6 +18,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.planner import candidates, evaluating, services
 from apps.planner.forms import PlanForm, TaskForm
+from apps.planner.measures import measure_of
 from apps.planner.models import Task
 from apps.registry import selectors as registry
 from apps.registry import services as registry_services
@@ -108,6 +109,7 @@ def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "task": task, "rows": rows, "asked": asked, "missing": candidates.missing_of(task), "now": now,
         "compiling": candidates.compiles_open(task), "metric": candidates.metric_title(task),
+        "measure": measure_of(candidates.metric_title(task)),
         "is_open": any(row.is_open for row in rows), "plans": task.plans.order_by("-created_at")[:5],
         "evaluated": sum(row.evaluation is not None for row in rows),
     }  # fmt: skip
@@ -169,7 +171,10 @@ def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
             return redirect("planner:plan_detail", pk=plan.pk)
         except Problem as problem:
             refusal = problem
-    context = {"task": task, "form": form, "refusal": refusal, "rows": candidates.rows_of(task)}
+    context = {
+        "task": task, "form": form, "refusal": refusal, "rows": candidates.rows_of(task),
+        "measure": measure_of(candidates.metric_title(task)),
+    }
     refused = refusal is not None or bool(form.is_bound and form.errors)
     return render(request, "planner/task_plan.html", context, status=422 if refused else 200)
 

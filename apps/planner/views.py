@@ -20,7 +20,7 @@ from apps.accounts.roles import ENGINEERING
 from apps.planner import gathering, selectors, services
 from apps.planner.forms import PlanForm
 from apps.planner.models import Plan
-from apps.planner.wording import change_rows, chosen_text, requirement_rows, rows_of
+from apps.planner.wording import change_rows, chosen_text, measure_of_plan, requirement_rows, rows_of
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
 
@@ -101,6 +101,7 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "best": rows.shown[0] if plan.chosen else None,
         "rows": rows,
         "drawn": rows.drawn,
+        "measure": measure_of_plan(plan),
         "why": chosen_text(plan),
         "wanted": requirement_rows(plan, currency),
         "changes": change_rows(plan, currency),

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from apps import figures
+from apps.planner.measures import DEFAULT, Measure, measure_of
 from apps.planner.models import Plan
 from apps.planner.solver.types import COST, Narrowed
 from apps.planner.together import narrowed_said, together_said
@@ -23,10 +24,11 @@ CERTAINTY = {"exact": "exact", "bound": "bound", "measured": "measured"}
 
 def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
     """(requirement, what was stated) in the order of the form."""
-    requirements = plan.requirements
+    requirements, measure = plan.requirements, measure_of_plan(plan)
+    wanted = requirements["accuracy"]
     return [
         ("Items", figures.count_format(requirements["items"])),
-        ("Accuracy", _stated("accuracy", requirements["accuracy"], currency, "at least ")),
+        (measure.title, "not stated" if wanted is None else f"{measure.side} {measure.text(wanted)}"),
         ("One item within", _stated("latency", requirements["latency"], currency)),
         ("All items within", _stated("duration", requirements["duration"], currency)),
         ("All items done by", _until(plan)),
@@ -36,8 +38,13 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
     ]
 
 
-def _stated(name: str, value: str | None, currency: str, before: str = "") -> str:
-    return "not stated" if value is None else before + value_text(name, value, currency)
+def measure_of_plan(plan: Plan) -> Measure:
+    """What a plan's accuracies measure; plans without a task are of evaluations that their owners state."""
+    return measure_of(plan.basis.get("metric", DEFAULT))
+
+
+def _stated(name: str, value: str | None, currency: str) -> str:
+    return "not stated" if value is None else value_text(name, value, currency)
 
 
 def _until(plan: Plan) -> str:
@@ -53,9 +60,7 @@ def _local(instant: datetime, plan: Plan) -> str:
 
 
 def value_text(name: str, value: str, currency: str) -> str:
-    """A requirement's value with its unit."""
-    if name == "accuracy":
-        return figures.percent_format(value, 2)
+    """A requirement's value with its unit; of the accuracy the plan's measure says it."""
     if name == "budget":
         number = Fraction(value)
         text = figures.fixed(number, 6)
@@ -65,7 +70,8 @@ def value_text(name: str, value: str, currency: str) -> str:
 
 def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
     """Each change as one sentence, the cheapest first."""
-    words = {"accuracy": "an accuracy of at least", "latency": "one item within", "duration": "all items within",
+    measure = measure_of_plan(plan)
+    words = {"accuracy": f"{measure.named} of {measure.side}", "latency": "one item within", "duration": "all items within",
              "completion": "until", "budget": "a budget of"}  # fmt: skip
     rows = []
     for change in plan.changes:
@@ -79,6 +85,8 @@ def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
 def _changed(name: str, value: str, plan: Plan, currency: str) -> str:
     """A value that a requirement would need to have; of the completion, which is in seconds after the plan was made, the
     minute that begins next."""
+    if name == "accuracy":
+        return measure_of_plan(plan).text(_rounded(name, value))
     if name != "completion":
         return value_text(name, _rounded(name, value), currency)
     done = instant_after(plan.created_at, Fraction(value)) + MINUTE - MICROSECOND
@@ -104,7 +112,7 @@ def _grid(number: Fraction) -> Fraction:
 
 def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
     """The table of candidates: the chosen one first, the infeasible ones with their reasons last."""
-    rows = []
+    rows, measure = [], measure_of_plan(plan)
     for index, row in enumerate(plan.candidates):
         is_chosen = plan.chosen is not None and index == 0
         done = datetime.fromisoformat(row["completion"]) if row.get("completion") else None
@@ -117,6 +125,7 @@ def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
                 "models_used": row["models"],
                 "together_text": together_text(row),
                 "anchor": f"way-{index + 1}",
+                "accuracy_text": None if row["accuracy"] is None else measure.text(row["accuracy"]),
                 "between": "," if row["kind"] == "ensemble" else " then",
                 "done_by": done,
                 "done_text": None if done is None else _local(done, plan),

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.figures import duration_format, instant_format, money_exact_format, percent_format
+from apps.figures import duration_format, instant_format, money_exact_format
 from apps.planner.models import Plan
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
+from apps.planner.wording import measure_of_plan
 from apps.pricing.rating import decimal_text
 from apps.sales.amendments import amendment_check, rest_of
 from apps.sales.models import Contract
@@ -49,8 +50,8 @@ class Change:
 def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
     """A new plan for the items that a contract has left, until its end, with the requirements of its own plan.
 
-    Nothing changes before somebody accepts the quote that amends the contract. The plan sees the contract's own windows as
-    taken, so that what it calls feasible fits beside them. Raises Problem(409): the contract is over, follows no plan, has
+    Nothing changes before somebody accepts the quote that amends the contract. That ends the contract and releases its windows,
+    so the plan sees them as free. Raises Problem(409): the contract is over, follows no plan, has
     nothing left, or its model and task are gone.
     """
     amendment_check(contract, now=now)
@@ -112,7 +113,8 @@ def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Ch
         yield _change("charge", "Charge for ending the contract", "0", decimal_text(rest.charge), money)
     yield _change("choice", "Programs", str(old.get("title", "")), str(new["title"]), str)
     yield _change("pool", "Pool", contract.pool.slug, new["pool"], str)
-    yield _change("accuracy", "Accuracy, at least", old.get("accuracy"), new["accuracy"], lambda text: percent_format(text, 2))
+    measure = measure_of_plan(plan)
+    yield _change("accuracy", measure.heading, old.get("accuracy"), new["accuracy"], measure.text)
     yield _change("latency", "Latency of one item", old.get("latency"), new["latency"], duration_format)
     windows = [one for one in windows_of(contract.pk) if one.end > plan.created_at]
     end = max((one.end for one in windows), default=None)

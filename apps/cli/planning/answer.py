@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +15,7 @@ from apps.cli.planning.capacity import Fleet
 from apps.cli.planning.programs import digests_of, models_read
 from apps.cli.planning.task import Stated, facts_of, task_read
 from apps.cli.planning.variants import Made, variants_of
+from apps.planner.measures import DEFAULT, Measure, measure_of
 from apps.planner.places.comparison import Group
 from apps.planner.solver import Candidate, Change, Solution, solve
 from apps.pricing.rating import decimal_text
@@ -33,8 +34,14 @@ class Answer:
     made: dict[str, Made]
     facts: dict[str, Any]
     evaluated: str
+    metric: str = DEFAULT
     groups: Sequence[Group] = ()
     unused: Sequence[str] = ()
+
+    @property
+    def measure(self) -> Measure:
+        """What the accuracies measure."""
+        return measure_of(self.metric)
 
     @property
     def chosen(self) -> Candidate | None:
@@ -54,15 +61,16 @@ def answer_of(path: Path, *, now: datetime) -> Answer:
     elsewhere = places.places_read(task)
     made = variants_of(task, models, known, elsewhere.seconds_of)
     fleet = Fleet(task)
-    solution = solve([one.variant for one in made.values()], task.requirements, fleet)
+    wanted = replace(task.requirements, metric=known.metric)
+    solution = solve([one.variant for one in made.values()], wanted, fleet)
     facts = facts_of(task, dict(digests_of(models)))
     if known.data is not None:
         facts["data"] = evaluations.file_digest(known.data)
-    answer = Answer(task, solution, fleet, made, facts, known.words)
+    answer = Answer(task, solution, fleet, made, facts, known.words, known.metric)
     if not elsewhere:
         return answer
     groups, unused = places.compared(elsewhere, task, solution, models)
-    return Answer(task, solution, fleet, made, facts, known.words, groups, unused)
+    return replace(answer, groups=groups, unused=unused)
 
 
 def why(answer: Answer) -> str:
@@ -95,6 +103,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "volume": {"stated": task.volume.words, "items": task.volume.items, "peak_per_second": _text(task.volume.peak)},
         "until": task.window.end.isoformat(),
         "evaluated": answer.evaluated,
+        "metric": answer.metric,
         "facts": answer.facts,
         "fits": best is not None,
         "why": why(answer),
@@ -156,7 +165,7 @@ def change_json(answer: Answer, change: Change) -> dict[str, Any]:
 
 
 _RELAXED = {
-    "accuracy": "an accuracy of at least", "latency": "one item within", "duration": "all items within",
+    "latency": "one item within", "duration": "all items within",
     "completion": "all items done within", "budget": "a budget of",
 }  # fmt: skip
 
@@ -164,13 +173,14 @@ _RELAXED = {
 def change_said(answer: Answer, change: Change) -> str:
     """As one sentence."""
     candidate = answer.solution.candidates[change.candidate]
-    parts = [f"{_RELAXED.get(name, name)} {_value(answer, name, value)}" for name, value in change.values]
+    words = {**_RELAXED, "accuracy": f"{answer.measure.named} of {answer.measure.side}"}
+    parts = [f"{words[name]} {_value(answer, name, value)}" for name, value in change.values]
     return f"Allow {' and '.join(parts)}: then {candidate.title} on {candidate.pool} does it."
 
 
 def _value(answer: Answer, name: str, value: Fraction) -> str:
     if name == "accuracy":
-        return figures.percent_format(value, 2)
+        return answer.measure.text(value)
     if name == "budget":
         cents = 10**answer.task.book.currency.exponent
         up = Fraction(-(-value * cents // 1), cents)  # the next amount that a budget can name

@@ -153,7 +153,7 @@ def figures_of(check: Check) -> list[Figure]:
     """Cost, latency, accuracy, devices and headroom: planned and now."""
     row = candidate_json(check.answer, check.way) if check.way is not None else {}
     found = []
-    for name, key in (("Cost", "price"), ("Latency", "latency"), ("Accuracy, at least", "accuracy"),
+    for name, key in (("Cost", "price"), ("Latency", "latency"), (check.answer.measure.heading, "accuracy"),
                       ("Devices needed", "devices"), ("Headroom", "headroom")):  # fmt: skip
         before = check.saved.figures[key]
         after = None if row.get(key) is None else Fraction(row[key])
@@ -175,4 +175,6 @@ def _shown(key: str, value: Fraction | None, check: Check) -> str:
         return figures.price_format(amount, currency.to_json() if currency.code == check.saved.currency else check.saved.currency)
     if key == "latency":
         return figures.duration_format(value)
-    return f"{int(value):,}" if key == "devices" else figures.percent_format(value, 2 if key == "accuracy" else 1)
+    if key == "accuracy":
+        return check.answer.measure.text(value)
+    return f"{int(value):,}" if key == "devices" else figures.percent_format(value, 1)

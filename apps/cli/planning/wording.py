@@ -16,15 +16,15 @@ from apps.planner.together import narrowed_said, together_said
 SHOWN = 8  # candidates of each kind that a text names
 CHANGES = 3
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
-HEADS = ("", "Way", "Pool", "Price", "Latency", "Accuracy", "Devices", "Headroom")
 
 
 def text(answer: Answer) -> str:
     """For a terminal."""
     lines = [_title(answer), *_stated(answer), "", *_choice(answer), ""]
-    lines += [*_table("On the frontier (price, latency, accuracy):", answer, _frontier(answer))]
+    lines += [*_table(f"On the frontier (price, latency, {answer.measure.name}):", answer, _frontier(answer))]
     others = [one for one in answer.solution.candidates if one.feasible and not one.on_frontier]
-    lines += [*_table("Feasible, but dearer, slower or less accurate than one above:", answer, others[:SHOWN])]
+    worse = f"Feasible, but dearer, slower or of a worse {answer.measure.name} than one above:"
+    lines += [*_table(worse, answer, others[:SHOWN])]
     refused = [one for one in answer.solution.candidates if not one.feasible]
     if refused:
         lines.append("Not feasible:")
@@ -43,7 +43,7 @@ def markdown(answer: Answer) -> str:
     lines += [f"**{_choice(answer)[0]}**", "", *(f"- {one.strip()}" for one in _choice(answer)[1:]), ""]
     front = _frontier(answer)
     if front:
-        lines += ["| " + " | ".join(HEADS[1:]) + " |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+        lines += ["| " + " | ".join(_heads(answer)[1:]) + " |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
         lines += ["| " + " | ".join(_cell(cell) for cell in _row(answer, one)[1:]) + " |" for one in front]
         lines.append("")
     refused = [one for one in answer.solution.candidates if not one.feasible]
@@ -96,7 +96,8 @@ def _stated(answer: Answer) -> list[str]:
     wanted, currency = task.requirements, task.book.currency.to_json()
     parts = []
     if wanted.accuracy is not None:
-        parts.append(f"accuracy at least {figures.percent_format(wanted.accuracy, 2)} ({answer.evaluated})")
+        measure = answer.measure
+        parts.append(f"{measure.name} {measure.side} {measure.text(wanted.accuracy)} ({answer.evaluated})")
     if wanted.latency is not None:
         parts.append(f"one item within {figures.duration_format(wanted.latency)}")
     if wanted.duration is not None:
@@ -130,8 +131,9 @@ def _frontier(answer: Answer) -> list[Candidate]:
 def _table(head: str, answer: Answer, candidates: Sequence[Candidate]) -> list[str]:
     if not candidates:
         return []
-    rows = [HEADS, *(_row(answer, one) for one in candidates)]
-    widths = [max(len(figures.plain(row[column])) for row in rows) for column in range(len(HEADS))]
+    heads = _heads(answer)
+    rows = [heads, *(_row(answer, one) for one in candidates)]
+    widths = [max(len(figures.plain(row[column])) for row in rows) for column in range(len(heads))]
     lines = []
     for row in rows:
         cells = [figures.plain(cell) for cell in row]
@@ -139,6 +141,10 @@ def _table(head: str, answer: Answer, candidates: Sequence[Candidate]) -> list[s
         right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
         lines.append("  " + "  ".join([*left, *right]).rstrip())
     return [head, *lines, ""]
+
+
+def _heads(answer: Answer) -> tuple[str, ...]:
+    return ("", "Way", "Pool", "Price", "Latency", answer.measure.title, "Devices", "Headroom")
 
 
 def _row(answer: Answer, one: Candidate) -> tuple[str, ...]:
@@ -150,7 +156,7 @@ def _row(answer: Answer, one: Candidate) -> tuple[str, ...]:
         one.pool,
         _price(answer, one),
         latency if one.certainty == "exact" else f"{latency} ({one.certainty})",
-        "not known" if one.accuracy is None else figures.percent_format(one.accuracy, 2),
+        "not known" if one.accuracy is None else answer.measure.text(one.accuracy),
         "not known" if needed is None else f"{needed:,} of {active:,}",
         figures.percent_format(answer.fleet.headroom(one), 1),
     )

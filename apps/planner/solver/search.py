@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any
 
 from apps import figures
+from apps.planner.measures import measure_of
 from apps.planner.solver.answers import ERROR, Judged, count_cascade, count_ensemble, judge, judge_single
 from apps.planner.solver.columns import CASCADE, SINGLE, Chooser, Column, Way, ways_of, weights_of
 from apps.planner.solver.comparing import frontier, rank_of, relaxations
@@ -206,20 +207,18 @@ def _unmet(
         if wanted is None:
             continue
         if found is None:
-            yield name, None, _UNKNOWN[name]
+            yield name, None, _unknown(name, requirements.metric)
         elif (found < wanted) if name == "accuracy" else (found > wanted):
-            yield name, Fraction(found), _shortfall(name, Fraction(found), Fraction(wanted))
+            yield name, Fraction(found), _shortfall(name, Fraction(found), Fraction(wanted), requirements.metric)
 
 
 _UNKNOWN = {
-    "accuracy": "It was not evaluated, so no accuracy can be promised.",
     "latency": "Its latency is not known here.",
     "duration": "Its duration is not known here.",
     "completion": "When it would be done is not known here.",
     "budget": "It has no price here.",
 }
 _UNMET = {
-    "accuracy": "Its accuracy is proven only to {found}, and {wanted} are required.",
     "latency": "One item takes {found}, and at most {wanted} are allowed.",
     "duration": "All items together take {found}, and at most {wanted} are allowed.",
     "completion": "Its pool has other work: all items would be done in {found}, and {wanted} are left.",
@@ -227,12 +226,17 @@ _UNMET = {
 }
 
 
-def _shortfall(name: str, found: Fraction, wanted: Fraction) -> str:
+def _unknown(name: str, metric: str) -> str:
+    if name == "accuracy":
+        return f"It was not evaluated, so no {measure_of(metric).name} can be promised."
+    return _UNKNOWN[name]
+
+
+def _shortfall(name: str, found: Fraction, wanted: Fraction, metric: str) -> str:
     """The sentence with both values, with as many decimals as tell them apart."""
     if name == "accuracy":
-        pairs = [(figures.percent_format(found, places), figures.percent_format(wanted, places)) for places in range(2, 9)]
-    else:
-        nanoseconds = [f"{figures.fixed(value * 10**9, 3)}{figures.NARROW_SPACE}ns" for value in (found, wanted)]
-        pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
+        return measure_of(metric).unmet_said(found, wanted)
+    nanoseconds = [f"{figures.fixed(value * 10**9, 3)}{figures.NARROW_SPACE}ns" for value in (found, wanted)]
+    pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
     apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
     return _UNMET[name].format(found=apart[0], wanted=apart[1])

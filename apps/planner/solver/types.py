@@ -20,7 +20,8 @@ class Requirements:
 
     `accuracy`: least lower confidence bound; `latency`: most seconds for one item; `items`: how many; `duration`: most
     seconds of device time for all of them; `completion`: most seconds from now until all of them are done, waiting for
-    free devices included; `budget`: most money for all of them, in the price book's currency.
+    free devices included; `budget`: most money for all of them, in the price book's currency. `metric`: the title of what the
+    accuracy is measured by, for the sentences.
     """
 
     items: int
@@ -30,6 +31,7 @@ class Requirements:
     completion: Fraction | None = None
     budget: Decimal | None = None
     objective: str = COST
+    metric: str = "accuracy"
 
 
 @dataclass(frozen=True)
