@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from fractions import Fraction
+from uuid import UUID
 
 from apps import figures
 from apps.fleet.selectors import pools
@@ -20,10 +21,14 @@ class Timetables:
     """The free time of every pool at one moment, read once for all candidates.
 
     A candidate is placed as accepting its quote would place it: by the limits of its class within the window that the task
-    leaves, and where that has no room, within the longest that a quote may have.
+    leaves, and where that has no room, within the longest that a quote may have. `without`: a contract whose time counts as
+    free, because accepting what is planned ends it.
     """
 
-    def __init__(self, *, book: PriceBookDocument, klass: str, window: Window, now: datetime) -> None:
+    def __init__(
+        self, *, book: PriceBookDocument, klass: str, window: Window, now: datetime, without: UUID | None = None
+    ) -> None:
+        self.without = without
         self.book, self.price_class, self.now = book, book.price_class(klass), now
         self.windows = [window, Window(now, now + LONGEST_WINDOW)]
         self.pools = {pool.slug: pool for pool in pools()}
@@ -50,7 +55,9 @@ class Timetables:
         )
         if demand.pool not in self.rooms:
             longest = self.windows[-1]
-            self.rooms[demand.pool] = Room(self.pools[demand.pool], longest.start, longest.end, now=self.now)
+            self.rooms[demand.pool] = Room(
+                self.pools[demand.pool], longest.start, longest.end, now=self.now, without=self.without
+            )
         return self.rooms[demand.pool].place(
             Asked(demand.duration, limits.not_before, limits.not_after, limits.allowed, demand.setup, demand.quantum)
         )

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -46,7 +47,8 @@ def plan_create(
     """Try every alternative of a version, or every candidate of a task, on every pool, and combinations of them; keep the answer.
 
     A candidate is feasible only where its pool has room for it until the instant `until`, by default as far ahead as a
-    quote reaches that says nothing: its quote would be accepted now. `revises`: the contract whose rest is planned.
+    quote reaches that says nothing: its quote would be accepted now. `revises`: the contract whose rest is planned and
+    whose own time counts as free.
     Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
     book is in force.
     """
@@ -66,7 +68,8 @@ def plan_create(
     if not gathered.variants:
         detail = "None of the task's models is there any more; upload one, or make a new task."
         raise Problem(409, "No model", detail, kind="model-missing")
-    capacity = Timetables(book=book, klass=klass, window=window, now=now)
+    without = UUID(revises) if revises else None
+    capacity = Timetables(book=book, klass=klass, window=window, now=now, without=without)
     solution = solve(gathered.variants, requirements, capacity)
     candidates = [_candidate_json(c, gathered, requirements, now) for c in solution.candidates]
     plan = Plan.objects.create(

@@ -23,6 +23,8 @@ _IS_TAKEN = """one.state = 'active' AND one.reservation_id NOT IN (
     SELECT id FROM timetable_reservation WHERE held_until <= %(now)s AND state = 'active'
 )"""
 
+_BESIDE = "{} AND one.reservation_id NOT IN (SELECT id FROM timetable_reservation WHERE contract_id = %(without)s)"
+
 # Windows of a device never overlap, so their ends are in the order of their starts: the walk begins at the last window that
 # starts by then, and ends at the first gap that is long enough.
 _FITS = """
@@ -74,6 +76,7 @@ WHERE {} ORDER BY device.id, gap
 """
 _GAPS_POOL = _GAPS.format("device.pool_id = %(pool)s AND device.state = 'active'", taken=_IS_TAKEN)
 _GAPS_DEVICES = _GAPS.format("device.id = ANY(%(devices)s::uuid[])", taken=_IS_TAKEN)
+_GAPS_BESIDE = _GAPS.format("device.id = ANY(%(devices)s::uuid[])", taken=_BESIDE.format(_IS_TAKEN))
 
 _MEETS = """
 SELECT pool.processor_id, pool.power_percent, EXISTS (
@@ -128,8 +131,12 @@ def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime
     return _gaps(_GAPS_POOL, start, end, pool=pool_id, now=now)
 
 
-def gaps_of_devices(devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime) -> dict[str, list[Interval]]:
-    """The same of these devices, whatever their state."""
+def gaps_of_devices(
+    devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
+) -> dict[str, list[Interval]]:
+    """The same of these devices, whatever their state. The time of the contract `without` counts as free."""
+    if without is not None:
+        return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)
     return _gaps(_GAPS_DEVICES, start, end, devices=list(devices), now=now)
 
 

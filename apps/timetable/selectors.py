@@ -73,12 +73,15 @@ def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
 
 
 class Room:
-    """What a pool has free in [start, end) at one moment, read once for many demands; takes nothing."""
+    """What a pool has free in [start, end) at one moment, read once for many demands; takes nothing. The time of the contract
+    `without` counts as free: ending it would release all of it that is to come."""
 
-    def __init__(self, pool: Pool, start: datetime, end: datetime, *, now: datetime) -> None:
+    def __init__(
+        self, pool: Pool, start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
+    ) -> None:
         self.now = now
         begin = max(start, now)
-        self.free = free_by_device(devices_of(pool), begin, end, now=now) if begin < end else {}
+        self.free = free_by_device(devices_of(pool), begin, end, now=now, without=without) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
         """Where the demand, which lies within [start, end), would go: cut only where it does not fit in one window."""
@@ -91,10 +94,10 @@ class Room:
 
 
 def free_by_device(
-    devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime
+    devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """What of each device is free in [start, end) as of `now`, by the device's id as text."""
-    gaps = gaps_of_devices([device.pk for device in devices], start, end, now=now)
+    """What of each device is free in [start, end) as of `now`, by the device's id as text; beside the contract `without`."""
+    gaps = gaps_of_devices([device.pk for device in devices], start, end, now=now, without=without)
     return {str(device.pk): gaps.get(str(device.pk), []) for device in devices}
 
 

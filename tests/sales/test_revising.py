@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from urllib.parse import quote_plus
 
 import pytest
 from django.test import Client
@@ -45,10 +46,33 @@ def test_the_rest_is_planned_and_the_difference_is_shown_without_a_change(cast: 
     rows = {row.name: row for row in difference_of(contract, plan)}
     assert rows["price"].before == rows["price"].after
     assert not rows["pool"].differs
-    assert rows["completion"].differs, "its own windows are taken while it is planned"
+    before, after = (datetime.fromisoformat(text) for text in (rows["completion"].before, rows["completion"].after))
+    assert after - before < timedelta(seconds=20), "its own 20 seconds are free while it is planned"
     contract.refresh_from_db()
     assert contract.state == ContractState.ACTIVE
     assert Quote.objects.count() == 1
+
+
+def test_a_contract_that_fills_its_pool_is_planned_again_where_it_is_and_others_are_not(
+    cast: Cast, market: Market, as_user: Callable[[User], Client]
+) -> None:
+    """Its day is full but for seven minutes: nobody else fits until its end."""
+    contract = bought(cast, market, items=86_000)
+    now = timezone.now()
+    again = contract_plan_again(contract=contract, actor=cast.engineer, now=now)
+    assert again.chosen is not None
+    assert (again.chosen["pool"], again.chosen["feasible"]) == ("lpu-a", True)
+    other = plan_create(
+        subject=again.model_version, requirements=Requirements(7200), until=contract.ends_at, actor=cast.engineer, now=now
+    )  # fmt: skip
+    assert [row["feasible"] for row in other.candidates if row["pool"] == "lpu-a"] == [False]
+    address = f"plan={again.pk}&amends={contract.pk}&volume=86000&klass=standard&end={quote_plus(contract.ends_at.isoformat())}"
+    page = as_user(cast.engineer).get(f"/quotes/new?{address}")
+    assert page.context["refusal"] is None
+    as_user(cast.engineer).post("/quotes/new", dict(page.context["make"]))
+    quote = Quote.objects.get(amends=contract)
+    renewed = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=None, now=timezone.now())
+    assert renewed.pool_id == contract.pool_id
 
 
 def test_a_contract_without_a_plan_or_that_is_over_is_refused(cast: Cast, market: Market) -> None:
