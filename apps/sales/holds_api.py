@@ -20,6 +20,7 @@ from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner.models import Plan
 from apps.pricing.rating import decimal_text
 from apps.sales import services
+from apps.sales.buying_api import RefusedOut
 from apps.sales.hold_models import HoldState, PlanHold
 from apps.sales.holds import hold_of, hold_windows, shown_state
 
@@ -96,6 +97,18 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=now
     )
     return hold_out(_newest(plan), now=now)
+
+
+@router.get(
+    "/plans/{uuid:pk}/refusals", response=list[RefusedOut], operation_id="plan_refusals",
+    summary="What would refuse a plan's quote",
+)  # fmt: skip
+def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
+    """The caps and limits that would refuse the quote of the plan's choice if it were made and accepted now, beside the
+    capacity; each with its remedy. Empty: none."""
+    plan, principal = org_object_get(request, Plan, pk=pk), principal_get(request)
+    token_id = principal.token.pk if principal.token else None
+    return services.plan_refusals(plan=plan, actor=principal.user, now=timezone.now(), token_id=token_id)
 
 
 def _newest(plan: Plan) -> PlanHold:

@@ -116,6 +116,7 @@ ROUTES = [
     page("/plans/<uuid:pk>/hold/release", "POST", roles=ENGINEERING, make=_plan),
     operation("POST /plans/{uuid:pk}/hold", roles=ENGINEERING, scope=Scope.BUILD, make=_plan),
     operation("GET /plans/{uuid:pk}/hold", make=_held_plan),
+    operation("GET /plans/{uuid:pk}/refusals", make=_plan),
     operation("DELETE /plans/{uuid:pk}/hold", roles=ENGINEERING, scope=Scope.BUILD, make=_held_plan),
     page("/quotes"),
     page("/quotes/new", "GET", "POST", roles=ENGINEERING),

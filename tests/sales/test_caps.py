@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
 import pytest
+from django.test import Client
+from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
 from apps.ledger.models import Hold
 from apps.ledger.services import HOLD_GRACE, CapReached, cap_set
+from apps.planner.services import plan_create
+from apps.planner.solver import Requirements
 from apps.registry.models import Project
 from apps.sales.models import Contract, Quote
+from apps.sales.plans import plan_lines_get
 from apps.sales.services import (
     Quota,
     contract_executions_return,
     contract_executions_take,
+    plan_refusals,
     quote_accept,
     quote_create,
 )
@@ -107,3 +115,34 @@ def test_the_cap_of_a_project_sees_what_its_jobs_draw_from_a_quota(cast: Cast, m
         take(count=1)
     cap_set(organisation=cast.organisation, amount=None, currency="EUR", now=NOW, project_id=project.pk)
     take(count=50)
+
+
+def test_a_plan_says_before_its_quote_what_would_refuse_it(
+    cast: Cast, market: Market, as_user: Callable[[User], Client]
+) -> None:
+    """On its page and over the API, there with the cap of the token that asks; acceptance says the same."""
+    program, now = market.program(cast.organisation, cast.engineer), timezone.now()
+    plan = plan_create(subject=program.model_version, requirements=Requirements(10**9), actor=cast.engineer, now=now)
+    assert plan.chosen is not None
+    page = f"/plans/{plan.pk}"
+    assert "would be refused" not in as_user(cast.engineer).get(page).content.decode()
+    token, secret = token_create(
+        organisation=cast.organisation, user=cast.engineer, name="ci", scopes=[Scope.READ], now=now
+    )
+    cap_set(organisation=cast.organisation, amount=Decimal(plan.chosen["price"]) / 2, currency="EUR", now=now, token_id=token.pk)
+    assert "would be refused" not in as_user(cast.engineer).get(page).content.decode()
+    client = Client(headers={"authorization": f"Bearer {secret}"})
+    told = client.get(f"/api/v1{page}/refusals").json()
+    assert [one["code"] for one in told] == ["spend-cap"]
+    cap_set(organisation=cast.organisation, amount=Decimal(plan.chosen["price"]) / 2, currency="EUR", now=now)
+    shown = as_user(cast.engineer).get(page).content.decode()
+    assert "Accepting this plan" in shown
+    planned = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None)
+    quote = quote_create(
+        organisation=cast.organisation, lines=planned.lines, klass="standard", pool=planned.pool, window=None,
+        plan_id=plan.pk, actor=cast.engineer, now=now,
+    )  # fmt: skip
+    with pytest.raises(CapReached) as refused:
+        quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=now)
+    (said,) = plan_refusals(plan=plan, actor=cast.engineer, now=now)
+    assert said.detail == refused.value.detail

@@ -11,7 +11,7 @@ from apps.sales.services.contracts import (
     contract_lease_rate,
     contracts_close_due,
 )
-from apps.sales.services.foreseeing import offer_refusals
+from apps.sales.services.foreseeing import offer_refusals, plan_refusals
 from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
 from apps.sales.services.holding import holds_live, plan_hold
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
@@ -49,6 +49,7 @@ __all__ = [
     "plan_hold",
     "plan_hold_release",
     "plan_holds_end_due",
+    "plan_refusals",
     "quote_accept",
     "quote_create",
     "quote_share",

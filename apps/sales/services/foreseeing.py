@@ -8,10 +8,13 @@ from uuid import UUID
 from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.ledger.services import cap_check
+from apps.planner.models import Plan
+from apps.sales.documents import Priced
 from apps.sales.models import Contract, Quote
+from apps.sales.plans import plan_lines_get
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.accepting import project_shares
-from apps.sales.services.quoting import Offer
+from apps.sales.services.quoting import Offer, price_make
 from apps.sales.services.standing import acceptance_refusals
 
 
@@ -26,10 +29,33 @@ def offer_refusals(
 ) -> list[Problem]:
     """The limits of buying and the spend caps that stand in the way, each with its remedy, by the functions that acceptance
     uses; nothing is stored. Caps of an offer that amends a contract are left out: what that gives back is known on acceptance."""
-    priced = offer.priced
+    return _refusals(organisation, offer.priced, amends, actor, now, token_id)
+
+
+def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:
+    """The same for the quote that a plan's choice would get now, before there is one; none where nothing is feasible. Where no
+    quote could be made, for example because its time is over, the reason why; nothing is stored."""
+    if plan.chosen is None:
+        return []
+    organisation = plan.organisation
+    try:
+        planned = plan_lines_get(organisation=organisation, plan_id=plan.pk, items=None)
+        priced = price_make(
+            organisation=organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool,
+            window=(None, planned.until), now=now,
+        )  # fmt: skip
+    except Problem as refusal:
+        return [refusal]
+    return _refusals(organisation, priced, None, actor, now, token_id)
+
+
+def _refusals(
+    organisation: Organisation, priced: Priced, amends: Contract | None, actor: User | None, now: datetime,
+    token_id: UUID | None,
+) -> list[Problem]:  # fmt: skip
     quote = Quote(
-        organisation=organisation, pool=priced.pool, amends=amends, document=offer.document, worst=priced.worst,
-        currency=priced.book.currency.code,
+        organisation=organisation, pool=priced.pool, amends=amends, worst=priced.worst, currency=priced.book.currency.code,
+        document={"device_seconds": str(priced.duration)},  # what of it the limits of buying read
     )  # fmt: skip
     found = acceptance_refusals(quote, actor=actor, now=now)
     if amends is not None:

@@ -26,6 +26,7 @@ from apps.sales.holds import hold_context
 from apps.sales.loading import loading_said
 from apps.sales.models import ContractState
 from apps.sales.revising import difference_of, revision_of
+from apps.sales.services import plan_refusals
 
 register = template.Library()
 
@@ -34,6 +35,13 @@ register = template.Library()
 def plan_hold(context: template.Context, plan: Plan) -> dict[str, Any]:
     """{% plan_hold plan %}: what is held for a plan, and the button that holds it, on the plan's page."""
     return {**hold_context(plan, now=timezone.now()), "csrf_token": context.get("csrf_token")}
+
+
+@register.inclusion_tag("sales/_plan_refusals.html", takes_context=True)
+def plan_refused(context: template.Context, plan: Plan) -> dict[str, Any]:
+    """{% plan_refused plan %}: the caps and limits that would refuse the plan's quote now, on the plan's page."""
+    user = context["request"].user
+    return {"refused": plan_refusals(plan=plan, actor=user, now=timezone.now())}
 
 
 @register.inclusion_tag("sales/_plan_revision.html")
