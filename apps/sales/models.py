@@ -18,10 +18,11 @@ from apps.fleet.models import Pool
 from apps.pricing.rating import PriceBookDocument
 from apps.pricing.selectors import book_of_digest
 from apps.sales.hold_models import PlanHold
+from apps.sales.revision_models import ContractReview
 from apps.sales.standing_models import QuotaNode, StandingRequest, StandingState
 
 __all__ = [
-    "BuyingRules", "Commitment", "Contract", "ContractLine", "ContractQuota", "ContractState", "FormName",
+    "BuyingRules", "Commitment", "Contract", "ContractLine", "ContractQuota", "ContractReview", "ContractState", "FormName",
     "OrganisationStanding", "PlanHold", "QuotaNode", "Quote", "QuoteState", "StandingRequest", "StandingState",
 ]  # fmt: skip
 

@@ -11,6 +11,11 @@ SCHEDULE = {
         "schedule": 20.0,
         "options": {"queue": "default", "expires": 20},
     },
+    "contracts-review": {
+        "task": "apps.sales.tasks.contracts_review",
+        "schedule": 600.0,
+        "options": {"queue": "default", "expires": 600},
+    },
     "standing-sweep": {
         "task": "apps.sales.tasks.standing_sweep",
         "schedule": 60.0,

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.sales.services import contracts_close_due, plan_holds_end_due, standing_serve_all
+from apps.sales.services import contracts_close_due, contracts_review_due, plan_holds_end_due, standing_serve_all
 from apps.sales.services import standing_serve as serve
 
 
@@ -11,6 +11,12 @@ from apps.sales.services import standing_serve as serve
 def contracts_close() -> int:
     """Close contracts that are used up or over."""
     return contracts_close_due(now=timezone.now())
+
+
+@shared_task(name="apps.sales.tasks.contracts_review", queue="default")
+def contracts_review() -> int:
+    """Propose revisions of contracts that could be done for less, or in time again."""
+    return contracts_review_due(now=timezone.now())
 
 
 @shared_task(name="apps.sales.tasks.plan_holds_end", queue="default")

@@ -38,7 +38,7 @@ FIXED = {
     "fleet.Site", "ledger.Account", "ledger.Chain", "ledger.ChainRoot", "ledger.Spend", "planner.OwnMachine",
     "planner.PlaceMeasurement", "planner.PriceListFile", "planner.RentedPrice", "pricing.PriceBook",
     "registry.Evaluation", "registry.ModelFamily", "registry.UploadPart", "reports.ControllerRule", "sales.BuyingRules",
-    "sales.ContractQuota", "sales.OrganisationStanding", "sales.PlanHold",
+    "sales.ContractQuota", "sales.OrganisationStanding", "sales.PlanHold", "sales.ContractReview",
 }  # fmt: skip
 
 pytestmark = pytest.mark.django_db

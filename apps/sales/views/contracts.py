@@ -26,6 +26,7 @@ from apps.sales.filters import contracts_filter, filters_read
 from apps.sales.late import late_term
 from apps.sales.models import Contract, ContractState
 from apps.sales.revising import contract_plan_again
+from apps.sales.revision_models import ContractReview
 from apps.sales.views.quotes import PER_PAGE, lined, list_context
 from apps.timetable.selectors import windows_of
 
@@ -64,6 +65,7 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "amended_by": Contract.objects.filter(quote__amends=contract).first(),
         "amends": contract.quote.amends_id,
         "is_open": is_open,
+        "review": ContractReview.objects.filter(contract=contract, proposed__isnull=False).first() if is_open else None,
         "ending": ending,
         "at_most": decimal_text(ending.charge) if ending else "0",
         "late": late_term(contract.terms),
