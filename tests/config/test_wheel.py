@@ -17,8 +17,8 @@ ROOT = Path(settings.BASE_DIR)
 SERVER = ("django", "celery", "redis", "psycopg2", "ninja", "structlog", "onnxruntime", "scipy", "reportlab", "pytest")
 # What `takt plan` takes of the rooms: modules that know no Django (ADR 0089).
 PURE = (
-    "apps/fleet/document/", "apps/planner/metrics.py", "apps/planner/places/", "apps/planner/scores.py", "apps/planner/solver/",
-    "apps/pricing/windows.py",
+    "apps/fleet/document/", "apps/planner/measures.py", "apps/planner/metrics.py", "apps/planner/places/",
+    "apps/planner/scores.py", "apps/planner/solver/", "apps/planner/together.py", "apps/pricing/windows.py",
     "apps/registry/binomial.py", "apps/registry/confidence.py", "apps/registry/feeds/", "apps/registry/labelled.py",
     "apps/reports/forecasting/", "apps/timetable/admission/", "apps/timetable/instants.py",
 )  # fmt: skip
