@@ -15,6 +15,7 @@ from apps.figures import duration_format, instant_format, money_exact_format
 from apps.planner.models import Plan
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
+from apps.planner.solver.types import COST
 from apps.planner.wording import measure_of_plan
 from apps.pricing.rating import decimal_text
 from apps.sales.amendments import amendment_check, rest_of
@@ -68,7 +69,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
         subject=subject,
         requirements=Requirements(
             items=items, accuracy=_fraction(wanted.get("accuracy")), latency=_fraction(wanted.get("latency")),
-            duration=_fraction(wanted.get("duration")),
+            duration=_fraction(wanted.get("duration")), objective=wanted.get("objective", COST),
         ),
         klass=contract.klass, dims=plan.basis.get("dims") or None if plan.task is None else None, until=contract.ends_at,
         actor=actor, now=now, revises=str(contract.pk),
