@@ -15,6 +15,8 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client, TransactionTestCase
 from django.utils import timezone
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from pytest_django import Settings as SettingsWrapper
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -25,6 +27,10 @@ from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
 from tests import workers
 from tests.cast import Cast, assemble
+
+# How long inputs take to make is a matter of what else the machine does: no test fails for it.
+hypothesis_settings.register_profile("takt", suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("takt")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
