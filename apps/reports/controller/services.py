@@ -93,15 +93,20 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
         if last.state == ProposalState.DISMISSED or (last.change is not None and last.change.undone_at is not None):
             return None
         if last.state in {ProposalState.OPEN, ProposalState.REFUSED}:
+            _replaced(new, besides=last.pk)
             last.plan, last.facts, last.state = new.plan, new.facts, ProposalState.OPEN
             last.settled_at, last.settled_by = None, None
             last.save(update_fields=["plan", "facts", "state", "settled_at", "settled_by"])
             return last
-    if last is not None and last.state == ProposalState.OPEN:
-        last.state, last.settled_at = ProposalState.SUPERSEDED, new.made_at
-        last.save(update_fields=["state", "settled_at"])
+    _replaced(new)
     new.save()
     return new
+
+
+def _replaced(new: ControllerProposal, *, besides: UUID | None = None) -> None:
+    """At most one of a kind is open for a pool, also where two were made at the same instant."""
+    rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(pk=besides)
+    rows.update(state=ProposalState.SUPERSEDED, settled_at=new.made_at)
 
 
 @transaction.atomic
