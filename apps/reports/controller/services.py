@@ -4,7 +4,7 @@ each. Administrators apply and dismiss the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -93,7 +93,7 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
         if last.state == ProposalState.DISMISSED or (last.change is not None and last.change.undone_at is not None):
             return None
         if last.state in {ProposalState.OPEN, ProposalState.REFUSED}:
-            _replaced(new, besides=last.pk)
+            _replaced(new, besides=[last.pk])
             last.plan, last.facts, last.state = new.plan, new.facts, ProposalState.OPEN
             last.settled_at, last.settled_by = None, None
             last.save(update_fields=["plan", "facts", "state", "settled_at", "settled_by"])
@@ -103,9 +103,9 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
     return new
 
 
-def _replaced(new: ControllerProposal, *, besides: UUID | None = None) -> None:
+def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
     """At most one of a kind is open for a pool, also where two were made at the same instant."""
-    rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(pk=besides)
+    rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(pk__in=besides)
     rows.update(state=ProposalState.SUPERSEDED, settled_at=new.made_at)
 
 
