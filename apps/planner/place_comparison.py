@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 from uuid import UUID
@@ -18,25 +17,14 @@ from apps.compilation.models import Program
 from apps.planner.measures import Measure
 from apps.planner.models import Plan
 from apps.planner.place_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
-from apps.planner.places.comparison import (
-    HOURLY,
-    MONTHLY,
-    OWN,
-    POOL,
-    SPOT,
-    UNPRICED,
-    Group,
-    Place,
-    groups_of,
-    row_chosen,
-)
-from apps.planner.places.costs import Cost, Owned, rented_hourly, rented_monthly
+from apps.planner.places.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
+from apps.planner.places.costs import Cost, Owned
 from apps.planner.places.measurement import Row, measurement_of
+from apps.planner.places.offers import PLACES_MAX, POOLS_SHOWN, Offer, is_offered, owned, rented
 from apps.planner.wording import measure_of_plan
 from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
 
-POOLS_SHOWN, OFFERS_SHOWN, PLACES_MAX = 4, 3, 24
 PER_THOUSAND = 1000
 
 
@@ -88,12 +76,12 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
     used, unused = _measurements(plan, task, now=now)
     lists = list(PriceListFile.objects.filter(organisation=plan.organisation_id).order_by("source", "as_of", "id"))
     unused += [Unused(str(one), _expired(one.expires_at)) for one in lists if one.is_expired(now=now)]
-    prices = _prices([one for one in lists if not one.is_expired(now=now)], used)
+    offers = _offers([one for one in lists if not one.is_expired(now=now)], used)
     own = list(OwnMachine.objects.filter(organisation=plan.organisation_id).order_by("name", "id"))
     places: list[Place] = [*_pools(plan)]
     unpriced = []
     for one in used:
-        found = [*_rented(one, prices), *_owned(one, own)]
+        found = [*rented(one.place, offers[str(one.row.pk)]), *_owned(one, own)]
         places += found
         if not found:
             unpriced.append(one.place)
@@ -228,80 +216,45 @@ def _reasons(row: Row, sha256: str, task: Task) -> Iterator[str]:
             yield f"Its {measure.name} is {measure.side} {measure.text(known)}; the task asks for {wanted}."
 
 
-Prices = dict[str, list[RentedPrice]]  # by the id of a measurement
+Offers = dict[str, list[Offer]]  # by the id of a measurement
 
 
-def _prices(lists: list[PriceListFile], used: list[Measured]) -> Prices:
-    """The rows that offer a measured machine: by its own name, or with exactly one of its accelerators."""
+def _offers(lists: list[PriceListFile], used: list[Measured]) -> Offers:
+    """The prices of each measured machine: by its own name, or with exactly one of its accelerators."""
     keys = {key for one in used for key in one.row.keys}
     one_gpu = Q(accelerators=1) & (Q(accelerator_key__in=keys) | Q(gpu_key__in=keys))
     by_id = {one.pk: one for one in lists}
-    if not keys or not by_id:
-        return {str(one.row.pk): [] for one in used}
-    if not keys or not by_id:
-        return {str(one.row.pk): [] for one in used}
-    rows = list(RentedPrice.objects.filter(Q(machine_key__in=keys) | one_gpu, price_list__in=by_id).order_by("id"))
-    for row in rows:
-        row.price_list = by_id[row.price_list_id]
-    return {str(one.row.pk): [row for row in rows if _offers(row, set(one.row.keys))] for one in used}
+    rows = []
+    if keys and by_id:
+        rows = list(RentedPrice.objects.filter(Q(machine_key__in=keys) | one_gpu, price_list__in=by_id).order_by("id"))
+    return {
+        str(one.row.pk): [_offer(row, by_id[row.price_list_id]) for row in rows if _is_offered(row, set(one.row.keys))]
+        for one in used
+    }
 
 
-def _offers(row: RentedPrice, keys: set[str]) -> bool:
-    return row.machine_key in keys or (row.accelerators == 1 and bool({row.accelerator_key, row.gpu_key} & keys))
-
-
-def _rented(one: Measured, prices: Prices) -> Iterator[Place]:
-    """In each currency the cheapest offers by the hour, the cheapest of them by the month, and the cheapest that may be lost."""
-    rows = prices[str(one.row.pk)]
-    for currency in sorted({row.price_list.currency for row in rows}):
-        here = [row for row in rows if row.price_list.currency == currency]
-        hourly = sorted((row for row in here if row.on_demand), key=lambda row: (row.on_demand or 0, row.pk))
-        spot = sorted((row for row in here if row.spot), key=lambda row: (row.spot or 0, row.pk))
-        for row in hourly[:OFFERS_SHOWN]:
-            yield _offer(one, row, HOURLY, row.on_demand)
-        for row in hourly[:1]:
-            yield _offer(one, row, MONTHLY, row.on_demand)
-        for row in spot[:1]:
-            yield _offer(one, row, SPOT, row.spot)
-
-
-WAYS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, may be taken away"}
-
-
-def _offer(one: Measured, row: RentedPrice, kind: str, price: Decimal | None) -> Place:
-    assert price is not None
-    where = " ".join(part for part in (row.region, row.zone) if part)
-    machine = f"{row.machine}{f' in {where}' if where else ''}, {row.price_list.source}"
-    cost = (rented_monthly if kind == MONTHLY else rented_hourly)(Fraction(price), one.rate)
-    return replace(
-        one.place,
-        key=f"{one.place.model} on {machine}, {WAYS[kind]}",
-        kind=kind,
-        title=row.machine,
-        machine=f"{one.row.pk} {row.pk}",
-        currency=row.price_list.currency,
-        cost=cost,
-        note=f"{WAYS[kind]}{f' in {where}' if where else ''}; {one.place.note}",
-        expires_at=min(one.row.expires_at, row.price_list.expires_at),
-        source=f"{row.price_list}, line {row.line}",
+def _is_offered(row: RentedPrice, keys: set[str]) -> bool:
+    return is_offered(
+        keys, machine=row.machine_key, accelerators=row.accelerators, accelerator=row.accelerator_key, gpu=row.gpu_key
     )
+
+
+def _offer(row: RentedPrice, price_list: PriceListFile) -> Offer:
+    return Offer(
+        label=str(row.pk), machine=row.machine, region=row.region, zone=row.zone, currency=price_list.currency,
+        on_demand=row.on_demand, spot=row.spot, seller=price_list.source, source=f"{price_list}, line {row.line}",
+        number=row.pk, expires_at=price_list.expires_at,
+    )  # fmt: skip
 
 
 def _owned(one: Measured, own: Iterable[OwnMachine]) -> Iterator[Place]:
     for machine in own:
         if machine.key in one.row.keys:
-            owned = Owned(
+            costs = Owned(
                 capital=Fraction(machine.capital), months=machine.months, watts=Fraction(machine.watts),
                 energy_price=Fraction(machine.energy_price), pue=Fraction(machine.pue), utilisation=Fraction(machine.utilisation),
             )  # fmt: skip
-            yield replace(
-                one.place,
-                key=f"{one.place.model} on {machine.name}, your own",
-                kind=OWN,
-                title=machine.name,
-                machine=f"{one.row.pk} {machine.pk}",
-                currency=machine.currency,
-                cost=owned.cost(one.rate),
-                note=f"your own; {one.place.note}",
+            yield owned(
+                one.place, machine=str(machine.pk), name=machine.name, currency=machine.currency, costs=costs,
                 source="stated by your organisation",
-            )
+            )  # fmt: skip

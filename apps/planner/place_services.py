@@ -27,9 +27,9 @@ from apps.planner.places.cells import Format, Price
 from apps.planner.places.faults import Fault, Unreadable
 from apps.planner.places.measurement import NAMES_MAX, gpu_names, measurement_read
 from apps.planner.places.names import name_key
+from apps.planner.places.offers import USED_FOR
 from apps.planner.places.pricelist import pricelist_read
 
-GOOD_FOR = timedelta(days=90)
 LONGEST = timedelta(days=365)
 MEASUREMENTS_MAX, LISTS_MAX, MACHINES_MAX = 200, 20, 50
 MONTHS_MAX = 600
@@ -281,10 +281,10 @@ def _keys(names: Sequence[str], document: Any) -> list[str]:
 def _expiry(stated: datetime | None, since: datetime) -> datetime:
     """Raises Problem for an instant before the file was made, or more than a year after."""
     if stated is None:
-        return since + GOOD_FOR
+        return since + USED_FOR
     if not since < stated <= since + LONGEST:
         day = f"{since:%Y-%m-%d}, of which the file is"
-        detail = f"State an expiry within {LONGEST.days} days after {day}; by default it is {GOOD_FOR.days} days."
+        detail = f"State an expiry within {LONGEST.days} days after {day}; by default it is {USED_FOR.days} days."
         raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
 

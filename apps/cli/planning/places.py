@@ -7,8 +7,8 @@ has one of the measurement's names, and nothing is converted between currencies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -18,27 +18,15 @@ from apps.cli.planning.programs import Model
 from apps.cli.planning.reading import Bad, Table, file_read
 from apps.cli.planning.task import Stated
 from apps.planner.places.cells import Format, Price
-from apps.planner.places.comparison import (
-    HOURLY,
-    MONTHLY,
-    OWN,
-    POOL,
-    SPOT,
-    UNPRICED,
-    Group,
-    Place,
-    groups_of,
-    row_chosen,
-)
-from apps.planner.places.costs import Cost, Owned, rented_hourly, rented_monthly
+from apps.planner.places.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
+from apps.planner.places.costs import Cost, Owned
 from apps.planner.places.faults import Unreadable
 from apps.planner.places.measurement import Measurement, gpu_names, measurement_read
 from apps.planner.places.names import name_key
+from apps.planner.places.offers import PLACES_MAX, POOLS_SHOWN, USED_FOR, Offer, is_offered, owned, rented
 from apps.planner.places.pricelist import PriceList, pricelist_read
 from apps.planner.solver import Solution
 
-USED_FOR = timedelta(days=90)
-POOLS_SHOWN, OFFERS_SHOWN, PLACES_MAX = 4, 3, 24
 OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "pue", "utilisation")
 
 
@@ -60,6 +48,11 @@ class Listed:
     source: str
     as_of: date
     prices: PriceList
+
+    @property
+    def expires_at(self) -> datetime:
+        """From then on its prices are not used."""
+        return datetime.combine(self.as_of, time(), UTC) + USED_FOR
 
 
 @dataclass(frozen=True)
@@ -159,13 +152,12 @@ def compared(elsewhere: Elsewhere, task: Stated, solution: Solution, models: Seq
             used.append((one, place))
     current = []
     for listed in elsewhere.listed:
-        expires = datetime.combine(listed.as_of, time(), UTC) + USED_FOR
-        if expires <= task.at:
-            unused.append(f"{listed.file}: its prices expired on {expires:%Y-%m-%d}; give newer ones.")
+        if listed.expires_at <= task.at:
+            unused.append(f"{listed.file}: its prices expired on {listed.expires_at:%Y-%m-%d}; give newer ones.")
         else:
             current.append(listed)
     for one, place in used:
-        found = [*_rented(one, place, current), *_owned(one, place, elsewhere.own)]
+        found = [*rented(place, _offers(current, one.keys)), *_owned(one, place, elsewhere.own)]
         places += found
         if not found:
             unused.append(f"{one.file}: no price list and no machine of your own has one of its names.")
@@ -216,51 +208,32 @@ def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) ->
             yield f"Its accuracy is {shown}; the task asks for {figures.percent_format(stated.accuracy, 2)}."
 
 
-_WAYS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, may be taken away"}
+def _offers(lists: Sequence[Listed], keys: frozenset[str]) -> list[Offer]:
+    """The prices of a machine with one of these names."""
+    return [_offer(listed, price) for listed in lists for price in listed.prices.prices if _is_offered(price, keys)]
 
 
-def _rented(one: Measured, place: Place, lists: Sequence[Listed]) -> Iterator[Place]:
-    """In each currency the cheapest offers by the hour, the cheapest of them by the month, and the cheapest spot machine."""
-    offers = [(listed, price) for listed in lists for price in listed.prices.prices if _offers(price, one.keys)]
-    for currency in sorted({listed.prices.currency for listed, _ in offers}):
-        here = [pair for pair in offers if pair[0].prices.currency == currency]
-        hourly = sorted((pair for pair in here if pair[1].on_demand), key=lambda pair: (pair[1].on_demand or 0, pair[1].line))
-        spot = sorted((pair for pair in here if pair[1].spot), key=lambda pair: (pair[1].spot or 0, pair[1].line))
-        for listed, price in hourly[:OFFERS_SHOWN]:
-            yield _offer(place, listed, price, HOURLY, price.on_demand)
-        for listed, price in hourly[:1]:
-            yield _offer(place, listed, price, MONTHLY, price.on_demand)
-        for listed, price in spot[:1]:
-            yield _offer(place, listed, price, SPOT, price.spot)
+def _is_offered(price: Price, keys: frozenset[str]) -> bool:
+    return is_offered(
+        keys, machine=name_key(price.machine), accelerators=price.accelerators, accelerator=name_key(price.accelerator),
+        gpu=name_key(price.gpu),
+    )  # fmt: skip
 
 
-def _offers(price: Price, keys: frozenset[str]) -> bool:
-    if name_key(price.machine) in keys:
-        return True
-    return price.accelerators == 1 and bool({name_key(price.accelerator), name_key(price.gpu)} & keys)
-
-
-def _offer(place: Place, listed: Listed, price: Price, kind: str, amount: Decimal | None) -> Place:
-    assert amount is not None
-    assert place.rate is not None
-    where = " ".join(part for part in (price.region, price.zone) if part)
-    machine = f"{price.machine}{f' in {where}' if where else ''}, {listed.source}"
-    cost = (rented_monthly if kind == MONTHLY else rented_hourly)(Fraction(amount), place.rate)
-    return replace(
-        place, key=f"{place.model} on {machine}, {_WAYS[kind]}", kind=kind, title=price.machine,
-        machine=f"{place.key} {machine}", currency=listed.prices.currency, cost=cost, note=f"{_WAYS[kind]}; {place.note}",
-        source=f"{listed.file}, line {price.line}",
+def _offer(listed: Listed, price: Price) -> Offer:
+    return Offer(
+        label=f"{listed.file} {price.line}", machine=price.machine, region=price.region, zone=price.zone,
+        currency=listed.prices.currency, on_demand=price.on_demand, spot=price.spot, seller=listed.source,
+        source=f"{listed.file}, line {price.line}", number=price.line, expires_at=listed.expires_at,
     )  # fmt: skip
 
 
 def _owned(one: Measured, place: Place, own: Sequence[Machine]) -> Iterator[Place]:
-    assert place.rate is not None
     for machine in own:
         if name_key(machine.name) in one.keys:
-            yield replace(
-                place, key=f"{place.model} on {machine.name}, your own", kind=OWN, title=machine.name,
-                machine=f"{place.key} {machine.name}", currency=machine.currency, cost=machine.owned.cost(place.rate),
-                note=f"your own; {place.note}", source="stated in the task",
+            yield owned(
+                place, machine=machine.name, name=machine.name, currency=machine.currency, costs=machine.owned,
+                source="stated in the task",
             )  # fmt: skip
 
 
