@@ -137,7 +137,8 @@ def caps_like(organisation_id: UUID, *, project_id: UUID | None = None, token_id
 
 def caps_of(organisation_id: UUID) -> list[Cap]:
     """Every cap of the organisation: its own first, then projects and API tokens by name; of each the currencies."""
-    rows = Cap.objects.filter(organisation_id=organisation_id).select_related("project", "token")
+    # Most organisations have none of projects or tokens: then a join would cost more than it finds.
+    rows = Cap.objects.filter(organisation_id=organisation_id).prefetch_related("project", "token")
     order = ["organisation", "project", "token"]
     return sorted(rows, key=lambda cap: (order.index(cap.scope), _scope_name(cap), cap.currency))
 
