@@ -19,7 +19,9 @@ LOCK_TIMEOUT = "30s"
 _LOCK = "SELECT set_config('lock_timeout', %(timeout)s, true); SELECT id FROM fleet_device WHERE id = ANY(%(devices)s::uuid[]) {}"
 _ALL = _LOCK.format("ORDER BY id FOR NO KEY UPDATE")
 _ACTIVE = _LOCK.format("AND state = 'active' ORDER BY id FOR NO KEY UPDATE")
-_ONE_AT_ONCE = _LOCK.format("AND state = 'active' ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED")
+_FIRST_UNLOCKED = _LOCK.format(
+    "AND state = 'active' ORDER BY array_position(%(devices)s::uuid[], id) LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
+)
 
 
 def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> list[Device]:
@@ -53,9 +55,9 @@ def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> 
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:
-    """Locks one of several devices that are equally good: the first that nobody else holds, else the first, after a wait.
-    None: that one is not active any more."""
-    locked = _locked(pool, _ONE_AT_ONCE, devices) if len(devices) > 1 else set()
+    """Locks one of several devices, the best first: the first that nobody else holds, else the best, after a wait. None: that
+    one is not active any more."""
+    locked = _locked(pool, _FIRST_UNLOCKED, devices) if len(devices) > 1 else set()
     return next(iter(locked or some_lock(pool, devices[:1])), None)
 
 

@@ -25,6 +25,7 @@ from apps.timetable.reading import Fit, RunsOn
 from apps.timetable.refusals import CapacityTaken, PoolChanged
 from apps.timetable.selectors import Demand, alternatives_find
 
+OTHERS_MOST = 16  # devices that are passed over because others are selling their time, before one waits for the best
 TRIES = 16  # each that fails means that somebody else sold or changed something; then all devices are locked
 
 T = TypeVar("T")
@@ -130,11 +131,12 @@ class _Search:
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
     def pieces(self, now: datetime) -> Sequence[Piece]:
-        """Locks the device on which the work ends first, and places it there. Raises _Changed: not there any more."""
-        start = min(self.fits.values())
-        device = one_lock(self.pool, sorted(key for key, at in self.fits.items() if at == start))
+        """Locks the device on which the work ends first, of those that nobody else is selling at this moment, and places it
+        there. Raises _Changed: not there any more."""
+        best = sorted(self.fits, key=lambda key: (self.fits[key], key))
+        device = one_lock(self.pool, best[:OTHERS_MOST])
         if device is None:
-            del self.fits[min(key for key, at in self.fits.items() if at == start)]
+            del self.fits[best[0]]
             raise _Changed
         length = self.work.length(self.work.count)
         fresh = reading.first_fit(device, self.spans, length, now=now)
@@ -142,7 +144,8 @@ class _Search:
         if fresh is None or fresh.start > self.known:
             raise _Changed
         _runs_on_check(self.pool, fresh.runs_on)
-        others = min(self.fits.values(), default=fresh.start)
+        worse = best[best.index(device) + 1 :]
+        others = self.fits[worse[0]] if worse else fresh.start
         self.fits[device] = fresh.start
         if fresh.start > others:
             raise _Changed

@@ -177,8 +177,12 @@ def test_nobody_waits_for_a_device_that_is_not_taken(cast: Cast, pool: Pool) -> 
             assert take(cast, pool, not_before=NOW + 2 * timedelta(hours=1)).device_id == third.pk
         busy(cast, pool, second, NOW, 2 * timedelta(hours=1))
         busy(cast, pool, third, NOW, timedelta(hours=2))
+        late = take(cast, pool)
+        assert late.device_id == second.pk, "another sells time of the device on which it would end first: the next best"
+        assert late.start == NOW + 2 * timedelta(hours=1)
+        services.reservation_release(reservation_id=late.reservation_id, now=NOW)
         with pytest.raises(services.CapacityBusy):
-            take(cast, pool)  # it ends first on the device that is held, so it waits for that one
+            take(cast, pool, not_after=NOW + timedelta(minutes=75))  # in that time it fits on no other, so it waits
     assert take(cast, pool).device_id == first.pk
 
 
