@@ -279,7 +279,7 @@ def _books_agree(cast: Cast, now: datetime) -> None:
         assert _revenue(code, now, "amount") == used
         # What the page calls net is the ledger's own account, but for what was paid to be kept and not used.
         kept_unused = [_sum(UsageRow.objects.filter(currency=code, unused=True), "amount")]
-        taken = CreditNoteLine.objects.filter(credit_note__currency=code, line__kind="unused")
+        taken = CreditNoteLine.objects.filter(credit_note__currency=code, line__kind__in=["unused", "late"])
         kept_unused += [_sum(taken.exclude(credit_note__invoice__state="void"), "amount").copy_negate()]
         assert exact_sum([_revenue(code, now, "net"), held.get("revenue", nothing)]) == exact_sum(kept_unused)
 
