@@ -135,7 +135,7 @@ def _pool(scene: Scene, devices: int, windows: int) -> Pool:
 def _quotes(
     scene: Scene, pool: Pool, buyer: int, count: int, *, kinds: int, from_now: bool, stretch: timedelta
 ) -> list[UUID]:
-    """Quotes of one buyer: so many from the service, and copies of them."""
+    """`count` quotes of one buyer: the service makes `kinds` of them, the others are copies of those."""
     from apps.sales.models import Quote
     from apps.sales.services import quote_create
 

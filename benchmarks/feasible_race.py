@@ -250,4 +250,4 @@ def _short(contract: Any, windows: list[Any]) -> Iterator[str]:
         if pool_id != contract.pool_id or state in {"failed", "spare"}:
             yield f"contract {contract.pk} has a window on a device of another pool, or one that is {state}"
         if period.lower < contract.starts_at or period.upper > contract.ends_at:
-            yield f"contract {contract.pk} has a window outside of its period"
+            yield f"contract {contract.pk} has a window that lies outside its period"

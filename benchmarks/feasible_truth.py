@@ -165,7 +165,8 @@ def latency_of(row: dict[str, Any], work: Work, programs: dict[UUID, Any]) -> Fr
 
 @dataclass(frozen=True)
 class Proven:
-    """What the answers prove of a candidate: accuracy, and of a cascade the shares of items that reach each later stage."""
+    """What the stored answers prove of a candidate: its accuracy, and for each later stage of a cascade the share of items that
+    reach it."""
 
     accuracy: Fraction
     shares: tuple[Fraction, ...] = ()

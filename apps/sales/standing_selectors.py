@@ -15,7 +15,7 @@ from apps.fleet.selectors import pools
 from apps.pricing.limits import LONGEST_WINDOW
 from apps.sales.asks import window_of_document
 from apps.sales.models import Quote, StandingRequest
-from apps.sales.services.quoting import price_make
+from apps.sales.services.quoting import pricing_make
 from apps.sales.services.serving import standing_order, waiting_for
 from apps.sales.standing_asks import PERIODIC, asked_of
 from apps.sales.turns import Waiting, protected_from
@@ -76,9 +76,9 @@ def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
     try:
         asked = asked_of(quote)
         for number, period in enumerate(tried):
-            priced = price_make(
+            priced = pricing_make(
                 organisation=quote.organisation, klass=quote.klass, pool=quote.pool, window=period, now=now, **asked
-            )
+            ).priced
             slots = priced.preview(now=now)
             if slots is not None:
                 return None if number == 0 else _wait(quote, min(slot.start for slot in slots), now)

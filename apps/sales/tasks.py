@@ -33,5 +33,5 @@ def standing_serve(*, pool: str) -> int:
 
 @shared_task(name="apps.sales.tasks.standing_sweep", queue="default")
 def standing_sweep() -> int:
-    """End requests whose time is over, and serve every pool: whatever freed its time, and if word of it was lost."""
+    """End requests whose time is over, and serve every pool, also one whose freed time no message has told of."""
     return standing_serve_all(now=timezone.now())

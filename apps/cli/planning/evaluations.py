@@ -174,8 +174,8 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
 
 
 def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
-    """What a variant needs to work with others on the same items, as a plan of the platform asks for it: what an item is, and
-    for a vote the number of its output's classes. Nothing is known of the items of programs without their model."""
+    """The facts that decide whether a variant can be combined with others, as in a plan of the platform: its inputs, and for a
+    vote the number of classes of its output. Of a program that is given without its model nothing is known."""
     if model.graph is None:
         return {"classes": None}
     graph = model.graph

@@ -169,7 +169,7 @@ def _compiled(model: Model, machine: Target, precision: str) -> Facts | str:
 
 
 def digests_of(models: list[Model]) -> Mapping[str, str]:
-    """What stands for each model in a saved plan: the digest of its file, else of its programs."""
+    """By name, what identifies each model in a saved plan: the digest of its file, or without a file those of its programs."""
     return {one.name: one.sha256 or ",".join(sorted(_digests(one))) for one in models}
 
 

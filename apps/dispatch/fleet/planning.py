@@ -58,8 +58,8 @@ class Promise(NamedTuple):
 
 @dataclass
 class Plan:
-    """A change of the fleet and what follows from it. `after` is what will run: the document that was given, with the spare
-    devices in service that stand in for failed ones. `lost`: windows of failed devices that find no place."""
+    """A change of the fleet and what follows from it. `after` is what will run: the document that was given, in which
+    spare devices have taken the place of failed ones. `lost`: windows of failed devices that find no place."""
 
     before: Document
     after: Document

@@ -37,7 +37,7 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
 
 
 def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fraction) -> np.ndarray:
-    """Where so many right answers on the choosing part should reach `wanted` on the other one."""
+    """For each count of right answers on the choosing part: whether that share of the other part's items would prove `wanted`."""
     here, there = model.choose.total, model.evaluate.total
     needed = needed_of(wanted, there, error)
     return np.zeros(right.shape, dtype=bool) if needed is None else right * there // here >= needed

@@ -14,7 +14,7 @@ from apps.sales.models import Contract, Quote
 from apps.sales.plans import plan_lines_get
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.accepting import project_shares
-from apps.sales.services.quoting import Offer, price_make
+from apps.sales.services.quoting import Offer, pricing_make
 from apps.sales.services.standing import acceptance_refusals
 
 
@@ -40,10 +40,10 @@ def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UU
     organisation = plan.organisation
     try:
         planned = plan_lines_get(organisation=organisation, plan_id=plan.pk, items=None)
-        priced = price_make(
+        priced = pricing_make(
             organisation=organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool,
             window=(None, planned.until), now=now,
-        )  # fmt: skip
+        ).priced  # fmt: skip
     except Problem as refusal:
         return [refusal]
     return _refusals(organisation, priced, None, actor, now, token_id)

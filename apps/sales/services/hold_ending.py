@@ -14,8 +14,8 @@ from apps.timetable.holding import reservation_give_up
 
 
 def open_hold(plan_id: UUID | None) -> PlanHold | None:
-    """What is noted as held for a plan, perhaps over already. Its end locks all devices of its pool: whoever takes devices of
-    another pool in the same transaction locks those of both first, together."""
+    """The hold of a plan that has not been ended, also where its time has passed. Ending it locks all devices of its pool, so
+    whoever takes devices of another pool in the same transaction locks those of both first, together."""
     if plan_id is None:
         return None
     related = PlanHold.objects.select_related("reservation__pool", "quote__pool", "plan")
@@ -46,8 +46,8 @@ def plan_hold_release(*, plan_id: UUID, organisation: Organisation, actor: User 
 
 
 def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
-    """Release what is held no longer, one transaction each; returns how many. Whoever takes capacity meanwhile does not wait
-    for this: an expired hold is in nobody's way."""
+    """Release the holds whose time has passed, one transaction each; returns how many. Nobody has to wait for this: the time of
+    an expired hold counts as free."""
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
     return sum(_expire(hold_id, organisation_id, now) for hold_id, organisation_id in
                list(due.values_list("pk", "organisation_id")[:limit]))  # fmt: skip

@@ -52,6 +52,14 @@ class Quota(NamedTuple):
     tera_operations: int
 
 
+class Pricing(NamedTuple):
+    """Work with its price, and the commitment under which it is priced."""
+
+    commitment: Commitment | None
+    asks: list[Ask]
+    priced: Priced
+
+
 class Offer(NamedTuple):
     """What a quote would say now, and how it was priced."""
 
@@ -78,7 +86,10 @@ def offer_make(
     With `amends` the document names that contract and the difference to what is left of it; `measured` charges programs
     whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
     """
-    commitment, asks, priced = _price(organisation, lines, klass, pool, window, now, form, amends, measured)
+    commitment, asks, priced = pricing_make(
+        organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form, amends=amends,
+        measured=measured,
+    )  # fmt: skip
     alternatives = alternatives_of(asks=asks, chosen=priced, now=now)
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
     if amends is not None:
@@ -94,7 +105,7 @@ def offer_make(
     return Offer(priced, document, starts)
 
 
-def price_make(
+def pricing_make(
     *,
     organisation: Organisation,
     lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
@@ -103,23 +114,10 @@ def price_make(
     window: tuple[datetime | None, datetime | None] | None,
     now: datetime,
     form: Form = PER_EXECUTION,
+    amends: Contract | None = None,
     measured: bool = False,
-) -> Priced:
-    """The price alone of what `offer_make` offers. Raises Problem."""
-    return _price(organisation, lines, klass, pool, window, now, form, None, measured)[2]
-
-
-def _price(
-    organisation: Organisation,
-    lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
-    klass: str,
-    pool: Pool,
-    window: tuple[datetime | None, datetime | None] | None,
-    now: datetime,
-    form: Form,
-    amends: Contract | None,
-    measured: bool,
-) -> tuple[Commitment | None, list[Ask], Priced]:
+) -> Pricing:
+    """The price of what `offer_make` offers, without its document. Raises Problem."""
     document_book = document_of(book_in_force(at=now))
     asks, form = _asks(organisation, lines, pool, form)
     if measured:
@@ -128,12 +126,12 @@ def _price(
     _check_ahead(form, asked, now)
     price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
     found = _under_commitment(organisation, asks, price, amends=amends, now=now)
-    priced = found[2]
-    if not priced.price_class.offered:
+    price_class = found.priced.price_class
+    if not price_class.offered:
         raise Problem(
             422,
             "Not yet available",
-            f"{priced.price_class.title} is not yet available; choose another class.",
+            f"{price_class.title} is not yet available; choose another class.",
             kind="class-not-offered",
         )
     return found
@@ -162,7 +160,7 @@ def _under_commitment(
     *,
     amends: Contract | None,
     now: datetime,
-) -> tuple[Commitment | None, list[Ask], Priced]:
+) -> Pricing:
     """The work priced under the commitment in force, where that covers it; else at its full price."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
@@ -170,8 +168,8 @@ def _under_commitment(
         priced = price(asks=under)
         late = release_of(amends, now=now, takeover=takeover_of(priced)).late if amends else None
         if commitment_covers(commitment, priced.worst, priced.window, priced.book, amends=amends, late=late):
-            return commitment, under, priced
-    return None, asks, price(asks=asks)
+            return Pricing(commitment, under, priced)
+    return Pricing(None, asks, price(asks=asks))
 
 
 @transaction.atomic

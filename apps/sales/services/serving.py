@@ -28,7 +28,7 @@ from apps.sales.documents import Priced
 from apps.sales.models import Contract, StandingRequest, StandingState
 from apps.sales.services.accepting import quote_accept
 from apps.sales.services.hold_ending import open_hold
-from apps.sales.services.quoting import price_make, quote_create
+from apps.sales.services.quoting import pricing_make, quote_create
 from apps.sales.services.standing import KEPT
 from apps.sales.services.waiting import (
     standing_expire_due,
@@ -193,10 +193,10 @@ def _free_of(request: StandingRequest, free: Free, now: datetime) -> int:
 
 
 def _priced(request: StandingRequest, this: Round) -> Priced:
-    return price_make(
+    return pricing_make(
         organisation=request.organisation, klass=request.klass, pool=this.pool, window=(request.begins_at, request.until),
         now=this.now, **asked_of(request.quote),
-    )  # fmt: skip
+    ).priced  # fmt: skip
 
 
 def _fits(demand: Demand, free: Free, now: datetime) -> bool:

@@ -27,7 +27,7 @@ from apps.sales.buying import Asked, refusals
 from apps.sales.documents import Priced
 from apps.sales.facts import project_uuid
 from apps.sales.models import FormName, Quote, QuoteState, StandingRequest, StandingState
-from apps.sales.services.quoting import price_make
+from apps.sales.services.quoting import pricing_make
 from apps.sales.services.standing import committed_in, rules_now, standing_of
 from apps.sales.standing_asks import PERIODIC, asked_of, waits_until
 from apps.timetable.services import LONGEST_NOTED
@@ -65,7 +65,9 @@ def standing_file(
     known = [pool_get(slug) for slug in dict.fromkeys(pools or [quote.pool.slug])]
     asked = asked_of(quote)
     priced = [
-        price_make(organisation=organisation, klass=quote.klass, pool=pool, window=(window.start, until), now=now, **asked)
+        pricing_make(
+            organisation=organisation, klass=quote.klass, pool=pool, window=(window.start, until), now=now, **asked
+        ).priced
         for pool in known
     ]
     currency = priced[0].book.currency
