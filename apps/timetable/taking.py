@@ -138,20 +138,30 @@ class _Search:
         if device is None:
             del self.fits[best[0]]
             raise _Changed
-        length = self.work.length(self.work.count)
-        fresh = reading.first_fit(device, self.spans, length, now=now)
-        del self.fits[device]
-        if fresh is None or fresh.start > self.known:
-            raise _Changed
-        _runs_on_check(self.pool, fresh.runs_on)
+        placed = self._at(device)
+        if not _is_taken(self.pool, placed, now):
+            return placed
         worse = best[best.index(device) + 1 :]
-        others = self.fits[worse[0]] if worse else fresh.start
-        self.fits[device] = fresh.start
-        if fresh.start > others:
+        next_best = self.fits[worse[0]] if worse else self.known
+        self._look_again(device, now)
+        if self.fits.get(device, self.known + 1) > next_best:
             raise _Changed
-        placed = place(self.work, {str(device): [Interval(fresh.start, fresh.start + length)]}, self.limits)
+        return self._at(device)
+
+    def _at(self, device: UUID) -> Sequence[Piece]:
+        """The work where its window can begin on the device."""
+        start = self.fits[device]
+        free = {str(device): [Interval(start, start + self.work.length(self.work.count))]}
+        placed = place(self.work, free, self.limits)
         assert isinstance(placed, Placement), "a window of the stated length holds the work"
         return placed.windows
+
+    def _look_again(self, device: UUID, now: datetime) -> None:
+        """The first fit of a locked device as it is now."""
+        del self.fits[device]
+        fresh = reading.first_fit(device, self.spans, self.work.length(self.work.count), now=now)
+        if fresh is not None:
+            self.fits[device] = fresh.start
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
