@@ -140,7 +140,7 @@ class _Run:
 
         def kept(request: Any, this: Any) -> Any:
             contract = serve(request, this)
-            free = serving.free_by_device(serving.devices_of(this.pool), this.now, this.until)
+            free = serving.free_by_device(serving.devices_of(this.pool), this.now, this.until, now=this.now)
             for claim in this.claims:
                 if any(serving.intersect(parts, free[device]) != parts for device, parts in claim.kept.items()):
                     self.faults.append(f"request {request.pk} was placed on time that an older one claimed")
