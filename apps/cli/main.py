@@ -54,38 +54,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     whole = Parser(prog="takt", description="What was compiled is what runs is what is billed.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
-
-    check = commands.add_parser(
-        "verify",
-        help="recompute an invoice or a quote from the model and the price book",
-        description="Compiles the model again and computes every step and amount again. Prints what was checked, or the "
-        "first difference. Needs no network. Exit status: 0 right, 1 different, 2 cannot be checked (a price book that a line "
-        "names was not given, for one), 3 right but for what was not given (a model) or is not in an old chain's file.",
-    )
-    check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
-    check.add_argument(
-        "--chain", type=Path, help="the ledger's chain, as JSON: check its hashes, usage rows, head and day roots"
-    )
-    check.add_argument(
-        "files",
-        type=Path,
-        nargs="*",
-        help="the model (or models), every price book that a line was priced with, and the ranges.json of calibrated "
-        "programs, in any order",
-    )
-    check.add_argument("--json", action="store_true", help="print the result as JSON")
-    check.set_defaults(run=_verify)
-
-    show = commands.add_parser("report", help="what a model needs and costs")
-    show.add_argument("model", type=Path, help="an ONNX file, or a file in the text form")
-    _add_prices(show)
-    add_place(show)
-    add_sizes(show, buckets=True)
-    add_course(show)
-    examples.add_options(show)
-    show.add_argument("--steps", action="store_true", help="print every step of every price")
-    show.add_argument("--json", action="store_true", help="print the report as JSON")
-    show.set_defaults(run=_report)
+    _add_verify(commands)
+    _add_report(commands)
 
     both = commands.add_parser("diff", help="what a change of a model does to its cost", description=diff.ABOUT)
     diff.add_options(both)
@@ -111,6 +81,42 @@ def parser() -> argparse.ArgumentParser:
     processors.add_commands(target, required=True)
     completion.add_command(commands, parser, "takt")
     return whole
+
+
+def _add_verify(commands: Any) -> None:
+    check = commands.add_parser(
+        "verify",
+        help="recompute an invoice or a quote from the model and the price book",
+        description="Compiles the model again and computes every step and amount again. Prints what was checked, or the "
+        "first difference. Needs no network. Exit status: 0 right, 1 different, 2 cannot be checked (a price book that a line "
+        "names was not given, for one), 3 right but for what was not given (a model) or is not in an old chain's file.",
+    )
+    check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
+    check.add_argument(
+        "--chain", type=Path, help="the ledger's chain, as JSON: check its hashes, usage rows, head and day roots"
+    )
+    check.add_argument(
+        "files",
+        type=Path,
+        nargs="*",
+        help="the model (or models), every price book that a line was priced with, and the ranges.json of calibrated "
+        "programs, in any order",
+    )
+    check.add_argument("--json", action="store_true", help="print the result as JSON")
+    check.set_defaults(run=_verify)
+
+
+def _add_report(commands: Any) -> None:
+    show = commands.add_parser("report", help="what a model needs and costs")
+    show.add_argument("model", type=Path, help="an ONNX file, or a file in the text form")
+    _add_prices(show)
+    add_place(show)
+    add_sizes(show, buckets=True)
+    add_course(show)
+    examples.add_options(show)
+    show.add_argument("--steps", action="store_true", help="print every step of every price")
+    show.add_argument("--json", action="store_true", help="print the report as JSON")
+    show.set_defaults(run=_report)
 
 
 def _add_prices(command: argparse.ArgumentParser) -> None:

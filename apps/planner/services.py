@@ -23,7 +23,7 @@ from apps.planner.measures import DEFAULT, measure_of
 from apps.planner.models import Plan, Task
 from apps.planner.solver import OBJECTIVES, Candidate, Change, Requirements, Solution, Use, solve
 from apps.pricing.limits import Window, tariff_instant, window_of
-from apps.pricing.rating import decimal_text
+from apps.pricing.rating import PriceBookDocument, decimal_text
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import ModelVersion
 from apps.timetable.instants import instant_after, seconds_between
@@ -52,22 +52,15 @@ def plan_create(
     Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
     book is in force.
     """
-    task = subject if isinstance(subject, Task) else None
+    task, version = (subject, None) if isinstance(subject, Task) else (None, subject)
     requirements = replace(requirements, metric=metric_title(task) if task else DEFAULT)
     _check(requirements, until=until, now=now)
     window = window_of(None, until, now=now)
     requirements = replace(requirements, completion=seconds_between(now, window.end))
-    version = subject if isinstance(subject, ModelVersion) else None
     if version is not None and dims is not None:
         dims_checked(version, dims)
     book = document_of(book_in_force(at=now))
-    _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
-    instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
-    choice = choice_of_task(subject) if isinstance(subject, Task) else choice_of(subject, dims)
-    gathered = gather(choice=choice, klass=klass, book=book, instant=instant)
-    if not gathered.variants:
-        detail = "None of the task's models is there any more; upload one, or make a new task."
-        raise Problem(409, "No model", detail, kind="model-missing")
+    gathered = _gathered(subject, dims, klass, book, window)
     without = UUID(revises) if revises else None
     capacity = Timetables(book=book, klass=klass, window=window, now=now, without=without)
     solution = solve(gathered.variants, requirements, capacity)
@@ -82,14 +75,7 @@ def plan_create(
         chosen=None if solution.chosen is None else candidates[solution.chosen],
         changes=[_change_json(change, solution) for change in solution.changes],
         basis={
-            "book": book.version,
-            "book_digest": book.digest,
-            "currency": book.currency.code,
-            "examined": solution.examined,
-            "judged": len(candidates),
-            "narrowed": [asdict(one) for one in solution.narrowed],
-            "bounds": solution.bounds,
-            "error": str(solution.error),
+            **_solution_json(solution, book),
             "dims": dims or {},
             "pools": _pools_json(gathered),
             **({} if task is None else _data_json(task)),
@@ -102,6 +88,34 @@ def plan_create(
         action="plan.create", now=now, actor=actor, organisation=subject.organisation, subject=f"plan {plan.pk}"
     )
     return plan
+
+
+def _gathered(
+    subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
+) -> Gathered:
+    """The variants at the prices of the class within the window. Raises Problem."""
+    _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
+    instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
+    choice = choice_of_task(subject) if isinstance(subject, Task) else choice_of(subject, dims)
+    gathered = gather(choice=choice, klass=klass, book=book, instant=instant)
+    if not gathered.variants:
+        detail = "None of the task's models is there any more; upload one, or make a new task."
+        raise Problem(409, "No model", detail, kind="model-missing")
+    return gathered
+
+
+def _solution_json(solution: Solution, book: PriceBookDocument) -> dict[str, Any]:
+    """By which prices and how thoroughly candidates were judged."""
+    return {
+        "book": book.version,
+        "book_digest": book.digest,
+        "currency": book.currency.code,
+        "examined": solution.examined,
+        "judged": len(solution.candidates),
+        "narrowed": [asdict(one) for one in solution.narrowed],
+        "bounds": solution.bounds,
+        "error": str(solution.error),
+    }
 
 
 def _pools_json(gathered: Gathered) -> dict[str, Any]:

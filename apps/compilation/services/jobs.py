@@ -141,20 +141,30 @@ def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any
     errors += [
         {"field": name, "message": f"The model has no open length {name!r}."} for name in stated if name not in wanted
     ]
-    for name in wanted:
-        values = stated.get(name)
-        for value in values if isinstance(values, list) and values else [values]:
-            if name in stated and (
-                isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= stages.LENGTH_MAX
-            ):
-                text = f"The length {name!r} must be a whole number from 1 to {stages.LENGTH_MAX:,}; it is {value!r}."
-                errors.append({"field": name, "message": text})
+    errors += [
+        {
+            "field": name,
+            "message": f"The length {name!r} must be a whole number from 1 to {stages.LENGTH_MAX:,}; it is {value!r}.",
+        }
+        for name in wanted
+        if name in stated
+        for value in _several(stated[name])
+        if not _is_length(value)
+    ]
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
         errors.append({"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of lengths at once."})
     if errors:
         detail = " ".join(error["message"] for error in errors)
         raise Problem(422, "Lengths are missing or impossible", detail, kind="dimensions", errors=errors)
     return {name: sorted(set(value)) if isinstance(value, list) else value for name, value in sorted(stated.items())}
+
+
+def _several(stated: Any) -> list[Any]:
+    return stated if isinstance(stated, list) and stated else [stated]
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= stages.LENGTH_MAX
 
 
 def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:

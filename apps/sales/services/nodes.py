@@ -122,29 +122,35 @@ def quota_check(
 
 
 def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> Problem:
-    tree, by_key = tree_of(rows), {_key(row): row for row in rows}
-    row = by_key[found.node.key]  # type: ignore[index]
-    now_is = uses(tree, reserved)
-    siblings = [one for one in rows if _parent(one) == found.node.parent and one is not row and found.node.parent is not None]
-    idle = [one for one in siblings if now_is[_key(one)].free]
-    helps = f"Release {_said(found.over)} of reserved time there"
-    if found.is_borrowing and idle:
-        helps += f", or let an owner raise its borrowing limit: {' and '.join(node_name(one) for one in idle)} has time to lend"
-    elif not found.is_borrowing:
-        lenders = [one for one in rows if now_is[_key(one)].free and one.lending_us is not None and one is not row]
-        if lenders:
-            helps += f", or let {' and '.join(node_name(one) for one in lenders)} lend more of what it does not use"
+    row = next(one for one in rows if _key(one) == found.node.key)
+    remedy = f"Release {_said(found.over)} of reserved time there{_other_remedy(found, row, rows, reserved)}"
     return Problem(
         409,
         "Quota reached",
         f"{node_name(row)} may have {_said(row.nominal_us)} reserved ahead{_borrows(row)}. {_said(found.use.demand)} are in use "
-        f"or kept, and this needs {_said(found.asked)}. {helps}.",
+        f"or kept, and this needs {_said(found.asked)}. {remedy}.",
         kind="quota-reached",
         errors=[{
             "node": node_name(row), "nominal": _seconds(row.nominal_us), "used": _seconds(found.use.used),
             "asked": _seconds(found.asked), "over": _seconds(found.over),
         }],
     )  # fmt: skip
+
+
+def _other_remedy(found: Excess, row: QuotaNode, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> str:
+    """What an owner could change of the tree instead, where others have time that they do not use."""
+    use_of = uses(tree_of(rows), reserved)
+    idle = [one for one in rows if one is not row and use_of[_key(one)].free]
+    if found.is_borrowing:
+        siblings = [one for one in idle if found.node.parent is not None and _parent(one) == found.node.parent]
+        has = "has" if len(siblings) == 1 else "have"
+        return f", or let an owner raise its borrowing limit: {_names(siblings)} {has} time to lend" if siblings else ""
+    limited = [one for one in idle if one.lending_us is not None]
+    return f", or let {_names(limited)} lend more of what is not used" if limited else ""
+
+
+def _names(rows: Sequence[QuotaNode]) -> str:
+    return " and ".join(node_name(one) for one in rows)
 
 
 def _borrows(row: QuotaNode) -> str:
