@@ -291,11 +291,20 @@ def _raced(scene: Scene, size: Size, *, from_now: bool) -> float:
     print(f"  {rates[0] / rates[1]:.1f} times as many as before")
     if not from_now:
         machine = _machine()
+        _bare_table()
         commits = _together(_commits, [(size.commits, "") for _ in range(PROCESSES)], scene)
         seconds = max(one.ended for one in commits) - min(one.began for one in commits)
         own = sum(one.client + one.server for one in commits)
         print(f"bare commits: {size.commits * PROCESSES / seconds:,.0f} per second ({_others(machine, own)})", flush=True)
     return rates[0]
+
+
+def _bare_table() -> None:
+    """Made once, before the processes start: two that make it at the same instant would collide."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE bare (id bigserial PRIMARY KEY, said text)")
 
 
 def _together(work: Callable[..., None], parts: Sequence[tuple[Any, str]], scene: Scene) -> list[Spent]:
@@ -329,7 +338,6 @@ def _commits(count: int, _: str, start: Any, results: Any) -> None:
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, said text)")
         cursor.execute("SELECT pg_backend_pid()")
         (session,) = cursor.fetchone()
         start.wait(300)
