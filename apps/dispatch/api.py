@@ -51,7 +51,7 @@ class PromiseOut(Schema):
     name: Literal["accuracy", "latency", "completion", "price"]
     promised: str
     kept: str
-    verdict: Literal["kept", "missed", "within chance", "not known yet"]
+    verdict: Literal["kept", "missed", "within chance", "not known yet", "not judged"]
 
 
 class BlockOut(Schema):

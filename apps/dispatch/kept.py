@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -21,14 +21,17 @@ from apps.planner.measures import DEFAULT, measure_of
 from apps.registry.confidence import upper_bound
 from apps.sales.models import Contract
 from apps.sales.selectors import contract_usage
+from apps.timetable.models import Window
 
-OPEN, KEPT, MISSED, CHANCE = "not known yet", "kept", "missed", "within chance"
+OPEN, KEPT, MISSED, CHANCE, UNJUDGED = "not known yet", "kept", "missed", "within chance", "not judged"
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Promise:
     """One promise. `promised` and `kept` are exact (a fraction in seconds or a share, an instant, an amount); `kept` is empty
-    where nothing is known yet. `verdict`: kept, missed, "within chance" (below, but not proven to be), "not known yet"."""
+    where nothing is known yet. `verdict`: kept, missed, "within chance" (below, but not proven to be), "not known yet", "not
+    judged" (the items came too late)."""
 
     name: str
     title: str
@@ -58,7 +61,7 @@ def _promises(contract: Contract, jobs: Sequence[Job], *, now: datetime, is_whol
     promises = contract.terms.get("promises")
     if promises is None:
         return []
-    promised, zone = promises["candidate"], contract.organisation.time_zone
+    promised = promises["candidate"]
     found = []
     if "accuracy" in promised:
         found.append(_accuracy(promises, jobs))
@@ -66,7 +69,7 @@ def _promises(contract: Contract, jobs: Sequence[Job], *, now: datetime, is_whol
         found.append(_latency(Fraction(promised["latency"]), contract, jobs))
     completion = promised.get("completion")
     if completion is not None and (is_whole or jobs[0].items >= promises["items"]):
-        found.append(_completion(datetime.fromisoformat(completion), promises["items"], jobs, zone, now))
+        found.append(_completion(datetime.fromisoformat(completion), promises["items"], jobs, contract, now))
     if "price" in promised and is_whole:
         found.append(_price(contract, Decimal(promised["price"])))
     return found
@@ -116,24 +119,36 @@ def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
     return Fraction(lease.counters["cycles"], lease.stage.clock_hz) if lease.counters else None
 
 
-def _completion(by: datetime, items: int, jobs: Sequence[Job], zone: str, now: datetime) -> Promise:
+def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> Promise:
     """When the results of the last of the promised items were stored."""
-    done, at = 0, None
+    done, at, zone = 0, None, contract.organisation.time_zone
     for job in sorted((one for one in jobs if one.state == JobState.DONE and one.finished_at), key=_finished):
         done, at = done + job.items, _finished(job)
         if done >= items:
             break
-    said = f"by {instant_format(by, zone, seconds=True)}"
-    if at is not None and done >= items:
-        verdict = KEPT if at <= by else MISSED
-        text = instant_format(at, zone, seconds=True)
-        return Promise("completion", "All items done", by.isoformat(), at.isoformat(), verdict, said, text)
-    begun = [one for one in jobs if one.submitted_at < by]
-    text = f"{done:,} of {items:,} items done"
-    if now > by and sum(one.items for one in begun) < items:
-        text += "; not all were submitted in time"
-        return Promise("completion", "All items done", by.isoformat(), "", OPEN, said, text)
-    return Promise("completion", "All items done", by.isoformat(), "", MISSED if now > by else OPEN, said, text)
+    said, is_done = f"by {instant_format(by, zone, seconds=True)}", at is not None and done >= items
+    kept = at if at is not None and is_done else None
+    text = f"{done:,} of {items:,} items done" if kept is None else instant_format(kept, zone, seconds=True)
+    verdict = OPEN if kept is None else KEPT
+    if (kept or now) > by:
+        verdict = MISSED
+        if (kept or now) <= _due(by, items, jobs, contract, now):
+            verdict, text = UNJUDGED, f"{text}; items were submitted after the reserved time had begun"
+    return Promise("completion", "All items done", by.isoformat(), kept.isoformat() if kept else "", verdict, said, text)
+
+
+def _due(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> datetime:
+    """The instant that was promised, as much later as the items were submitted after their reserved time had begun; never
+    where they were submitted after that instant, or are not all there yet."""
+    submitted, last = 0, now
+    for job in sorted(jobs, key=lambda one: one.submitted_at):
+        submitted, last = submitted + job.items, job.submitted_at
+        if submitted >= items:
+            break
+    if submitted < items or last >= by:
+        return NEVER
+    first = Window.objects.filter(reservation=contract.reservation_id).order_by("period").first()
+    return by + max(last - (contract.starts_at if first is None else first.start), timedelta(0))
 
 
 def _finished(job: Job) -> datetime:

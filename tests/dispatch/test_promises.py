@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +28,7 @@ from apps.registry.labelled import labels_read
 from apps.sales.models import Contract
 from apps.sales.plans import plan_lines_get
 from apps.sales.services import quote_accept, quote_create
+from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import CLOCK, NOW, open_market
@@ -120,6 +121,41 @@ def test_a_job_that_was_done_late_missed_its_promise(scene: Scene) -> None:
     late = next(one for one in promises_of_job(job, now=scene.now) if one.name == "completion")
     assert late.verdict == "missed"
     assert late.promised == by.promised
+
+
+@pytest.mark.parametrize(
+    ("submitted", "finished", "verdict"),
+    [
+        (timedelta(0), timedelta(milliseconds=1), "missed"),
+        (timedelta(seconds=2), timedelta(seconds=2), "not judged"),  # late by as much as the items came later
+        (timedelta(seconds=2), timedelta(seconds=2, milliseconds=1), "missed"),
+        (timedelta(seconds=2), timedelta(seconds=-1), "kept"),
+        (timedelta(days=1), timedelta(days=2), "not judged"),  # submitted when all should have been done
+    ],
+)
+def test_results_are_not_late_by_what_the_items_came_later(
+    scene: Scene, submitted: timedelta, finished: timedelta, verdict: str
+) -> None:
+    contract = bought(scene)
+    job = answered(scene, contract)
+    window = Window.objects.get(reservation=contract.reservation_id)
+    by = datetime.fromisoformat(contract.terms["promises"]["candidate"]["completion"])
+    later = window.start + submitted
+    if submitted < timedelta(days=1):  # the promise leaves room for items that come two seconds later
+        contract.terms["promises"]["candidate"]["completion"] = (by := by + timedelta(seconds=5)).isoformat()
+    job.contract, job.submitted_at, job.finished_at = contract, later, by + finished
+    Job.objects.filter(pk=job.pk).update(submitted_at=later, finished_at=by + finished)
+    found = next(one for one in promises_of_job(job, now=by + timedelta(days=9)) if one.name == "completion")
+    assert found.verdict == verdict
+
+
+def test_items_that_never_came_were_not_promised(scene: Scene) -> None:
+    contract = bought(scene)
+    verdicts = {
+        days: next(one for one in promises_of_contract(contract, now=NOW + timedelta(days=days)) if one.name == "completion")
+        for days in (0, 3)
+    }
+    assert [one.verdict for one in verdicts.values()] == ["not known yet", "not judged"]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ KINDS: dict[str, Badge] = {
     "missed": Badge("missed", _BAD, "alert-triangle"),
     "within chance": Badge("within chance", _WAIT, "info-circle", "Below what was promised, but not proven to be"),
     "not known yet": Badge("not known yet", _PLAIN, "hourglass"),
+    "not judged": Badge("not judged", _PLAIN, "info-circle", "The items were submitted too late for what was promised"),
     "held": Badge("held", _BUSY, "lock"),
     "released": Badge("released", _PLAIN, "x"),
     "issued": Badge("issued", _WAIT, "receipt"),
