@@ -120,7 +120,8 @@ def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Ch
     windows = [one for one in windows_of(contract.pk) if one.end > plan.created_at]
     end = max((one.end for one in windows), default=None)
     yield _change("completion", "All items done by", end.isoformat() if end else "", new["completion"], instant)
-    said = f"{len(windows)} windows on {contract.pool.slug} end"
+    ends = "1 window" if len(windows) == 1 else f"{len(windows):,} windows"
+    said = f"{ends} on {contract.pool.slug} {'ends' if len(windows) == 1 else 'end'}"
     taken = f"new ones on {new['pool']} until {instant(new['completion'])}"
     yield Change("windows", "Windows", str(len(windows)), "", said, taken)
 

@@ -143,8 +143,18 @@
     return { type: "log", min: Math.pow(10, Math.floor(Math.log10(least))), max: Math.pow(10, Math.ceil(Math.log10(most))) };
   }
 
+  /** Where a point's name stands: above it, but beside it near the axis, whose numbers it would cover. */
+  function nameSide(points) {
+    const range = spread(points, "x");
+    const scale = range.type ? Math.log10 : Number;
+    const first = scale(range.min);
+    const last = scale(range.max || Math.max.apply(null, points.map(function (point) { return Number(point.x) || 0; })));
+    return function (x) { return (scale(Number(x)) - first) / (last - first) < 0.2 ? "right" : "top"; };
+  }
+
   kinds.scatter = function (data, c) {
     const option = base(c);
+    const side = nameSide(data.points);
     const shapes = { chosen: "diamond", feasible: "circle", infeasible: "triangle" };
     const tints = { chosen: c.accent, feasible: c.series[2], infeasible: c.ink2 };
     option.grid.top = 48;
@@ -160,8 +170,8 @@
       return {
         name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
-        label: { show: true, formatter: function (item) { return item.data.labelled ? item.data.name : ""; }, position: "top", color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
-        data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, row: point.row, value: [Number(point.x), Number(point.y)] }; }),
+        label: { show: true, formatter: function (item) { return item.data.labelled ? item.data.name : ""; }, color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
+        data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, row: point.row, label: { position: side(point.x) }, value: [Number(point.x), Number(point.y)] }; }),
       };
     });
     option.series = option.series.filter(function (one) { return one.data.length; });
