@@ -24,7 +24,16 @@ from apps.planner.solver import Requirements
 from apps.pricing.services import pricebook_publish
 from apps.reports.selectors import capacity
 from apps.sales.models import Contract, PlanHold, Quote
-from apps.sales.services import plan_hold, plan_hold_release, plan_holds_end_due, quote_accept, quote_create
+from apps.sales.services import (
+    plan_hold,
+    plan_hold_release,
+    plan_holds_end_due,
+    quote_accept,
+    quote_create,
+    standing_file,
+    standing_serve,
+    waiting,
+)
 from apps.timetable.models import Reservation, Window, WindowState
 from apps.timetable.selectors import windows_of
 from apps.timetable.services import CapacityTaken
@@ -235,6 +244,28 @@ def test_an_acceptance_in_time_and_a_sale_after_the_end_share_nothing(cast: Cast
     last = 10 * MINUTE - timedelta(microseconds=1)
     assert together(lambda: accepted(cast, hold.quote, at=last), buy) == ["got", "taken"]
     assert Contract.objects.count() == Window.objects.filter(state=WindowState.ACTIVE).count() == 1
+
+
+@pytest.mark.django_db
+def test_time_that_a_hold_gives_back_is_offered_to_requests_that_wait(
+    cast: Cast, market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered: list[str] = []
+    monkeypatch.setattr(waiting, "task_send_on_commit", lambda _name, **how: offered.append(how["pool"]))
+    hold = held(cast, planned(cast, market))
+    program = market.program(cast.stranger_organisation, cast.stranger, interval=900 * CLOCK, latency=900 * CLOCK)
+    quote = quote_create(
+        organisation=cast.stranger_organisation, lines=[(program, 6)], klass="standard", pool=market.lpu, window=(NOW, UNTIL),
+        actor=cast.stranger, now=NOW,
+    )  # fmt: skip
+    standing_file(
+        quote_id=quote.pk, organisation=cast.stranger_organisation, most=quote.worst * 2, actor=cast.stranger, now=NOW
+    )
+    assert standing_serve(pool="lpu-a", now=NOW) == 0
+    offered.clear()
+    plan_hold_release(plan_id=hold.plan_id, organisation=cast.organisation, actor=cast.engineer, now=NOW)
+    assert offered == ["lpu-a"]
+    assert standing_serve(pool="lpu-a", now=NOW) == 1
 
 
 @pytest.mark.django_db

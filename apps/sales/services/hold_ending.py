@@ -10,6 +10,7 @@ from django.db import transaction
 from apps.accounts.models import Organisation, User
 from apps.accounts.services import audit_record
 from apps.sales.hold_models import HoldState, PlanHold
+from apps.sales.services.waiting import capacity_freed
 from apps.timetable.holding import reservation_give_up
 
 
@@ -23,9 +24,11 @@ def open_hold(plan_id: UUID | None) -> PlanHold | None:
 
 
 def hold_end(hold: PlanHold, state: HoldState) -> None:
-    """Note how a hold ended, under its organisation's lock; time that was not accepted is free again."""
+    """Note how a hold ended, under its organisation's lock; time that was not accepted is free again, and offered to those who
+    wait for it."""
     if state != HoldState.ACCEPTED:
         reservation_give_up(reservation_id=hold.reservation_id)
+        capacity_freed(hold.reservation.pool)
     hold.state = state
     hold.save(update_fields=["state"])
 
