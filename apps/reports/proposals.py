@@ -14,7 +14,7 @@ from apps.dispatch.fleet import edits
 from apps.fleet.current import document_check, document_now
 from apps.fleet.document import Document, natural
 from apps.fleet.document.model import HOST
-from apps.fleet.models import DeviceState
+from apps.fleet.models import DeviceState, FleetChange
 from apps.reports.changes import Change
 from apps.reports.models import CapacityPlan, WhatIf
 from apps.timetable.models import Window, WindowState
@@ -45,6 +45,8 @@ def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
     held = windows_held(now=now)
 
     def edit(raw: Raw) -> None:
+        for slug in sorted(change.devices):
+            _unchanged_check(raw, slug, asked.asked_at)
         for slug, count in sorted(change.devices.items()):
             _count(raw, slug, count, held)
         for slug in change.failed_sites:
@@ -66,6 +68,7 @@ def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime
 
     def edit(raw: Raw) -> None:
         _known(raw, pool)
+        _unchanged_check(raw, pool, asked.asked_at)
         if kind == "short":
             _serve(raw, pool, found["devices"])
         elif kind == "power":
@@ -131,6 +134,23 @@ def _power(raw: Raw, slug: str, share: Fraction) -> None:
         )
         raise Problem(422, "No such power setting", detail, kind="proposal-outdated")
     raw["pools"][slug]["power_percent"] = int(setting)
+
+
+def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
+    """What is proposed is relative to the pool as it was: twice in a row it would be another change. Raises Problem."""
+    change = FleetChange.objects.filter(at__gt=since).order_by("at", "id").first()
+    then = change.before["pools"].get(slug) if change is not None else None
+    if then is not None and slug in raw["pools"] and _served(then) != _served(raw["pools"][slug]):
+        count, power = _served(raw["pools"][slug])
+        devices = "1 active device" if count == 1 else f"{count:,} active devices"
+        detail = f"Pool {slug} was changed since this was worked out: it has {devices} at {power} % power now. Ask again."
+        raise Problem(422, "The pool has changed", detail, kind="proposal-outdated")
+
+
+def _served(pool: Raw) -> tuple[int, int]:
+    """Its active devices and its power setting."""
+    active = sum(one["state"] == DeviceState.ACTIVE for one in pool["devices"])
+    return active, pool["power_percent"]
 
 
 def _known(raw: Raw, slug: str) -> None:

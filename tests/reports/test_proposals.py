@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
+from apps.dispatch.fleet import edits, fleet_apply, fleet_edit, fleet_undo
 from apps.fleet.current import document_now
 from apps.fleet.models import FleetChange
 from apps.reports.capacity_plans.services import capacity_plan_ask
@@ -87,6 +88,23 @@ def test_power_is_of_the_present_setting_and_of_processors_alone(scene: Scene) -
         with pytest.raises(Problem) as refused:
             document_of_what_if(asked(scene, change), now=scene.now)
         assert refused.value.kind == kind
+
+
+def test_a_proposal_is_applied_once_and_outdated_when_its_pool_has_changed(scene: Scene) -> None:
+    """Of three devices one is needed; a second click may not leave none."""
+    fleet_edit(edit=edits.devices_add("lpu-a", 1), actor=None, now=scene.now)
+    plan, what_if = planned(scene, "spare", devices=1), asked(scene, Change({"lpu-a": -1}))
+    later = scene.now + timedelta(seconds=1)
+    document = document_of_plan(plan, pool="lpu-a", kind="spare", now=later)
+    change = fleet_apply(document=document, expected=document_now().digest, actor=None, now=later, note="")
+    for ask in (
+        lambda: document_of_plan(plan, pool="lpu-a", kind="spare", now=later), lambda: document_of_what_if(what_if, now=later),
+    ):  # fmt: skip
+        with pytest.raises(Problem, match="was changed since this was worked out: it has 2 active devices") as refused:
+            ask()
+        assert refused.value.kind == "proposal-outdated"
+    fleet_undo(expected=change.after_digest, actor=None, now=later)
+    assert document_of_plan(plan, pool="lpu-a", kind="spare", now=later).digest == document.digest
 
 
 def test_proposals_of_a_capacity_plan_become_documents(scene: Scene) -> None:
