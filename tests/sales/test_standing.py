@@ -92,7 +92,7 @@ def test_a_request_waits_with_its_money_set_aside_and_is_served_at_the_price_of_
 def test_a_request_is_never_served_above_its_price_or_after_its_time(cast: Cast, market: Market) -> None:
     quote = _quote(market, cast.organisation, cast.engineer)
     cheap = _file(quote, cast.engineer, most=quote.worst - 1)
-    late = _file(quote, cast.engineer, until=NOW + timedelta(minutes=30))
+    late = _file(_quote(market, cast.organisation, cast.engineer), cast.engineer, until=NOW + timedelta(minutes=30))
     assert standing_serve(pool="lpu-a", now=NOW) == 0
     assert standing_serve_all(now=NOW + timedelta(minutes=30)) == 0
     cheap.refresh_from_db()
@@ -183,3 +183,30 @@ def test_filing_needs_the_money(cast: Cast, market: Market) -> None:
         _file(quote, cast.engineer)
     assert refused.value.kind == "spend-cap"
     assert not StandingRequest.objects.exists()
+
+
+def test_the_work_of_a_quote_is_bought_once(cast: Cast, market: Market, full: list[Contract]) -> None:
+    quote = _quote(market, cast.organisation, cast.engineer, executions=HOUR // 2)
+    request = _file(quote, cast.engineer)
+    for buy in (lambda: _file(quote, cast.engineer), lambda: _accepted(quote)):
+        with pytest.raises(Problem, match=f"Standing request {request.number} waits with this quote") as refused:
+            buy()
+        assert refused.value.kind == "quote-waits"
+    _end(full[2], cast.stranger)
+    assert standing_serve_all(now=NOW) == 1
+    for buy in (lambda: _file(quote, cast.engineer), lambda: _accepted(quote)):
+        with pytest.raises(Problem, match="bought this work") as refused:
+            buy()
+        assert refused.value.kind == "quote-accepted"
+    assert Contract.objects.filter(organisation=cast.organisation).count() == 1
+
+
+def test_a_quote_whose_request_was_withdrawn_can_be_bought(cast: Cast, market: Market) -> None:
+    quote = _quote(market, cast.organisation, cast.engineer)
+    request = _file(quote, cast.engineer)
+    standing_withdraw(request_id=request.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW)
+    assert _accepted(quote).net == quote.worst
+
+
+def _accepted(quote: Quote) -> Contract:
+    return quote_accept(quote_id=quote.pk, organisation=quote.organisation, actor=None, now=NOW)

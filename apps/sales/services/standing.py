@@ -20,7 +20,15 @@ from apps.fleet.selectors import devices_of
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
 from apps.sales.buying import Asked, Rules, Standing, refusals
-from apps.sales.models import BuyingRules, Contract, OrganisationStanding, PlanHold, Quote
+from apps.sales.models import (
+    BuyingRules,
+    Contract,
+    OrganisationStanding,
+    PlanHold,
+    Quote,
+    StandingRequest,
+    StandingState,
+)
 from apps.timetable.expiry import taken
 from apps.timetable.models import Window, WindowState
 
@@ -47,7 +55,20 @@ def standing_of(organisation_id: Any) -> Standing:
 def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
     """What would refuse the quote if the person accepted it now, beside its time and the capacity."""
     rules, standing = rules_now(), standing_of(quote.organisation_id)
-    return refusals(_asked(quote, standing, rules, actor, now), standing, rules)
+    return [*request_refusals(quote), *refusals(_asked(quote, standing, rules, actor, now), standing, rules)]
+
+
+def request_refusals(quote: Quote) -> list[Problem]:
+    """Nobody buys the work of a quote twice: once by a standing request, and once more by hand or by another request."""
+    live = [StandingState.WAITING, StandingState.SERVED]
+    row = StandingRequest.objects.filter(quote=quote.pk, state__in=live).order_by("number").first()
+    if row is None:
+        return []
+    if row.is_waiting:
+        said = f"Standing request {row.number} waits with this quote. Withdraw it first, or ask for a new quote."
+        return [Problem(409, "Waits already", said, kind="quote-waits", errors=[{"standing": str(row.pk)}])]
+    said = f"Standing request {row.number} bought this work: it is contract {row.contract_id}. For more, ask for a new quote."
+    return [Problem(409, "Already bought", said, kind="quote-accepted", errors=[{"contract": str(row.contract_id)}])]
 
 
 def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None:

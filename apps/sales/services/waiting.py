@@ -28,7 +28,7 @@ from apps.sales.documents import Priced
 from apps.sales.facts import project_uuid
 from apps.sales.models import FormName, Quote, QuoteState, StandingRequest, StandingState
 from apps.sales.services.quoting import pricing_make
-from apps.sales.services.standing import committed_in, rules_now, standing_of
+from apps.sales.services.standing import committed_in, request_refusals, rules_now, standing_of
 from apps.sales.standing_asks import PERIODIC, asked_of, waits_until
 from apps.timetable.services import LONGEST_NOTED
 
@@ -92,6 +92,8 @@ def standing_file(
 def _check_quote(quote: Quote) -> None:
     if quote.state == QuoteState.ACCEPTED:
         raise Problem(409, "Already accepted", "This quote became a contract; ask for a new quote.", kind="quote-accepted")
+    for problem in request_refusals(quote):
+        raise problem
     if quote.amends_id is not None:
         raise Problem(
             422, "Cannot wait", "A quote that amends a contract cannot wait for room: what it replaces is used meanwhile.",
