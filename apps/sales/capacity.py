@@ -22,8 +22,8 @@ HOST_PRECISION = "float32"
 def duration_of(
     asks: Sequence[Ask], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
-    """Seconds of device time for the worst case, and the part of them that comes once in each window: loading every program,
-    and the first result's latency.
+    """Seconds of device time for the worst case, and the part of them that comes once in each window: loading every
+    program, and what its first result takes longer.
 
     On a host pool it is the measured 95th percentile of one execution, times the executions. A quota takes what its
     operations take at most: none is billed for less than the book's fewest operations per cycle. A granular interval

@@ -19,8 +19,9 @@ class Stream:
 
 
 def setup_of(streams: Sequence[Stream]) -> Fraction:
-    """The part of a window that comes once, whatever runs in it. A device holds one program at a time, so each is loaded."""
-    return sum((one.load for one in streams), max(one.first for one in streams))
+    """The part of a window that comes once, whatever runs in it. A device holds one program at a time: each is loaded when the
+    pipeline of the one before has drained."""
+    return sum((one.load + one.first for one in streams), Fraction(0))
 
 
 def duration_of(streams: Sequence[Stream]) -> tuple[Fraction, Fraction]:
