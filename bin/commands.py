@@ -166,9 +166,10 @@ def test(arguments: Sequence[str]) -> int:
     if problem:
         sys.stderr.write(f"{problem}\n")
         return 1
-    # The checks of `lint` are tests too (tests/config/test_lint.py). Files are begun in the order of tests/conftest.py.
-    spread = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-    return _call([sys.executable, "-m", "pytest", *spread, "--durations", "15"])
+    # The checks of `lint` are tests too (tests/config/test_lint.py). Files are begun in the order of tests/conftest.py. Three
+    # workers for two cores: some tests wait, for a browser, a server or a clock.
+    spread = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+    return _call([sys.executable, "-m", "pytest", *spread, "--durations", "40"])
 
 
 def _call(command: Sequence[str | Path], env: dict[str, str] | None = None) -> int:
