@@ -52,6 +52,8 @@ def job_new(request: HttpRequest) -> HttpResponse:
     offers = selectors.offers_open(organisation, now=now, wanted=_uuid_text(asked.partition(":")[0]))
     choices = [(one.key, f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
     chosen = _chosen(offers, asked)
+    if chosen is None and asked and request.method == "GET":
+        org_object_get(request, Contract, roles=ENGINEERING, pk=asked.partition(":")[0])  # of somebody else: not found
     if chosen is None:  # nothing is chosen then, least of all another contract
         choices.insert(0, ("", "Choose a contract"))
     form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial={"contract": chosen or ""})

@@ -228,9 +228,11 @@ def evaluations_request(
     data_set_check(task)
     if not Task.objects.filter(pk=task.pk, deleted_at=None).exists():
         raise Problem(404, "Not found", "This task was deleted.", kind="not-found")
-    asked = evaluations_priced(task, rows=candidates.rows_of(task), now=now)
+    rows = candidates.rows_of(task)
+    asked = evaluations_priced(task, rows=rows, now=now)
     if not asked.rows:
-        detail = "Every program that is compiled and priced has been evaluated, or is being evaluated."
+        problems = dict.fromkeys(row.problem for row in rows if row.problem)
+        detail = " ".join(problems) or "Every program that is compiled and priced has been evaluated, or is being evaluated."
         raise Problem(409, "Nothing to evaluate", detail, kind="nothing-to-evaluate")
     batch = uuid4()
     runs = EvaluationRun.objects.bulk_create(

@@ -47,6 +47,8 @@ def change_check(change: Change, *, pools: set[str], sites: set[str], has_trace:
         raise _wrong(f"State the demand as a factor from {DEMAND[0]:g} to {DEMAND[1]:,.0f}.")
     if has_trace:
         _trace_check(change, pools)
+    elif not 0 <= change.request_seconds <= REQUEST_SECONDS[1]:
+        raise _wrong("State the device time of one request in seconds, 0 without a trace.")
     return change
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -92,6 +93,8 @@ def test_the_form_chooses_the_contract_of_its_address_and_no_other(present: Scen
     refused = browser.post("/jobs/new", {"contract": "", "sample_items": "6"})
     assert (refused.status_code, Job.objects.count()) == (422, 0)
     assert chosen(str(newer.pk)) == [str(newer.pk)]
+    for unknown in (uuid4(), "xyz"):
+        assert browser.get(f"/jobs/new?contract={unknown}").status_code == 404
 
 
 def test_the_same_form_sent_twice_makes_one_job(present: Scene, browser: Client) -> None:

@@ -61,7 +61,9 @@ def test_the_three_formats_say_the_same() -> None:
     [
         (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T09:54:59Z"], "Line 3 is 0:05:01 earlier than a line before it"),
         (["timestamp", "2026-03-02T10:00:00Z", "yesterday"], "Line 3 has the time 'yesterday'"),
-        (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T10:00:00"], "Line 3 states no time zone"),
+        (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T10:00:00"], "Line 3 states no time zone, earlier lines do"),
+        (["timestamp", "2026-03-02T10:00:00", "2026-03-02T10:00:00Z"], "Line 3 states a time zone, earlier lines state none"),
+        (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T10:00:00Z\0"], "Line 3 holds a character of no text"),
         (["timestamp,count", "2026-03-02T10:00:00Z,nan"], "Line 2 has the count 'nan'"),
         (["timestamp,count", "2026-03-02T10:00:00Z,-1"], "Line 2 has the count '-1'"),
         (["timestamp,count", "2026-03-02T10:00:00Z"], "Line 2 has 1 columns and the first line 2"),

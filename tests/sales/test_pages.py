@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -67,6 +68,11 @@ def test_controls_that_make_no_sense_are_answered_in_the_page(
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     for url in ("/quotes/new", "/quotes/new/preview"):
         assert said in _text(client, f"{url}?program={program.pk}&{query}")
+
+
+def test_a_plan_of_nobody_is_not_found(cast: Cast, market: Market, as_user: AsUser) -> None:
+    for url in ("/quotes/new", "/quotes/new/preview"):
+        assert as_user(cast.engineer).get(url, {"plan": str(uuid4())}).status_code == 404
 
 
 def test_the_quote_that_is_made_is_the_one_that_was_shown(cast: Cast, market: Market, as_user: AsUser) -> None:

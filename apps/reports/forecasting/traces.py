@@ -77,6 +77,8 @@ def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError:
             raise TraceError(f"Line {number} is not UTF-8 text. Save the file as UTF-8.") from None
+        if "\0" in text:
+            raise TraceError(f"Line {number} holds a character of no text (U+0000). Save the file as UTF-8 text.")
         if text:
             yield number, text
 
@@ -90,7 +92,8 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
     for number, event in rows:
         zoned = event.has_zone if zoned is None else zoned
         if zoned != event.has_zone:
-            raise TraceError(f"Line {number} {_zone(event.has_zone)} and earlier lines do not. Use one way throughout.")
+            said = "states a time zone, earlier lines state none" if event.has_zone else "states no time zone, earlier lines do"
+            raise TraceError(f"Line {number} {said}. Use one way throughout.")
         if latest is not None and event.micros < latest - slack:
             behind = timedelta(microseconds=latest - event.micros)
             raise TraceError(
@@ -106,10 +109,6 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
     if not micros:
         raise TraceError("The trace has no requests. Upload a file with at least one.")
     return _trace(chosen, reader, micros, counts, programs, tuple(places))
-
-
-def _zone(has_zone: bool) -> str:
-    return "states a time zone" if has_zone else "states no time zone"
 
 
 def _place(number: int, places: dict[str, int], name: str) -> int:

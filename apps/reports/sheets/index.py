@@ -45,7 +45,7 @@ REPORTS = {
         ),
         Report(
             "bound", "Distance to the bound", "How many devices does sold work use, and how few could hold it?", bounds,
-            "No capacity plan was made in these days. One is made every night, or when you ask for it.",
+            "No capacity plan was made in these days. One is made every night, and when you ask for it.",
             ("reports:capacity_plan_list", "Make a capacity plan"),
         ),
     )

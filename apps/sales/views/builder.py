@@ -22,6 +22,7 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Precision, Program
+from apps.planner.models import Plan
 from apps.pricing.grid import tariff_grid
 from apps.pricing.rating import PriceBookDocument
 from apps.pricing.rating.decimals import AMOUNT_PLACES, decimal_of
@@ -82,7 +83,7 @@ def quote_preview(request: HttpRequest) -> HttpResponse:
 
 
 def _subject(request: HttpRequest, data: Mapping[str, Any]) -> Subject:
-    """What is to be quoted. Raises Http404 for a program or a contract of somebody else."""
+    """What is to be quoted. Raises Http404 for a program, a plan or a contract of somebody else."""
     program, plan, amends = (_uuid(data.get(name)) for name in ("program", "plan", "amends"))
     contract, found = None, None
     if amends is not None:
@@ -90,6 +91,8 @@ def _subject(request: HttpRequest, data: Mapping[str, Any]) -> Subject:
     if program is not None:
         related = Program.objects.select_related("model_version__model__project")
         found = org_object_get(request, related, roles=ENGINEERING, pk=program)
+    if plan is not None:
+        org_object_get(request, Plan, roles=ENGINEERING, pk=plan)
     is_quota = found is None and plan is None and data.get("form") == FormName.QUOTA
     subject = Subject(found, plan, is_quota, contract)
     return amending_subject(subject) if contract is not None and not subject.any else subject
