@@ -146,7 +146,7 @@ def work_of(row: dict[str, Any], programs: dict[UUID, Any]) -> Work | None:
             parts.append((line["executions"], Fraction(measured.p95_ns, 10**9)))
         else:
             clock = Fraction(program.clock_hz * pool.power_percent, 100)
-            first += (program.latency_cycles - program.interval_cycles) / clock
+            first += max(0, program.latency_cycles - program.interval_cycles) / clock
             load += program.resources.get("load", {"cycles_in": 0})["cycles_in"] / clock
             parts.append((line["executions"], program.interval_cycles / clock))
     return Work(first + load, tuple(parts))

@@ -76,7 +76,7 @@ class Market:
         if one.kind == "cascade":
             often[1:] = [max(1, ceil(items * (1 - bound(total - on, total, self.error)))) for on in reached]
         price = sum((part.price(count) for part, count in zip(one.parts, often, strict=True)), Decimal(0))
-        rest = sum(part.latency - part.interval + part.load for part in one.parts)
+        rest = sum(max(part.latency - part.interval, 0) + part.load for part in one.parts)
         duration = sum((part.interval * count for part, count in zip(one.parts, often, strict=True)), rest)
         accuracy = bound(right, total, self.error)
         return Found(price, one.latency, duration, one.title, one.parts[0].pool, one.thresholds, accuracy)
