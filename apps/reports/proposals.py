@@ -45,14 +45,16 @@ def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
     held = windows_held(now=now)
 
     def edit(raw: Raw) -> None:
-        for slug in sorted(change.devices):
+        processors = [slug for slug, one in raw["pools"].items() if one["processor"] != HOST]
+        changed = {slug for slug, count in change.devices.items() if count}
+        for slug in sorted(changed | set(processors if change.power_percent != 100 else [])):
             _unchanged_check(raw, slug, asked.asked_at)
         for slug, count in sorted(change.devices.items()):
             _count(raw, slug, count, held)
         for slug in change.failed_sites:
             _fail(raw, slug)
         if change.power_percent != 100:
-            for pool in sorted(slug for slug, one in raw["pools"].items() if one["processor"] != HOST):
+            for pool in sorted(processors):
                 _power(raw, pool, Fraction(change.power_percent, 100))
 
     return _edited(edit)

@@ -94,15 +94,18 @@ def test_a_proposal_is_applied_once_and_outdated_when_its_pool_has_changed(scene
     """Of three devices one is needed; a second click may not leave none."""
     fleet_edit(edit=edits.devices_add("lpu-a", 1), actor=None, now=scene.now)
     plan, what_if = planned(scene, "spare", devices=1), asked(scene, Change({"lpu-a": -1}))
+    weaker, elsewhere = asked(scene, Change(power_percent=50)), asked(scene, Change({"lpu-a": 0, "lpu2-b": 1}))
     later = scene.now + timedelta(seconds=1)
     document = document_of_plan(plan, pool="lpu-a", kind="spare", now=later)
     change = fleet_apply(document=document, expected=document_now().digest, actor=None, now=later, note="")
     for ask in (
         lambda: document_of_plan(plan, pool="lpu-a", kind="spare", now=later), lambda: document_of_what_if(what_if, now=later),
+        lambda: document_of_what_if(weaker, now=later),
     ):  # fmt: skip
         with pytest.raises(Problem, match="was changed since this was worked out: it has 2 active devices") as refused:
             ask()
         assert refused.value.kind == "proposal-outdated"
+    assert len(document_of_what_if(elsewhere, now=later).pools["lpu2-b"].devices) == 3
     fleet_undo(expected=change.after_digest, actor=None, now=later)
     assert document_of_plan(plan, pool="lpu-a", kind="spare", now=later).digest == document.digest
 
