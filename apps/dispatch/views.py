@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -63,19 +63,26 @@ def job_new(request: HttpRequest) -> HttpResponse:
             return redirect(_submit_once(request, form))
         except Problem as problem:
             refusal = problem
-    faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     context = {
         "form": form,
         "offers": offers,
         "is_over": chosen is None,
         "more": selectors.contracts_left(organisation, now=now).count() - len({one.contract.pk for one in offers}),
-        "refusal": refusal,
-        "refusal_list": faults,
-        "refusal_text": "" if faults or refusal is None else refusal.detail,
+        **_refusal_shown(refusal),
     }
     return render(
         request, "dispatch/job_new.html", context, status=refusal.status if refusal else 422 if form.errors else 200
     )
+
+
+def _refusal_shown(refusal: Problem | None) -> dict[str, Any]:
+    """A refusal as the page says it: its faults one by one, or where it names none its sentence."""
+    faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
+    return {
+        "refusal": refusal,
+        "refusal_list": faults,
+        "refusal_text": "" if faults or refusal is None else refusal.detail,
+    }
 
 
 def _chosen(offers: Sequence[selectors.Offer], asked: str) -> str | None:
