@@ -1,4 +1,4 @@
-"""How a metric's score is spoken of: its name, its unit, and whether less of it is better. Pure: no Django.
+"""How a metric's score is written: its name, its unit, and whether a lower one is better. Pure: no Django.
 
 The planner holds one number against the requirement called `accuracy`: a share from 0 to 1 of which more is better. People
 state and read what the metric measures. Of the mean error that is an error, of which less is better; its share is

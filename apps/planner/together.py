@@ -32,4 +32,4 @@ def together_said(
 
 def narrowed_said(one: Narrowed) -> str:
     """That not every program of a pool was combined."""
-    return f"Combinations on {one.pool} were made of {one.used} of its {one.known} programs."
+    return f"On {one.pool}, {one.used} of {one.known} programs were combined with each other."

@@ -126,7 +126,7 @@ def _accept(
         contract_replace(contract_id=quote.amends_id, quote=quote, others=others, now=now)
         quote.refresh_from_db(fields=["amends"])
     elif hold is not None:
-        devices_lock(quote.pool, *others)  # of both pools together, by id: what is given up may be another's than what is taken
+        devices_lock(quote.pool, *others)  # both pools at once, by id: what is given up may lie on another pool
     acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
     contract_id, held = _held(quote, hold, now)

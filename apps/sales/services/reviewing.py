@@ -102,7 +102,7 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
 
 
 def _tell(contract: Contract, plan: Plan, reason: str, now: datetime) -> None:
-    """The audit log and the outbox, from which webhooks hear of it."""
+    """Write the audit entry and the outbox message that webhooks deliver."""
     price = decimal_text(Decimal(candidate_of(plan)["price"]))
     detail = {"contract": str(contract.pk), "plan": str(plan.pk), "price": price, "reason": reason}
     audit_record(

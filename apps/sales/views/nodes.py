@@ -33,8 +33,8 @@ class NodeForm(forms.Form):
     project = forms.ModelChoiceField(Project.objects.none(), required=False, empty_label="The whole organisation")
     token = forms.ModelChoiceField(ApiToken.objects.none(), required=False, label="API token", empty_label="All of them")
     nominal = _hours(label="Device time", help_text="What may be reserved ahead. Empty: this quota is removed.")
-    lending = _hours(label="Lends at most", help_text="While it is not used. Empty: all of it.")
-    borrowing = _hours(label="Borrows at most", help_text="Above its own device time. Empty: whatever is lent.")
+    lending = _hours(label="Lends at most", help_text="How much of it others may borrow while it is not used. Empty: all of it.")
+    borrowing = _hours(label="Borrows at most", help_text="In addition to its own device time. Empty: as much as others lend.")
 
     def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:
         super().__init__(*args, **options)
